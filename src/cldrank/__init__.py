@@ -1,0 +1,57 @@
+"""Unbiased top-k learning to rank from click logs.
+
+>>> import cldrank as cr
+>>> data = cr.RankingDataset.from_arrays([[0.1], [0.9], [0.4]], [1, 1, 1], labels=[0, 2, 1])
+>>> print(cr.evaluate(data.features[:, 0], data, ["nDCG@3", "AP"])["nDCG@3"])
+1.0
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cldrank import errors
+from cldrank._version import __version__
+
+if TYPE_CHECKING:
+    from cldrank import data, measures
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.data.load import load
+    from cldrank.estimators.oracle import Oracle
+    from cldrank.evaluation import compare, evaluate
+    from cldrank.rankers import load_ranker
+
+# Names are imported when first used: `import cldrank` stays quick, and heavy packages load only for those who need them.
+_HOMES = {
+    "Oracle": "cldrank.estimators.oracle",
+    "RankingDataset": "cldrank.data.dataset",
+    "compare": "cldrank.evaluation",
+    "data": "",
+    "evaluate": "cldrank.evaluation",
+    "load": "cldrank.data.load",
+    "load_ranker": "cldrank.rankers",
+    "measures": "",
+}
+
+__all__ = [
+    "Oracle",
+    "RankingDataset",
+    "__version__",
+    "compare",
+    "data",
+    "errors",
+    "evaluate",
+    "load",
+    "load_ranker",
+    "measures",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cldrank' has no attribute {name!r}")
+    home = _HOMES[name]
+    return getattr(import_module(home), name) if home else import_module(f"cldrank.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

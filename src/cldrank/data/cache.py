@@ -1,0 +1,127 @@
+"""The second load of a file, from memory-mapped arrays kept in the user's cache.
+
+An entry is a folder of `.npy` files, named by the sources (path and options) and their fingerprint (size, times, inode).
+It is written under a temporary name and renamed when complete, so a reader sees all of it or nothing; of two
+processes that write the same entry at once, the first wins and the second throws its copy away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from platformdirs import user_cache_path
+
+from cldrank._version import __version__
+from cldrank.data.dataset import RankingDataset
+
+_LOG = logging.getLogger(__name__)
+_ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
+_LAYOUT = 1  # raise it when the files of an entry change their meaning
+
+
+def cache_folder() -> Path:
+    """Where cached data lies: `CLDRANK_CACHE`, or the user's cache folder."""
+    chosen = os.environ.get("CLDRANK_CACHE")
+    return Path(chosen) if chosen else user_cache_path("cldrank")
+
+
+def cached(read: Callable[[], RankingDataset], sources: Sequence[Path], options: Mapping[str, Any]) -> RankingDataset:
+    """The dataset that `read` gives, from the cache if it holds the same sources read with the same options."""
+    folder = cache_folder() / "loaded"
+    entry = folder / f"{_identity(sources, options)}-{_fingerprint(sources)}"
+    dataset = _read_entry(entry)
+    if dataset is None:
+        dataset = read()
+        try:
+            _write_entry(dataset, entry)
+        except OSError as error:  # a full disk or a read-only home must not stop the work
+            _LOG.info("not cached: %s", error)
+    return dataset
+
+
+def usage() -> tuple[int, int]:
+    """How many loaded datasets are cached, and their bytes."""
+    entries = _entries()
+    return len(entries), sum(file.stat().st_size for entry in entries for file in entry.iterdir())
+
+
+def clear() -> int:
+    """Remove every cached load; the number removed. Downloaded data sets stay."""
+    entries = _entries()
+    for entry in entries:
+        shutil.rmtree(entry, ignore_errors=True)
+    return len(entries)
+
+
+def _entries() -> list[Path]:
+    folder = cache_folder() / "loaded"
+    return [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+
+
+def _identity(sources: Sequence[Path], options: Mapping[str, Any]) -> str:
+    described = [_LAYOUT, __version__, [str(path.resolve()) for path in sources], sorted(options.items())]
+    return hashlib.sha256(json.dumps(described, default=str).encode()).hexdigest()[:20]
+
+
+def _fingerprint(sources: Sequence[Path]) -> str:
+    states = [path.stat() for path in sources]
+    described = [(state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino) for state in states]
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:20]
+
+
+def _read_entry(entry: Path) -> RankingDataset | None:
+    """The dataset of an entry; None if there is none, or it is damaged, or it is being removed."""
+    try:
+        described = json.loads((entry / "dataset.json").read_text())
+        arrays = {
+            key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
+            for key in _ARRAYS
+        }
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        _LOG.info("cache entry %s is damaged (%s); reading the source again", entry, error)
+        shutil.rmtree(entry, ignore_errors=True)
+        return None
+    return RankingDataset._trusted(
+        **arrays,
+        feature_names=tuple(described["feature_names"]),
+        name=described["name"],
+        synthetic=described["synthetic"],
+    )
+
+
+def _write_entry(dataset: RankingDataset, entry: Path) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
+    try:
+        present = [key for key in _ARRAYS if getattr(dataset, key) is not None]
+        for key in present:
+            np.save(temporary / f"{key}.npy", getattr(dataset, key), allow_pickle=False)
+        described = {
+            "arrays": present,
+            "feature_names": dataset.feature_names,
+            "name": dataset.name,
+            "synthetic": dataset.synthetic,
+        }
+        (temporary / "dataset.json").write_text(json.dumps(described))
+        try:
+            temporary.rename(entry)
+        except OSError:
+            if not entry.is_dir():  # else another process was first, with the same content
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    identity = entry.name.partition("-")[0]
+    for other in entry.parent.glob(f"{identity}-*"):  # the same sources as they were before
+        if other != entry:
+            shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,304 @@
+"""`RankingDataset`: candidates query by query, the form in which everything else meets ranking data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.data import checks
+from cldrank.errors import DataError
+
+if TYPE_CHECKING:
+    from cldrank.data.parquet import ColumnNames
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingDataset:
+    """Queries with their candidates: features, and, where known, labels and ids. Nothing in it can be changed.
+
+    features        (rows, features) float32, row-major; the rows of a query lie together
+    offsets         (queries + 1,) int64; rows offsets[i] … offsets[i+1]-1 belong to query i
+    labels          (rows,) float32, or None
+    query_ids       (queries,) int64 or text
+    doc_ids         (rows,) int64 or text, or None; unique within a query
+    feature_names   one name a feature
+    name            what to call the data in reports
+    synthetic       True for generated data, whose results must always be labelled as such
+    source_rows     (rows,) the place of each row in the file it came from, where reading had to regroup them; or None
+
+    >>> data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], [7, 7, 8], labels=[0, 1, 2])
+    >>> data
+    RankingDataset(2 queries, 3 rows, 2 features, labels 0…2)
+    >>> data[1].features
+    array([[5., 6.]], dtype=float32)
+    """
+
+    features: NDArray[np.float32]
+    offsets: IntArray
+    labels: NDArray[np.float32] | None = None
+    query_ids: NDArray[Any] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    doc_ids: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] = ()
+    name: str = ""
+    synthetic: bool = False
+    source_rows: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        features = checks.matrix(self.features)
+        rows, width = features.shape
+        offsets = checks.query_offsets(self.offsets, rows)
+        queries = len(offsets) - 1
+        query_ids = self.query_ids if len(self.query_ids) else np.arange(1, queries + 1)
+        clean = {
+            "features": features,
+            "offsets": offsets,
+            "labels": None if self.labels is None else checks.row_labels(self.labels, rows),
+            "query_ids": checks.unique_query_ids(query_ids, queries),
+            "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
+            "feature_names": checks.unique_names(self.feature_names, width),
+            "source_rows": None if self.source_rows is None else np.asarray(self.source_rows, dtype=np.int64),
+        }
+        checks.check_finite(features, offsets, clean["query_ids"], clean["feature_names"])
+        for key, value in clean.items():
+            object.__setattr__(self, key, _frozen(value))
+
+    # -- making one ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        features: ArrayLike,
+        qid: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        doc_ids: ArrayLike | None = None,
+        feature_names: Sequence[str] = (),
+        name: str = "",
+        synthetic: bool = False,
+    ) -> Self:
+        """A dataset from arrays with one entry a row; `qid` names the query of each row.
+
+        The rows of a query must lie together, so that every other array you hold stays aligned with the dataset.
+
+        >>> RankingDataset.from_arrays(np.eye(3), ["a", "a", "b"]).query_ids
+        array(['a', 'b'], dtype='<U1')
+        """
+        features = checks.matrix(features)
+        qid = checks.flat_ids(qid, "qid")
+        if len(qid) != len(features):
+            raise DataError(f"qid has {len(qid):,} entries for {len(features):,} rows; it needs one entry a row.")
+        starts = np.flatnonzero(np.concatenate([[True], qid[1:] != qid[:-1]])) if len(qid) else np.empty(0, np.int64)
+        query_ids = qid[starts]
+        unique, counts = np.unique(query_ids, return_counts=True)
+        if len(unique) < len(query_ids):
+            scattered = unique[counts > 1][0]
+            raise DataError(
+                f"the rows of query {scattered.item()!r} do not lie together; sort all your arrays first, for instance "
+                "by order = np.argsort(qid, kind='stable')."
+            )
+        return cls(
+            features=features,
+            offsets=np.append(starts, len(qid)),
+            labels=None if labels is None else np.asarray(labels),
+            query_ids=query_ids,
+            doc_ids=None if doc_ids is None else checks.flat_ids(doc_ids, "doc_ids"),
+            feature_names=tuple(feature_names),
+            name=name,
+            synthetic=synthetic,
+        )
+
+    @classmethod
+    def from_parquet(cls, path: str | PathLike[str], columns: ColumnNames | None = None) -> RankingDataset:
+        """Read a Parquet file; `columns` maps names, as in `cldrank.data.read_parquet`."""
+        from cldrank.data.parquet import read_parquet
+
+        return read_parquet(path, columns=columns)
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Write all of it to a Parquet file that `from_parquet` reads back equal."""
+        from cldrank.data.parquet import write_parquet
+
+        write_parquet([self], path)
+
+    @classmethod
+    def concatenate(cls, datasets: Sequence[RankingDataset], name: str = "") -> RankingDataset:
+        """The queries of several datasets, one after the other. Features must agree, and no query may repeat.
+
+        >>> one = RankingDataset.from_arrays([[1.0]], [1])
+        >>> RankingDataset.concatenate([one, RankingDataset.from_arrays([[2.0]], [2])]).query_ids
+        array([1, 2])
+        """
+        if not datasets:
+            raise DataError("there is nothing to concatenate: the list of datasets is empty.")
+        first = datasets[0]
+        for index, other in enumerate(datasets[1:], start=2):
+            if other.feature_names != first.feature_names:
+                raise DataError(
+                    f"dataset {index} has other features than the first "
+                    f"({_difference(first.feature_names, other.feature_names)}); only equal features can be joined."
+                )
+        _check_together(datasets, "labels")
+        _check_together(datasets, "doc_ids")
+
+        def joined(attribute: str) -> Any:
+            parts = [getattr(dataset, attribute) for dataset in datasets]
+            return None if parts[0] is None else np.concatenate(parts)
+
+        return cls(
+            features=joined("features"),
+            offsets=segments.from_lengths(np.concatenate([dataset.sizes for dataset in datasets])),
+            labels=joined("labels"),
+            query_ids=joined("query_ids"),
+            doc_ids=joined("doc_ids"),
+            feature_names=first.feature_names,
+            name=name or " + ".join(dict.fromkeys(dataset.name for dataset in datasets if dataset.name)),
+            synthetic=any(dataset.synthetic for dataset in datasets),
+        )
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """The number of candidates."""
+        return len(self.features)
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return self.features.shape[1]
+
+    @property
+    def sizes(self) -> IntArray:
+        """The number of candidates of each query."""
+        return np.diff(self.offsets)
+
+    @property
+    def row_queries(self) -> IntArray:
+        """The index of the query of each row."""
+        return segments.segment_of_rows(self.offsets)
+
+    def __len__(self) -> int:
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        parts = [_counted(self.n_queries, "query", "queries"), _counted(self.n_rows, "row", "rows")]
+        parts.append(_counted(self.n_features, "feature", "features"))
+        if self.labels is None:
+            parts.append("no labels")
+        elif self.n_rows:
+            parts.append(f"labels {self.labels.min():g}…{self.labels.max():g}")
+        if self.doc_ids is not None:
+            parts.append("document ids")
+        title = f"{self.name}: " if self.name else ""
+        if self.synthetic:
+            title = f"{self.name} (synthetic): " if self.name else "synthetic: "
+        return f"RankingDataset({title}{', '.join(parts)})"
+
+    def renamed(self, name: str) -> RankingDataset:
+        """The same data under another name."""
+        return self._trusted(**{**self.__dict__, "name": name})
+
+    # -- taking parts of it --------------------------------------------------------------------------------------
+
+    def __getitem__(self, queries: int | slice | ArrayLike) -> RankingDataset:
+        """Some of the queries: a position, a slice, positions, or a mask over queries."""
+        if isinstance(queries, slice):
+            start, stop, step = queries.indices(self.n_queries)
+            if step == 1:
+                return self._span(start, max(start, stop))
+            return self._gather(np.arange(start, stop, step))
+        chosen = np.asarray(queries)
+        if chosen.dtype == bool:
+            if chosen.shape != (self.n_queries,):
+                raise DataError(f"a mask over queries needs {self.n_queries:,} entries, this one has {chosen.size:,}.")
+            return self._gather(np.flatnonzero(chosen))
+        if chosen.size and not np.issubdtype(chosen.dtype, np.integer):
+            raise DataError(f"queries are chosen by whole numbers, slices or a mask, not by {chosen.dtype} values.")
+        chosen = np.atleast_1d(chosen).astype(np.int64)
+        beyond = (chosen < -self.n_queries) | (chosen >= self.n_queries)
+        if beyond.any():
+            raise IndexError(f"query {chosen[beyond][0]} is out of range: there are {self.n_queries:,} queries.")
+        return self._gather(chosen % max(self.n_queries, 1))
+
+    def split(self, fractions: float | Sequence[float], *, seed: int) -> list[RankingDataset]:
+        """Split at random, whole queries only; a single fraction splits in two. Query order is kept in each part.
+
+        >>> data = RankingDataset.from_arrays(np.eye(10), np.arange(10))
+        >>> [len(part) for part in data.split(0.8, seed=0)]
+        [8, 2]
+        >>> [len(part) for part in data.split([0.6, 0.2, 0.2], seed=0)]
+        [6, 2, 2]
+        """
+        shares = [fractions, 1 - fractions] if isinstance(fractions, int | float) else list(fractions)
+        if min(shares, default=-1) < 0 or not np.isclose(sum(shares), 1):
+            raise DataError(f"fractions of a split must be at least 0 and sum to 1, not {shares}.")
+        bounds = np.rint(np.cumsum([0.0, *shares]) * self.n_queries).astype(np.int64)
+        shuffled = np.random.default_rng(seed).permutation(self.n_queries)
+        return [self._gather(np.sort(shuffled[a:b])) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+    def _span(self, start: int, stop: int) -> RankingDataset:
+        """Queries start … stop-1, sharing memory with this dataset."""
+        return self._take(slice(self.offsets[start], self.offsets[stop]), slice(start, stop))
+
+    def _gather(self, queries: IntArray) -> RankingDataset:
+        return self._take(segments.rows_of_segments(self.offsets, queries), queries)
+
+    def _take(self, rows: IntArray | slice, queries: IntArray | slice) -> RankingDataset:
+        query_ids = self.query_ids[queries]
+        if len(np.unique(query_ids)) < len(query_ids):
+            raise DataError("a query is chosen twice; choose each at most once.")
+        return self._trusted(
+            features=self.features[rows],
+            offsets=segments.from_lengths(self.sizes[queries]),
+            labels=None if self.labels is None else self.labels[rows],
+            query_ids=query_ids,
+            doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+            feature_names=self.feature_names,
+            name=self.name,
+            synthetic=self.synthetic,
+            source_rows=None if self.source_rows is None else self.source_rows[rows],
+        )
+
+    @classmethod
+    def _trusted(cls, **fields: Any) -> RankingDataset:
+        """A dataset of parts that were checked before: all its fields, taken as they are."""
+        dataset = object.__new__(cls)
+        for key, value in fields.items():
+            object.__setattr__(dataset, key, _frozen(value))
+        return dataset
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _check_together(datasets: Sequence[RankingDataset], attribute: str) -> None:
+    present = {getattr(dataset, attribute) is not None for dataset in datasets}
+    if len(present) > 1:
+        raise DataError(f"some of the datasets have {attribute} and some have none; they cannot be joined.")
+
+
+def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
+    if len(expected) != len(found):
+        return f"{len(found)} instead of {len(expected)}"
+    place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+    return f"{found[place]!r} instead of {expected[place]!r} at place {place + 1}"

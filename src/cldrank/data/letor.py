@@ -1,0 +1,344 @@
+"""LETOR / SVMlight text, as it is found in the wild, into a `RankingDataset`.
+
+A row is `label qid:query feature:value … # comment`. Blocks of lines are parsed in parallel straight into the final
+table. How wide the table is, and whether feature ids start at 0 or 1, is guessed from the first block; should a later
+row break the guess, all ids are surveyed and the reading starts again, so no table is ever copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.data import letor_kernel as kernel
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.grouping import gather_queries, narrowed
+from cldrank.data.lines import LineBlock, is_compressed, open_bytes, read_blocks
+from cldrank.errors import DataError, FormatError
+
+GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
+_DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
+
+
+def read_letor(
+    paths: Sequence[Path],
+    *,
+    groups: Sequence[Path] | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    missing: float | None = None,
+    name: str = "",
+) -> RankingDataset:
+    """Read LETOR / SVMlight text: one file, or one data set split into several.
+
+    groups       files with the number of rows of each query, one a line, for rows without `qid:`; looked for
+                 beside the data (`train.txt.query`, `train.txt.group`) if not given
+    n_features   how many features there are, if the rows may leave out the last ones
+    zero_based   whether feature ids start at 0; if not given, they do when an id 0 occurs
+    missing      what to put where a value is missing (`NULL`, `nan`, `NA`, or nothing); refused if not given
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "train.txt"
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1  # docid = a\\n0 qid:7 2:4  # docid = b\\n")
+    ...     data = read_letor([path])
+    >>> data.features
+    array([[0.5, 0. , 1. ],
+           [0. , 4. , 0. ]], dtype=float32)
+    >>> data.query_ids, data.doc_ids
+    (array([7]), array(['a', 'b'], dtype='<U1'))
+    """
+    with_queries = _rows_carry_queries(paths)
+    group_paths = _group_files(paths, groups, with_queries)
+    fill = np.nan if missing is None else float(missing)
+    sample = itertools.islice(_all_blocks(paths), 1)
+    layout = _layout(sample, n_features, zero_based, with_queries)
+    try:
+        rows = _Reading(paths, layout, fill).run()
+    except _SurprisingFeatureError:
+        layout = _layout(_all_blocks(paths), n_features, zero_based, with_queries)
+        rows = _Reading(paths, layout, fill).run()
+    if rows.count == 0:
+        raise FormatError("holds no rows.", path=paths[0])
+    if group_paths:
+        offsets = _read_groups(group_paths, rows.count)
+        query_ids = np.arange(1, len(offsets))
+        order = None
+    else:
+        query_ids, offsets, order = gather_queries([row for row, _ in rows.runs], narrowed([query for _, query in rows.runs]), rows.count)
+    doc_ids = _document_ids(rows.comments, offsets, order)
+    return RankingDataset(
+        features=rows.features if order is None else rows.features[order],
+        labels=rows.labels if order is None else rows.labels[order],
+        offsets=offsets,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        feature_names=tuple(f"f{layout.first_id + column}" for column in range(layout.width)),
+        name=name,
+        source_rows=order,
+    )
+
+
+class _Layout(NamedTuple):
+    """How feature ids become columns."""
+
+    first_id: int
+    width: int
+    with_queries: bool
+    surprises: bool  # whether an id outside may change the layout, or is an error
+
+
+class _SurprisingFeatureError(Exception):
+    """A feature id outside the guessed layout."""
+
+
+@dataclass
+class _Reading:
+    """One pass over all files into one table."""
+
+    paths: Sequence[Path]
+    layout: _Layout
+    fill: float
+    count: int = 0
+    runs: list[tuple[int, str]] = field(default_factory=list)  # first row and query id of each run of rows
+    comments: list[list[bytes]] = field(default_factory=list)
+
+    def run(self) -> _Reading:
+        self.features = np.zeros((0, self.layout.width), dtype=np.float32)
+        self.labels = np.zeros(0, dtype=np.float32)
+        pending: deque[tuple[LineBlock, int, Future[_Parsed]]] = deque()
+        workers = _worker_count()
+        reserved = 0
+        with ThreadPoolExecutor(workers) as pool:
+            for block in _all_blocks(self.paths):
+                lines = block.text.count(b"\n")
+                if reserved + lines > len(self.features):
+                    while pending:  # a table may only move when nobody writes to it
+                        self._take(*pending.popleft())
+                    self._make_room(reserved + lines, len(block.text) / lines)
+                span = slice(reserved, reserved + lines)
+                future = pool.submit(_parse, block, self.layout, self.fill, self.features[span], self.labels[span])
+                pending.append((block, reserved, future))
+                reserved += lines
+                if len(pending) > workers:
+                    self._take(*pending.popleft())
+            while pending:
+                self._take(*pending.popleft())
+        self._resize(self.count)
+        return self
+
+    def _take(self, block: LineBlock, start: int, future: Future[_Parsed]) -> None:
+        """Accept the rows of a block, which lie at `start`, behind all rows so far."""
+        parsed = future.result()
+        if parsed.problem == kernel.OUT_OF_LAYOUT and self.layout.surprises:
+            raise _SurprisingFeatureError
+        if parsed.problem != kernel.OK:
+            raise _format_error(block, parsed, self.layout)
+        if start > self.count:  # blank lines before this block left a hole
+            stop = self.count + parsed.rows
+            self.features[self.count : stop] = self.features[start : start + parsed.rows]
+            self.labels[self.count : stop] = self.labels[start : start + parsed.rows]
+        for row, query in parsed.runs:
+            if not self.runs or self.runs[-1][1] != query:
+                self.runs.append((self.count + row, query))
+        self.comments.append(parsed.comments)
+        self.count += parsed.rows
+
+    def _make_room(self, rows: int, bytes_per_row: float) -> None:
+        """Grow the table: at once to the likely end where the size of the files tells it, else by half."""
+        likely = int(len(self.features) * 1.5)
+        if not any(is_compressed(path) for path in self.paths):
+            likely = int(1.05 * sum(path.stat().st_size for path in self.paths) / bytes_per_row)
+        rows = max(rows, likely)
+        needed = rows * self.layout.width * 4
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > memory:
+            last = self.layout.first_id + self.layout.width - 1
+            raise DataError(
+                f"{self.paths[0]}: feature ids reach {last:,}, which makes a table of about {rows:,} × "
+                f"{self.layout.width:,} numbers ({needed / 2**30:,.0f} GiB), more than this machine's memory; "
+                "number the features without gaps, or read the file in parts."
+            )
+        self._resize(rows)
+
+    def _resize(self, rows: int) -> None:
+        if len(self.features) == 0:
+            self.features = np.zeros((rows, self.layout.width), dtype=np.float32)  # zero pages cost nothing until used
+            self.labels = np.zeros(rows, dtype=np.float32)
+        else:
+            self.features.resize((rows, self.layout.width), refcheck=False)
+            self.labels.resize(rows, refcheck=False)
+
+
+class _Parsed(NamedTuple):
+    problem: int
+    at: int
+    feature: int
+    rows: int
+    runs: list[tuple[int, str]]
+    comments: list[bytes]
+
+
+def _parse(
+    block: LineBlock, layout: _Layout, fill: float, features: NDArray[np.float32], labels: NDArray[np.float32]
+) -> _Parsed:
+    lines = len(labels)
+    spans = [np.zeros(lines, dtype=np.int64) for _ in range(5)]
+    last_row = np.full(layout.width, -1, dtype=np.int64)
+    target = kernel.Block(features, labels, *spans, last_row)
+    text = np.frombuffer(block.text, dtype=np.uint8)
+    problem, at, feature, rows, runs = kernel.parse(text, layout.first_id, fill, layout.with_queries, target)
+    if problem != kernel.OK:
+        return _Parsed(problem, at, feature, 0, [], [])
+    queries = [
+        (row, block.text[start:end].decode("utf-8", errors="backslashreplace"))
+        for row, start, end in zip(*(span[:runs].tolist() for span in target[2:5]), strict=True)
+    ]
+    starts, ends = target.comment_starts[:rows], target.comment_ends[:rows]
+    comments: list[bytes] = []
+    if (ends > starts).any():
+        comments = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    if not comments:
+        comments = [b""] * rows
+    return _Parsed(problem, at, feature, rows, queries, comments)
+
+
+def _worker_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _all_blocks(paths: Sequence[Path]) -> Iterator[LineBlock]:
+    return itertools.chain.from_iterable(read_blocks(path) for path in paths)
+
+
+def _layout(
+    blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool
+) -> _Layout:
+    """The layout that these blocks show; what the caller knows goes before what is seen."""
+    if n_features is not None and n_features < 1:
+        raise DataError(f"n_features is {n_features}; it must be at least 1.")
+    smallest, largest = 1 << 62, -1
+    for block in blocks:
+        low, high = kernel.survey(np.frombuffer(block.text, dtype=np.uint8))
+        smallest, largest = min(smallest, int(low)), max(largest, int(high))
+    if zero_based is None:
+        zero_based = smallest == 0
+    first_id = 0 if zero_based else 1
+    width = n_features if n_features is not None else max(largest - first_id + 1, 1)
+    return _Layout(first_id, width, with_queries, surprises=n_features is None)
+
+
+# -- messages ----------------------------------------------------------------------------------------------------
+
+
+def _format_error(block: LineBlock, parsed: _Parsed, layout: _Layout) -> FormatError:
+    found = repr(block.token(parsed.at))
+    feature = parsed.feature
+    last = layout.first_id + layout.width - 1
+    message = {
+        kernel.BAD_LABEL: f"expected a label, found {found}; a row is `label qid:query feature:value …`.",
+        kernel.BAD_LABEL_RANGE: f"the label {found} is too large for a 32-bit number.",
+        kernel.BAD_QUERY: "`qid:` has no query behind it.",
+        kernel.BAD_FEATURE: f"expected `feature:value`, with a whole number as feature, found {found}.",
+        kernel.BAD_VALUE: f"the value of feature {feature} is {found}, which is no number.",
+        kernel.MISSING_VALUE: f"the value of feature {feature} is missing ({found}); "
+        "clean the file, or choose what to fill in with missing=0.0 (--missing 0).",
+        kernel.NOT_FINITE: f"the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
+        kernel.DUPLICATE: f"feature {feature} appears twice; a LETOR row lists each feature once.",
+        kernel.OUT_OF_LAYOUT: f"feature {feature} is outside the features {layout.first_id} … {last} that were "
+        "asked for (n_features, zero_based).",
+        kernel.MIXED_QUERIES: "this row has no `qid:`, but the first row has; give every row one."
+        if layout.with_queries
+        else "this row has a `qid:`, but the first row has none; give every row one.",
+    }[parsed.problem]
+    line, column = block.place(parsed.at)
+    return FormatError(message, path=block.path, line=line, column=column)
+
+
+# -- queries -----------------------------------------------------------------------------------------------------
+
+
+def _rows_carry_queries(paths: Sequence[Path]) -> bool:
+    for block in _all_blocks(paths):
+        for line in bytes(block.text).splitlines():
+            content = line.split(b"#", 1)[0].split()
+            if content:
+                return len(content) > 1 and content[1].startswith(b"qid:")
+    raise FormatError("holds no rows.", path=paths[0])
+
+
+def _group_files(paths: Sequence[Path], groups: Sequence[Path] | None, with_queries: bool) -> list[Path]:
+    """The group files that go with the data files; none where the rows carry their queries themselves."""
+    if groups is not None:
+        if with_queries:
+            raise DataError(f"{paths[0]}: the rows have `qid:` already; leave the group file {groups[0]} out.")
+        if len(groups) != len(paths):
+            raise DataError(f"there are {len(groups)} group files for {len(paths)} data files; each needs its own.")
+        return list(groups)
+    if with_queries:
+        return []
+    found = []
+    for path in paths:
+        beside = [path.with_name(path.name + suffix) for suffix in GROUP_SUFFIXES]
+        existing = [candidate for candidate in beside if candidate.exists()]
+        if not existing:
+            raise DataError(
+                f"{path}: the rows have no `qid:`, and there is no {' or '.join(p.name for p in beside)} beside it "
+                "that says how many rows each query has; pass one as groups=… (--groups)."
+            )
+        found.append(existing[0])
+    return found
+
+
+def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
+    """Offsets from files that hold the number of rows of each query, one a line."""
+    sizes: list[int] = []
+    for path in paths:
+        with open_bytes(path) as file:
+            lines = file.read().split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            word = line.strip()
+            if not word:
+                continue
+            if not word.isdigit() or int(word) == 0:
+                shown = word.decode("utf-8", errors="backslashreplace")
+                raise FormatError(
+                    f"{shown!r} is no number of rows; each line holds one, at least 1.", path=path, line=number
+                )
+            sizes.append(int(word))
+    if sum(sizes) != rows:
+        raise FormatError(f"counts {sum(sizes):,} rows in all, but the data has {rows:,}.", path=paths[0])
+    return segments.from_lengths(np.array(sizes, dtype=np.int64))
+
+
+def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArray | None) -> NDArray[Any] | None:
+    """Document ids from comments: `docid = X`, or a comment of one word if those are unique within each query."""
+    every = list(itertools.chain.from_iterable(comments))
+    if not all(every):
+        return None
+    matches = [_DOCUMENT.search(comment) for comment in every]
+    if all(matches):
+        words = [match.group(1) for match in matches if match]
+    else:
+        words = [comment.strip() for comment in every]
+        if any(len(word.split()) != 1 for word in words):
+            return None
+    ids = narrowed([word.decode("utf-8", errors="backslashreplace") for word in words])
+    ids = ids if order is None else ids[order]
+    if not all(matches):
+        pairs = set(zip(segments.segment_of_rows(offsets).tolist(), ids.tolist(), strict=True))
+        if len(pairs) < len(ids):
+            return None
+    return ids

@@ -1,0 +1,131 @@
+"""Text files, plain or compressed, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from cldrank.errors import DataError, FormatError
+
+BLOCK_BYTES = 1 << 22
+_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Some whole lines of a file; the text always ends with a newline."""
+
+    path: Path
+    text: bytearray
+    first_line: int
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Line and column, both from 1, of a byte of the text."""
+        start = self.text.rfind(b"\n", 0, at) + 1
+        return self.first_line + self.text.count(b"\n", 0, at), at - start + 1
+
+    def token(self, at: int, most: int = 40) -> str:
+        """The word that starts at a byte, for a message."""
+        end = at
+        while end < len(self.text) and not self.text[end : end + 1].isspace():
+            end += 1
+        word = self.text[at:end].decode("utf-8", errors="backslashreplace")
+        return word if len(word) <= most else word[:most] + "…"
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the name says that the file is compressed.
+
+    >>> is_compressed(Path("train.txt.zst"))
+    True
+    """
+    return path.suffix in _COMPRESSED
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix that tells the format, behind any that tells the compression.
+
+    >>> plain_suffix(Path("train.txt.xz"))
+    '.txt'
+    """
+    return Path(path.stem).suffix if is_compressed(path) else path.suffix
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file for reading, through the decompression that its suffix asks for."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file.")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name the file to read, or several.")
+    try:
+        match path.suffix:
+            case ".gz":
+                return cast(BinaryIO, gzip.open(path))
+            case ".xz":
+                return cast(BinaryIO, lzma.open(path))
+            case ".bz2":
+                return cast(BinaryIO, bz2.open(path))
+            case ".zst":
+                import pyarrow as pa
+
+                return cast(BinaryIO, pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+            case _:
+                return path.open("rb", buffering=0)
+    except PermissionError:
+        raise DataError(f"{path}: no permission to read it.") from None
+
+
+def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
+    """All of a file, block after block; a file that is damaged or cut off raises FormatError."""
+    line = 1
+    rest = bytearray()
+    with open_bytes(path) as file:
+        for index, chunk in enumerate(_chunks(path, file, block_bytes)):
+            text = rest + chunk if rest else chunk
+            if index == 0 and text.startswith(_BYTE_ORDER_MARK):
+                del text[: len(_BYTE_ORDER_MARK)]
+            end = text.rfind(b"\n") + 1
+            rest = text[end:]
+            if end:
+                del text[end:]
+                yield LineBlock(path, text, line)
+                line += text.count(b"\n")
+    if rest:
+        yield LineBlock(path, rest + b"\n", line)
+
+
+def _chunks(path: Path, file: BinaryIO, size: int) -> Iterator[bytearray]:
+    while True:
+        chunk = bytearray(size)
+        try:
+            count = _read_into(file, chunk)
+        except (EOFError, lzma.LZMAError, OSError, ValueError) as error:
+            if not is_compressed(path):
+                raise
+            raise FormatError(
+                f"damaged or incomplete {path.suffix} file ({error}); fetch or compress it again.", path=path
+            ) from None
+        if count == 0:
+            return
+        del chunk[count:]
+        yield chunk
+
+
+def _read_into(file: BinaryIO, buffer: bytearray) -> int:
+    """Fill a buffer, however many reads it takes; the number of bytes read, less than its size only at the end."""
+    view = memoryview(buffer)
+    filled = 0
+    while filled < len(buffer):
+        count = cast(io.RawIOBase, file).readinto(view[filled:])
+        if not count:
+            break
+        filled += count
+    view.release()
+    return filled

@@ -1,0 +1,113 @@
+"""Score files: what some ranker, ours or another's, gave each row of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.lines import read_blocks
+from cldrank.errors import DataError, FormatError
+
+
+def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
+    """The score of each row of a dataset, from a file.
+
+    Text has one number a line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet
+    has a column `score`, in that order too, or with columns `query_id` and `doc_id`, which then find the row.
+
+    >>> import tempfile
+    >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "scores.txt"
+    ...     _ = path.write_text("0.25\\n-1e3\\n")
+    ...     read_scores(path, data)
+    array([ 2.5e-01, -1.0e+03])
+    """
+    path = Path(path)
+    if path.suffix in (".parquet", ".pq"):
+        scores, found = _from_parquet(path, dataset)
+    else:
+        scores, found = (_from_npy(path) if path.suffix == ".npy" else _from_text(path)), False
+    if len(scores) != dataset.n_rows:
+        raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.", path=path)
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        raise FormatError(f"score {bad[0] + 1} is {scores[bad[0]]}; scores must be finite.", path=path)
+    return scores if found or dataset.source_rows is None else scores[dataset.source_rows]
+
+
+def _from_text(path: Path) -> NDArray[np.float64]:
+    scores: list[float] = []
+    for block in read_blocks(path):
+        for number, line in enumerate(bytes(block.text).splitlines(), start=block.first_line):
+            word = line.strip()
+            if not word:
+                continue
+            try:
+                scores.append(float(word))
+            except ValueError:
+                shown = word[:40].decode("utf-8", errors="backslashreplace")
+                raise FormatError(
+                    f"{shown!r} is no number; a score file has one number a line.", path=path, line=number
+                ) from None
+    return np.array(scores)
+
+
+def _from_npy(path: Path) -> NDArray[np.float64]:
+    try:
+        scores = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except (ValueError, OSError) as error:
+        raise FormatError(f"not a readable .npy file ({error}).", path=path) from None
+    if scores.ndim != 1 or not (np.issubdtype(scores.dtype, np.number) and np.isrealobj(scores)):
+        raise FormatError(f"holds {scores.dtype} of shape {scores.shape}; scores are a flat array of numbers.", path=path)
+    return scores.astype(np.float64)
+
+
+def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float64], bool]:
+    """Scores, and whether they were found by their ids and so lie as the dataset does."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.exists():
+        raise DataError(f"{path}: no such file.")
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FormatError(f"not a readable Parquet file ({error}).", path=path) from None
+    if "score" not in table.column_names:
+        raise FormatError(f"there is no column 'score'; it has {', '.join(table.column_names[:8])}.", path=path)
+    kind = table.schema.field("score").type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise FormatError(f"column 'score' holds {kind}, not numbers.", path=path)
+    scores = table["score"].to_numpy().astype(np.float64)
+    if not {"query_id", "doc_id"} <= set(table.column_names):
+        return scores, False
+    if dataset.doc_ids is None:
+        raise DataError(f"{path} names documents, but the dataset has no document ids to find them by.")
+    scored = zip(map(str, table["query_id"].to_pylist()), map(str, table["doc_id"].to_pylist()), strict=True)
+    wanted = zip(
+        map(str, dataset.query_ids[dataset.row_queries].tolist()), map(str, dataset.doc_ids.tolist()), strict=True
+    )
+    return scores[_places(scored, wanted, path)], True
+
+
+def _places(
+    scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path
+) -> list[int]:
+    """For each wanted (query, document), the place of its score in the file."""
+    place: dict[tuple[str, str], int] = {}
+    for index, (query, document) in enumerate(scored):
+        if place.setdefault((query, document), index) != index:
+            raise FormatError(f"query {query}, document {document} has two scores.", path=path)
+    keys = list(wanted)
+    places = [place.get(key, -1) for key in keys]
+    if -1 in places:
+        query, document = keys[places.index(-1)]
+        raise FormatError(f"has no score for query {query}, document {document}.", path=path)
+    return places

@@ -1,0 +1,257 @@
+"""Per-query sums, sorts and ranks over rows that lie query by query, in O(n) or one sort, never a loop over queries.
+
+Everywhere, `offsets` has one entry more than there are queries: rows offsets[i] … offsets[i+1]-1 belong to query i.
+A query may be empty. Arrays may be numpy's or torch's: the result is of the same kind, on the same device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_namespace
+
+ArrayT = TypeVar("ArrayT", bound=Any)
+Array = Any  # a numpy array or a torch tensor
+
+_LOW_63_BITS = (1 << 63) - 1
+
+
+def from_lengths(lengths: ArrayT) -> ArrayT:
+    """Offsets of segments with the given lengths.
+
+    >>> from_lengths(np.array([2, 3]))
+    array([0, 2, 5])
+    """
+    xp = array_namespace(lengths)
+    start = xp.zeros(1, dtype=xp.int64, device=device(lengths))
+    offsets: ArrayT = xp.concat([start, xp.cumulative_sum(lengths, axis=0, dtype=xp.int64)])
+    return offsets
+
+
+def segment_of_rows(offsets: ArrayT) -> ArrayT:
+    """The segment that each row belongs to.
+
+    >>> segment_of_rows(np.array([0, 2, 5]))
+    array([0, 0, 1, 1, 1])
+    """
+    xp = array_namespace(offsets)
+    segments: ArrayT = xp.repeat(_counting(len(offsets) - 1, offsets), offsets[1:] - offsets[:-1])
+    return segments
+
+
+def rows_of_segments(offsets: ArrayT, segments: ArrayT) -> ArrayT:
+    """All rows of the chosen segments, segment after segment, in the order chosen.
+
+    >>> rows_of_segments(np.array([0, 2, 5]), np.array([1, 0]))
+    array([2, 3, 4, 0, 1])
+    """
+    lengths: ArrayT = (offsets[1:] - offsets[:-1])[segments]
+    starts: ArrayT = offsets[:-1][segments]
+    return _runs(starts, lengths, from_lengths(lengths))
+
+
+def first_rows_of_segments(offsets: ArrayT, count: int) -> tuple[ArrayT, ArrayT]:
+    """The first `count` rows of each segment, or all of a shorter one, and the offsets of these rows.
+
+    >>> first_rows_of_segments(np.array([0, 1, 5]), 2)
+    (array([0, 1, 2]), array([0, 1, 3]))
+    """
+    xp = array_namespace(offsets)
+    lengths = xp.clip(offsets[1:] - offsets[:-1], 0, count)
+    shorter = from_lengths(lengths)
+    return _runs(offsets[:-1], lengths, shorter), shorter
+
+
+def places_in_segments(offsets: ArrayT) -> ArrayT:
+    """The place of each row in its segment, counted from 1.
+
+    >>> places_in_segments(np.array([0, 2, 5]))
+    array([1, 2, 1, 2, 3])
+    """
+    xp = array_namespace(offsets)
+    before = xp.repeat(offsets[:-1], offsets[1:] - offsets[:-1])
+    places: ArrayT = _counting(len(before), offsets) - before + 1
+    return places
+
+
+def sums_of_segments(values: Array, offsets: Array) -> Array:
+    """The sum of each segment, in float64; 0 for an empty one.
+
+    >>> sums_of_segments(np.array([1, 2, 3, 4, 5]), np.array([0, 2, 2, 5]))
+    array([ 3.,  0., 12.])
+    """
+    return _reduced(values, offsets, "sum")
+
+
+def maxima_of_segments(values: Array, offsets: Array) -> Array:
+    """The largest value of each segment, in float64; 0 for a segment that is empty or has nothing above 0.
+
+    >>> maxima_of_segments(np.array([1, 7, 3, -4]), np.array([0, 3, 3, 4]))
+    array([7., 0., 0.])
+    """
+    return _reduced(values, offsets, "max")
+
+
+def running_sums(values: Array, offsets: Array) -> Array:
+    """The sum of each row and the rows before it in its segment, in float64.
+
+    >>> running_sums(np.array([1, 2, 3, 4]), np.array([0, 2, 4]))
+    array([1., 3., 3., 7.])
+    """
+    xp = array_namespace(values, offsets)
+    steps = xp.asarray(values, dtype=xp.float64, copy=True)
+    full = offsets[1:] > offsets[:-1]
+    totals, starts = sums_of_segments(steps, offsets)[full], offsets[:-1][full]
+    # Taking the last total back at each start keeps the one long sum small, and so the rounding of one query
+    # out of the next.
+    steps[starts[1:]] -= totals[:-1]
+    return xp.cumulative_sum(steps, axis=0)
+
+
+def descending_order(values: Array, offsets: Array) -> Array:
+    """The rows of each segment, largest value first; equal values stand in the fixed order of `lots`.
+
+    >>> descending_order(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
+    array([1, 0, 3, 2, 4])
+    """
+    xp = array_namespace(values, offsets)
+    values = xp.asarray(values, dtype=xp.float64)
+    keys, _ = _packed(values, offsets)
+    order = xp.argsort(keys, stable=False)
+    keys = keys[order]
+    same = keys[1:] == keys[:-1]
+    if not bool(xp.any(same)):
+        return order
+    alike = xp.zeros(len(keys), dtype=xp.bool, device=device(values))
+    alike[1:] |= same
+    alike[:-1] |= same
+    (places,) = xp.nonzero(alike)
+    rows = order[places]
+    order[places] = rows[_lexsort([lots(rows, offsets), -values[rows], keys[places]])]
+    return order
+
+
+def descending_ranks(values: Array, offsets: Array) -> Array:
+    """The rank of each row in its segment by descending value, counted from 1, ties as in `descending_order`.
+
+    >>> descending_ranks(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
+    array([2, 1, 2, 1, 3])
+    """
+    xp = array_namespace(values, offsets)
+    order = descending_order(values, offsets)
+    ranks = xp.empty_like(order)
+    ranks[order] = places_in_segments(offsets)
+    return ranks
+
+
+def descending_values(values: Array, offsets: Array) -> Array:
+    """The values of each segment, largest first, in float64.
+
+    >>> descending_values(np.array([0, 2, 0, 1, 2]), np.array([0, 2, 5]))
+    array([2., 0., 2., 1., 0.])
+    """
+    xp = array_namespace(values, offsets)
+    values = xp.asarray(values, dtype=xp.float64)
+    keys, lossless = _packed(values, offsets)
+    if not lossless:
+        return values[_lexsort([-values, segment_of_rows(offsets)])]
+    return _unpacked(xp.sort(keys, stable=False), offsets)
+
+
+def lots(rows: Array, offsets: Array) -> Array:
+    """A number drawn for each of the rows, always the same, from its segment and its place there alone.
+
+    It is the splitmix64 of both, so no two rows draw alike, and it knows nothing of labels or scores: sorting by it
+    settles ties without favour, whatever order the rows were stored in.
+
+    >>> lots(np.array([0, 1, 2]), np.array([0, 2, 3])).argsort()
+    array([0, 2, 1])
+    """
+    segment = segment_of_rows(offsets)[rows]
+    mixed = ((segment << 32) + (rows - offsets[segment]) + 1) * _signed(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ _shifted(mixed, shift)) * _signed(factor)
+    return mixed ^ _shifted(mixed, 31)
+
+
+def _counting(count: int, like: Array) -> Array:
+    return array_namespace(like).arange(count, device=device(like), dtype=like.dtype)
+
+
+def _runs(starts: ArrayT, lengths: ArrayT, offsets: ArrayT) -> ArrayT:
+    """Runs of consecutive numbers from each start, laid end to end at the offsets."""
+    shift = array_namespace(starts).repeat(starts - offsets[:-1], lengths)
+    runs: ArrayT = _counting(len(shift), starts) + shift
+    return runs
+
+
+def _reduced(values: Array, offsets: Array, how: str) -> Array:
+    xp = array_namespace(values, offsets)
+    values = xp.asarray(values, dtype=xp.float64)
+    lengths = offsets[1:] - offsets[:-1]
+    if not is_numpy_namespace(xp):
+        return xp.segment_reduce(values, how, lengths=lengths, initial=0)
+    full = lengths > 0
+    result = np.zeros(len(lengths))
+    if full.any():  # reduceat would read an empty segment as its next row
+        result[full] = (np.add if how == "sum" else np.maximum).reduceat(values, offsets[:-1][full])
+    return result if how == "sum" else np.maximum(result, 0)
+
+
+def _lexsort(keys: list[Array]) -> Array:
+    """The order by the last key, equal ones by the key before it, and so on."""
+    xp = array_namespace(*keys)
+    if is_numpy_namespace(xp):
+        return np.lexsort(keys)
+    order = xp.argsort(keys[0], stable=True)
+    for key in keys[1:]:
+        order = order[xp.argsort(key[order], stable=True)]
+    return order
+
+
+def _packed(values: Array, offsets: Array) -> tuple[Array, bool]:
+    """One whole number a row that sorts by segment, then by descending value; and whether it tells all values apart.
+
+    The segment takes the high bits, as many as it needs; the value, as a whole number of the same order, the rest.
+    Sorting one int64 is several times faster than sorting by two keys.
+    """
+    bits = max(len(offsets) - 2, 0).bit_length()
+    image = _as_integers(-values)
+    high = image >> (bits + 1)
+    lossless = bool(((high << (bits + 1)) == image).all())
+    return (segment_of_rows(offsets) << (63 - bits)) + (high + (1 << (62 - bits))), lossless
+
+
+def _unpacked(keys: Array, offsets: Array) -> Array:
+    """The values of packed keys that lost nothing."""
+    bits = max(len(offsets) - 2, 0).bit_length()
+    high = (keys & ((1 << (63 - bits)) - 1)) - (1 << (62 - bits))
+    return 0.0 - _as_floats(high << (bits + 1))
+
+
+def _as_integers(values: Array) -> Array:
+    """Whole numbers in the order of the float64 values: the bits of the magnitude, with the sign.
+
+    Minus zero is zero; a short fraction leaves zeros in the low bits, whatever the sign.
+    """
+    bits = values.view(array_namespace(values).int64)
+    sign = bits >> 63  # 0, or -1 for a negative value
+    return ((bits & _LOW_63_BITS) ^ sign) - sign
+
+
+def _as_floats(integers: Array) -> Array:
+    """The values that `_as_integers` was given."""
+    sign = integers >> 63
+    bits = ((integers ^ sign) - sign) | (sign << 63)
+    return bits.view(array_namespace(integers).float64)
+
+
+def _shifted(number: Array, by: int) -> Array:
+    """A shift to the right that brings in zeros, which >> of a negative number does not."""
+    return (number >> by) & ((1 << (64 - by)) - 1)
+
+
+def _signed(unsigned: int) -> int:
+    """The int64 that has the bits of this uint64."""
+    return unsigned - (1 << 64) if unsigned >> 63 else unsigned

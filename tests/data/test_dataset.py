@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank import RankingDataset
+from cldrank.errors import CldrankError, DataError
+
+
+def sample(queries: int = 4) -> RankingDataset:
+    """Queries of 1, 2, 3, … rows; each feature tells the row."""
+    qid = np.repeat(np.arange(queries), np.arange(1, queries + 1))
+    rows = np.arange(len(qid))
+    return RankingDataset.from_arrays(
+        np.stack([rows, -rows], axis=1), qid + 10, labels=rows % 3, doc_ids=[f"d{row}" for row in rows], name="sample"
+    )
+
+
+class TestMaking:
+    def test_from_arrays(self) -> None:
+        data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], ["b", "b", "a"], [0, 1, 0])
+        assert data.features.dtype == np.float32
+        assert data.features.flags.c_contiguous
+        assert data.offsets.tolist() == [0, 2, 3]
+        assert data.query_ids.tolist() == ["b", "a"]
+        assert data.feature_names == ("f1", "f2")
+        assert (data.n_queries, data.n_rows, data.n_features, len(data)) == (2, 3, 2, 2)
+
+    def test_a_column_major_or_float64_table_becomes_row_major_float32(self) -> None:
+        data = RankingDataset.from_arrays(np.asfortranarray(np.ones((4, 3))), [1, 1, 1, 1])
+        assert data.features.flags.c_contiguous
+        assert data.features.dtype == np.float32
+
+    def test_pandas_like_floats_that_are_whole_numbers_are_ids(self) -> None:
+        assert RankingDataset.from_arrays(np.eye(2), [1.0, 2.0]).query_ids.tolist() == [1, 2]
+
+    def test_nothing_can_be_changed(self) -> None:
+        data = sample()
+        for array in (data.features, data.offsets, data.labels, data.query_ids, data.doc_ids):
+            assert array is not None
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+        with pytest.raises(AttributeError):
+            data.features = np.eye(2)  # type: ignore[misc, assignment]
+
+    def test_the_callers_array_stays_writable(self) -> None:
+        features = np.ones((2, 2), dtype=np.float32)
+        RankingDataset.from_arrays(features, [1, 1])
+        features[0, 0] = 5
+        assert features[0, 0] == 5
+
+    def test_pickles(self) -> None:
+        again = pickle.loads(pickle.dumps(sample()))  # noqa: S301
+        np.testing.assert_array_equal(again.features, sample().features)
+        assert repr(again) == repr(sample())
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"features": [1, 2]}, "must be a table"),
+    ({"features": [["a", "b"], ["c", "d"]]}, "must be a table of numbers"),
+    ({"features": [[1, np.nan], [1, 2]]}, "feature 'f2' of row 0 (query 1) is nan"),
+    ({"features": [[1, 1], [1, -np.inf]]}, "feature 'f2' of row 1 (query 1) is -inf"),
+    ({"features": [[1, 1], [1, 1e300]]}, "feature 'f2' of row 1 (query 1) is inf"),
+    ({"qid": [1]}, "qid has 1 entries for 2 rows"),
+    ({"qid": [[1, 1]]}, "qid must be a flat array"),
+    ({"qid": [1.5, 1.5]}, "must be whole numbers or text; 1.5 is neither"),
+    ({"qid": [None, "a"]}, "has an entry without a value"),
+    ({"labels": [1]}, "labels have shape (1,) for 2 rows"),
+    ({"labels": [1, np.nan]}, "the label of row 1 is nan"),
+    ({"labels": ["good", "bad"]}, "labels must be numbers"),
+    ({"doc_ids": ["a"]}, "doc_ids has 1 entries for 2 rows"),
+    ({"doc_ids": ["a", "a"]}, "document 'a' appears more than once in one query"),
+    ({"feature_names": ["x"]}, "1 feature names for 2 features"),
+    ({"feature_names": ["x", "x"]}, "feature name 'x' appears more than once"),
+]
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(("change", "message"), BAD, ids=[message for _, message in BAD])
+    def test_bad_arrays(self, change: dict[str, Any], message: str) -> None:
+        good: dict[str, Any] = {"features": [[1, 2], [3, 4]], "qid": [1, 1]}
+        with pytest.raises(DataError) as error:
+            RankingDataset.from_arrays(**{**good, **change})
+        assert message in str(error.value)
+
+    def test_scattered_queries(self) -> None:
+        with pytest.raises(DataError, match=r"query 1 do not lie together.*np.argsort"):
+            RankingDataset.from_arrays(np.eye(3), [1, 2, 1])
+
+    def test_empty_queries_wrong_offsets_and_repeated_ids(self) -> None:
+        features = np.ones((2, 1), dtype=np.float32)
+        with pytest.raises(DataError, match="query 1 .* has no rows"):
+            RankingDataset(features, np.array([0, 1, 1, 2]))
+        with pytest.raises(DataError, match="offsets must run from 0"):
+            RankingDataset(features, np.array([0, 1]))
+        with pytest.raises(DataError, match="query id 3 appears more than once"):
+            RankingDataset(features, np.array([0, 1, 2]), query_ids=np.array([3, 3]))
+        with pytest.raises(DataError, match="query_ids has 1 entries for 2 queries"):
+            RankingDataset(features, np.array([0, 1, 2]), query_ids=np.array([3]))
+
+
+class TestParts:
+    def test_slicing_by_query(self) -> None:
+        data = sample()
+        assert data[1:3].query_ids.tolist() == [11, 12]
+        assert data[1:3].features[:, 0].tolist() == [1, 2, 3, 4, 5]
+        assert data[1:3].offsets.tolist() == [0, 2, 5]
+        assert np.shares_memory(data[1:3].features, data.features)
+        assert data[-1].features[:, 0].tolist() == [6, 7, 8, 9]
+        assert data[[2, 0]].features[:, 0].tolist() == [3, 4, 5, 0]
+        assert data[np.array([True, False, True, False])].query_ids.tolist() == [10, 12]
+        assert data[::2].query_ids.tolist() == [10, 12]
+        assert data[::-1].query_ids.tolist() == [13, 12, 11, 10]
+        assert len(data[4:]) == len(data[3:1]) == 0
+        doc_ids = data[[2, 0]].doc_ids
+        assert doc_ids is not None
+        assert doc_ids.tolist() == ["d3", "d4", "d5", "d0"]
+
+    def test_slices_that_do_not_exist(self) -> None:
+        data = sample()
+        with pytest.raises(IndexError, match="query 4 is out of range: there are 4"):
+            data[4]
+        with pytest.raises(DataError, match="mask over queries needs 4"):
+            data[np.array([True])]
+        with pytest.raises(DataError, match="by whole numbers"):
+            data[[0.5]]
+        with pytest.raises(DataError, match="chosen twice"):
+            data[[1, 1]]
+
+    @given(st.integers(1, 30), st.integers(0, 1000), st.floats(0, 1))
+    def test_a_split_is_a_partition_by_query(self, queries: int, seed: int, fraction: float) -> None:
+        data = sample(queries)
+        parts = data.split(fraction, seed=seed)
+        assert sorted(sum((part.query_ids.tolist() for part in parts), [])) == data.query_ids.tolist()
+        assert sorted(sum((part.features[:, 0].tolist() for part in parts), [])) == data.features[:, 0].tolist()
+        assert abs(len(parts[0]) - fraction * queries) <= 0.5
+        again = data.split(fraction, seed=seed)
+        assert [part.query_ids.tolist() for part in parts] == [part.query_ids.tolist() for part in again]
+
+    def test_split_refuses_odd_fractions(self) -> None:
+        for fractions in (1.5, [0.5, 0.4], [-0.5, 1.5], []):
+            with pytest.raises(DataError, match="must be at least 0 and sum to 1"):
+                sample().split(fractions, seed=0)
+
+    @given(st.lists(st.integers(0, 4), max_size=3))
+    def test_concatenation_undoes_slicing(self, cuts: list[int]) -> None:
+        data = sample()
+        bounds = [0, *sorted(cuts), 4]
+        parts = [data[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        joined = RankingDataset.concatenate(parts)
+        for attribute in ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names", "name"):
+            np.testing.assert_array_equal(getattr(joined, attribute), getattr(data, attribute))
+
+    def test_concatenation_refuses_what_does_not_fit(self) -> None:
+        data = sample()
+        named = RankingDataset.from_arrays(np.eye(2), [98, 99], feature_names=["f1", "x"])
+        wider = RankingDataset.from_arrays(np.eye(3), [7, 8, 9])
+        bare = RankingDataset.from_arrays(np.eye(2), [98, 99])
+        cases = [
+            ([], "nothing to concatenate"),
+            ([data, named], "'x' instead of 'f2' at place 2"),
+            ([data, wider], "3 instead of 2"),
+            ([data, bare], "some of the datasets have labels"),
+            ([data, data], "query id 10 appears more than once"),
+        ]
+        for datasets, message in cases:
+            with pytest.raises(CldrankError, match=message):
+                RankingDataset.concatenate(datasets)
+
+
+class TestRepr:
+    def test_says_what_matters(self) -> None:
+        assert repr(sample()) == "RankingDataset(sample: 4 queries, 10 rows, 2 features, labels 0…2, document ids)"
+        assert repr(sample()[:1]) == "RankingDataset(sample: 1 query, 1 row, 2 features, labels 0…0, document ids)"
+        bare = RankingDataset.from_arrays([[1.0]], [1], synthetic=True)
+        assert repr(bare) == "RankingDataset(synthetic: 1 query, 1 row, 1 feature, no labels)"

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank import RankingDataset
+from cldrank.data import read_letor
+from cldrank.data.scores import read_scores
+from cldrank.errors import CldrankError, DataError
+
+
+@pytest.fixture
+def data() -> RankingDataset:
+    return RankingDataset.from_arrays(np.eye(3), [1, 1, 2], doc_ids=["a", "b", "a"])
+
+
+def write_parquet(path: Path, **columns: object) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_text_npy_and_parquet_agree(tmp_path: Path, data: RankingDataset) -> None:
+    (tmp_path / "s.txt").write_text("0.5\n\n 1e-3 \r\n-2\n")
+    np.save(tmp_path / "s.npy", np.float32([0.5, 1e-3, -2]))
+    write_parquet(tmp_path / "s.parquet", score=[0.5, 1e-3, -2.0])
+    for name in ("s.txt", "s.npy", "s.parquet"):
+        np.testing.assert_allclose(read_scores(tmp_path / name, data), [0.5, 1e-3, -2], rtol=1e-6)
+
+
+def test_ids_find_the_row(tmp_path: Path, data: RankingDataset) -> None:
+    path = write_parquet(
+        tmp_path / "s.parquet", query_id=[2, 1, 1, 9], doc_id=["a", "b", "a", "x"], score=[3.0, 2.0, 1.0, 0.0]
+    )
+    assert read_scores(path, data).tolist() == [1, 2, 3]
+
+
+def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
+    letor = tmp_path / "t.txt"
+    letor.write_text("0 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n")
+    (tmp_path / "s.txt").write_text("10\n20\n30\n")
+    scattered = read_letor([letor])
+    assert scattered.features[:, 0].tolist() == [1, 3, 2]
+    assert read_scores(tmp_path / "s.txt", scattered).tolist() == [10, 30, 20]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\n2\n", "has 2 scores for 3 rows"),
+        ("1\n2\n3\n4\n", "has 4 scores for 3 rows"),
+        ("1\nx\n3\n", r"s.txt:2: 'x' is no number"),
+        ("1\nnan\n3\n", "score 2 is nan"),
+        ("1 2 3\n", "'1 2 3' is no number"),
+    ],
+)
+def test_text_that_does_not_fit(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
+    (tmp_path / "s.txt").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_scores(tmp_path / "s.txt", data)
+
+
+def test_arrays_and_tables_that_do_not_fit(tmp_path: Path, data: RankingDataset) -> None:
+    np.save(tmp_path / "s.npy", np.eye(3))
+    np.save(tmp_path / "o.npy", np.array([{}, 1, 2], dtype=object), allow_pickle=True)
+    (tmp_path / "g.npy").write_bytes(b"garbage")
+    (tmp_path / "g.parquet").write_bytes(b"garbage")
+    cases = {
+        tmp_path / "s.npy": "flat array",
+        tmp_path / "o.npy": "not a readable .npy file",
+        tmp_path / "g.npy": "not a readable .npy file",
+        tmp_path / "absent.npy": "no such file",
+        tmp_path / "absent.txt": "no such file",
+        tmp_path / "absent.parquet": "no such file",
+        tmp_path / "g.parquet": "not a readable Parquet file",
+        write_parquet(tmp_path / "a.parquet", x=[1.0]): "no column 'score'",
+        write_parquet(tmp_path / "b.parquet", score=["1"]): "holds string, not numbers",
+        write_parquet(tmp_path / "c.parquet", query_id=[1, 1], doc_id=["a", "a"], score=[1, 2]): "two scores",
+        write_parquet(tmp_path / "d.parquet", query_id=[1], doc_id=["a"], score=[1]): "no score for query 1, document b",
+    }
+    for path, message in cases.items():
+        with pytest.raises(CldrankError, match=message):
+            read_scores(path, data)
