@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Compiled functions compile at their first call, so the first example may take seconds.
+settings.register_profile("cldrank", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("cldrank")
 
 
 @pytest.fixture(scope="session", autouse=True)

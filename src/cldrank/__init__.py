@@ -15,19 +15,19 @@ from cldrank._version import __version__
 if TYPE_CHECKING:
     from cldrank import data, measures
     from cldrank.data.dataset import RankingDataset
-    from cldrank.data.load import load
+    from cldrank.data.loading import load
     from cldrank.estimators.oracle import Oracle
     from cldrank.evaluation import compare, evaluate
     from cldrank.rankers import load_ranker
 
-# Names are imported when first used: `import cldrank` stays quick, and heavy packages load only for those who need them.
+# Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
 _HOMES = {
     "Oracle": "cldrank.estimators.oracle",
     "RankingDataset": "cldrank.data.dataset",
     "compare": "cldrank.evaluation",
     "data": "",
     "evaluate": "cldrank.evaluation",
-    "load": "cldrank.data.load",
+    "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
     "measures": "",
 }

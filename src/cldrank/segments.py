@@ -94,19 +94,21 @@ def maxima_of_segments(values: Array, offsets: Array) -> Array:
 
 
 def running_sums(values: Array, offsets: Array) -> Array:
-    """The sum of each row and the rows before it in its segment, in float64.
+    """The sum of each row and the rows before it in its segment, in float64; exact for whole numbers.
 
     >>> running_sums(np.array([1, 2, 3, 4]), np.array([0, 2, 4]))
     array([1., 3., 3., 7.])
     """
     xp = array_namespace(values, offsets)
-    steps = xp.asarray(values, dtype=xp.float64, copy=True)
-    full = offsets[1:] > offsets[:-1]
-    totals, starts = sums_of_segments(steps, offsets)[full], offsets[:-1][full]
-    # Taking the last total back at each start keeps the one long sum small, and so the rounding of one query
-    # out of the next.
-    steps[starts[1:]] -= totals[:-1]
-    return xp.cumulative_sum(steps, axis=0)
+    values = xp.asarray(values, dtype=xp.float64)
+    lengths = offsets[1:] - offsets[:-1]
+    full = lengths > 0
+    starts = offsets[:-1][full]
+    steps = xp.asarray(values, copy=True)
+    # Taking the last total back at each start keeps the one long sum, and its rounding, as small as one segment's.
+    steps[starts[1:]] -= sums_of_segments(values, offsets)[full][:-1]
+    running = xp.cumulative_sum(steps, axis=0)
+    return running - xp.repeat(running[starts] - values[starts], lengths[full])
 
 
 def descending_order(values: Array, offsets: Array) -> Array:
@@ -190,6 +192,8 @@ def _reduced(values: Array, offsets: Array, how: str) -> Array:
     xp = array_namespace(values, offsets)
     values = xp.asarray(values, dtype=xp.float64)
     lengths = offsets[1:] - offsets[:-1]
+    if not len(lengths):
+        return values  # of which there are none
     if not is_numpy_namespace(xp):
         return xp.segment_reduce(values, how, lengths=lengths, initial=0)
     full = lengths > 0

@@ -136,8 +136,8 @@ class TestParts:
     def test_a_split_is_a_partition_by_query(self, queries: int, seed: int, fraction: float) -> None:
         data = sample(queries)
         parts = data.split(fraction, seed=seed)
-        assert sorted(sum((part.query_ids.tolist() for part in parts), [])) == data.query_ids.tolist()
-        assert sorted(sum((part.features[:, 0].tolist() for part in parts), [])) == data.features[:, 0].tolist()
+        assert sorted(np.concatenate([part.query_ids for part in parts]).tolist()) == data.query_ids.tolist()
+        assert sorted(np.concatenate([part.features[:, 0] for part in parts]).tolist()) == data.features[:, 0].tolist()
         assert abs(len(parts[0]) - fraction * queries) <= 0.5
         again = data.split(fraction, seed=seed)
         assert [part.query_ids.tolist() for part in parts] == [part.query_ids.tolist() for part in again]

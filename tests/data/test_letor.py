@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from cldrank import RankingDataset
@@ -81,7 +82,7 @@ class TestWhatIsInTheWild:
     def test_float_and_negative_labels(self, write: Write) -> None:
         data = read_letor([write("-1 qid:1 1:1\n+0.25 qid:1 1:1\n1e-1 qid:1 1:1\n")])
         assert data.labels is not None
-        np.testing.assert_array_equal(data.labels, np.float32([-1, 0.25, 0.1]))
+        np.testing.assert_array_equal(data.labels, np.array([-1, 0.25, 0.1], dtype=np.float32))
 
     def test_scattered_queries_are_gathered_in_order_of_appearance(self, write: Write) -> None:
         data = read_letor([write("1 qid:9 1:1 # a\n2 qid:3 1:2 # b\n3 qid:9 1:3 # c\n4 qid:3 1:4 # d\n")])
@@ -272,7 +273,20 @@ class TestNumbers:
         np.testing.assert_array_max_ulp(parsed, expected, maxulp=1)
 
     def test_odd_but_valid_spellings(self) -> None:
-        words = ["1.", ".5", "-.5e1", "+0", "-0", "00012", "1E2", "1e+02", "1e-400", "0e999", "1e-46", "12345678901234567890123"]
+        words = [
+            "1.",
+            ".5",
+            "-.5e1",
+            "+0",
+            "-0",
+            "00012",
+            "1E2",
+            "1e+02",
+            "1e-400",
+            "0e999",
+            "1e-46",
+            "12345678901234567890123",
+        ]
         np.testing.assert_array_equal(parse_values(words), np.array([float(w) for w in words], dtype=np.float32))
 
     def test_the_shortest_spelling_of_a_float32_reads_back_exactly(self) -> None:
@@ -281,16 +295,13 @@ class TestNumbers:
         np.testing.assert_array_equal(parse_values([str(value) for value in values]), values)
 
 
-def parse_values(words: list[str]) -> np.ndarray:
+def parse_values(words: list[str]) -> NDArray[np.float32]:
     """Each word as the value of feature 1 in a row of its own, through the compiled parser."""
     from cldrank.data import letor_kernel as kernel
 
     text = np.frombuffer("".join(f"0 qid:1 1:{word}\n" for word in words).encode(), dtype=np.uint8)
     rows = len(words)
-    spans = [np.zeros(rows, dtype=np.int64) for _ in range(5)]
-    block = kernel.Block(
-        np.zeros((rows, 1), np.float32), np.zeros(rows, np.float32), *spans, np.full(1, -1, dtype=np.int64)
-    )
+    block = kernel.Block.for_rows(np.zeros((rows, 1), np.float32), np.zeros(rows, np.float32))
     problem, at, _, parsed, _ = kernel.parse(text, 1, np.nan, True, block)
     assert (problem, parsed) == (kernel.OK, rows), (problem, bytes(text[at : at + 40]))
     return block.features[:, 0]

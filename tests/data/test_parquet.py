@@ -86,7 +86,9 @@ class TestRoundTrip:
 
 class TestForeignFiles:
     def test_columns_can_be_mapped(self, tmp_path: Path) -> None:
-        path = written(tmp_path / "a.parquet", q=["x", "x"], rel=[1, 0], d=[5, 6], one=[0.5, 1.5], two=[2, 3], note=["a", "b"])
+        path = written(
+            tmp_path / "a.parquet", q=["x", "x"], rel=[1, 0], d=[5, 6], one=[0.5, 1.5], two=[2, 3], note=["a", "b"]
+        )
         columns = {"query_id": "q", "label": "rel", "doc_id": "d", "features": ["two", "one"]}
         data = read_parquet(path, columns=columns)
         assert data.features.tolist() == [[2, 0.5], [3, 1.5]]
@@ -97,7 +99,9 @@ class TestForeignFiles:
     @pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.large_list(pa.float32()), pa.list_(pa.float32(), 2)])
     def test_list_columns_of_any_kind(self, tmp_path: Path, kind: pa.DataType) -> None:
         vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], type=kind)
-        data = read_parquet(written(tmp_path / "a.parquet", query_id=[1, 1], embedding=vectors), columns={"features": "embedding"})
+        data = read_parquet(
+            written(tmp_path / "a.parquet", query_id=[1, 1], embedding=vectors), columns={"features": "embedding"}
+        )
         assert data.features.tolist() == [[1, 2], [3, 4]]
 
     def test_dictionary_encoded_ids_small_integers_booleans(self, tmp_path: Path) -> None:
@@ -112,7 +116,10 @@ class TestForeignFiles:
         assert data.features.tolist() == [[1], [0]]
 
     def test_scattered_queries_and_parts(self, tmp_path: Path) -> None:
-        parts = [written(tmp_path / "a.parquet", query_id=[2, 1], x=[1.0, 2.0]), written(tmp_path / "b.parquet", query_id=[2], x=[3.0])]
+        parts = [
+            written(tmp_path / "a.parquet", query_id=[2, 1], x=[1.0, 2.0]),
+            written(tmp_path / "b.parquet", query_id=[2], x=[3.0]),
+        ]
         data = read_parquet(parts)
         assert data.query_ids.tolist() == [2, 1]
         assert data.features[:, 0].tolist() == [1, 3, 2]
@@ -148,9 +155,21 @@ class TestForeignFiles:
             (written(tmp_path / "3.parquet", query_id=[1]), None, "there is no feature column"),
             (written(tmp_path / "4.parquet", query_id=[1, None], x=[1.0, 2.0]), None, "'query_id' is null in row 1"),
             (written(tmp_path / "5.parquet", query_id=[1.5], x=[1.0]), None, "ids are whole numbers or text"),
-            (written(tmp_path / "6.parquet", query_id=[1, 1], label=[1, None], x=[1, 2]), None, "label is null in row 1"),
-            (written(tmp_path / "7.parquet", query_id=[1, 1], features=[[1.0], [1.0, 2.0]]), None, "differ in length .row 1"),
-            (written(tmp_path / "8.parquet", query_id=pa.array([], pa.int64()), x=pa.array([], pa.float32())), None, "no rows"),
+            (
+                written(tmp_path / "6.parquet", query_id=[1, 1], label=[1, None], x=[1, 2]),
+                None,
+                "label is null in row 1",
+            ),
+            (
+                written(tmp_path / "7.parquet", query_id=[1, 1], features=[[1.0], [1.0, 2.0]]),
+                None,
+                "differ in length .row 1",
+            ),
+            (
+                written(tmp_path / "8.parquet", query_id=pa.array([], pa.int64()), x=pa.array([], pa.float32())),
+                None,
+                "no rows",
+            ),
             (written(tmp_path / "9.parquet", query_id=[1], label=["good"], x=[1.0]), None, "'label' holds string"),
             ([whole, written(tmp_path / "10.parquet", query_id=[1], y=[1.0])], None, "no column 'x', which the first"),
         ]

@@ -25,7 +25,7 @@ def write_parquet(path: Path, **columns: object) -> Path:
 
 def test_text_npy_and_parquet_agree(tmp_path: Path, data: RankingDataset) -> None:
     (tmp_path / "s.txt").write_text("0.5\n\n 1e-3 \r\n-2\n")
-    np.save(tmp_path / "s.npy", np.float32([0.5, 1e-3, -2]))
+    np.save(tmp_path / "s.npy", np.array([0.5, 1e-3, -2], dtype=np.float32))
     write_parquet(tmp_path / "s.parquet", score=[0.5, 1e-3, -2.0])
     for name in ("s.txt", "s.npy", "s.parquet"):
         np.testing.assert_allclose(read_scores(tmp_path / name, data), [0.5, 1e-3, -2], rtol=1e-6)
@@ -79,7 +79,9 @@ def test_arrays_and_tables_that_do_not_fit(tmp_path: Path, data: RankingDataset)
         write_parquet(tmp_path / "a.parquet", x=[1.0]): "no column 'score'",
         write_parquet(tmp_path / "b.parquet", score=["1"]): "holds string, not numbers",
         write_parquet(tmp_path / "c.parquet", query_id=[1, 1], doc_id=["a", "a"], score=[1, 2]): "two scores",
-        write_parquet(tmp_path / "d.parquet", query_id=[1], doc_id=["a"], score=[1]): "no score for query 1, document b",
+        write_parquet(
+            tmp_path / "d.parquet", query_id=[1], doc_id=["a"], score=[1]
+        ): "no score for query 1, document b",
     }
     for path, message in cases.items():
         with pytest.raises(CldrankError, match=message):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.letor import read_letor
-    from cldrank.data.load import load
+    from cldrank.data.loading import load
     from cldrank.data.parquet import read_parquet, write_parquet
 
 _HOMES = {
     "RankingDataset": "dataset",
-    "load": "load",
+    "load": "loading",
     "read_letor": "letor",
     "read_parquet": "parquet",
     "write_parquet": "parquet",

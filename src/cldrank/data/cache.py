@@ -1,7 +1,7 @@
 """The second load of a file, from memory-mapped arrays kept in the user's cache.
 
-An entry is a folder of `.npy` files, named by the sources (path and options) and their fingerprint (size, times, inode).
-It is written under a temporary name and renamed when complete, so a reader sees all of it or nothing; of two
+An entry is a folder of `.npy` files, named by the sources (paths and options) and their fingerprint (size, times,
+inode). It is written under a temporary name and renamed when complete, so a reader sees all of it or nothing; of two
 processes that write the same entry at once, the first wins and the second throws its copy away.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from platformdirs import user_cache_path
 
 from cldrank._version import __version__
+from cldrank.data.catalogue import cache_folder
 from cldrank.data.dataset import RankingDataset
 
 _LOG = logging.getLogger(__name__)
 _ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
 _LAYOUT = 1  # raise it when the files of an entry change their meaning
-
-
-def cache_folder() -> Path:
-    """Where cached data lies: `CLDRANK_CACHE`, or the user's cache folder."""
-    chosen = os.environ.get("CLDRANK_CACHE")
-    return Path(chosen) if chosen else user_cache_path("cldrank")
 
 
 def cached(read: Callable[[], RankingDataset], sources: Sequence[Path], options: Mapping[str, Any]) -> RankingDataset:
@@ -80,15 +73,15 @@ def _fingerprint(sources: Sequence[Path]) -> str:
 
 def _read_entry(entry: Path) -> RankingDataset | None:
     """The dataset of an entry; None if there is none, or it is damaged, or it is being removed."""
+    if not entry.is_dir():
+        return None
     try:
         described = json.loads((entry / "dataset.json").read_text())
         arrays = {
             key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
             for key in _ARRAYS
         }
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError) as error:
         _LOG.info("cache entry %s is damaged (%s); reading the source again", entry, error)
         shutil.rmtree(entry, ignore_errors=True)
         return None

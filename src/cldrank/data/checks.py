@@ -14,6 +14,7 @@ from cldrank.errors import DataError
 
 
 def matrix(features: ArrayLike) -> NDArray[np.float32]:
+    """Features as a row-major float32 table."""
     try:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
             matrix = np.ascontiguousarray(features, dtype=np.float32)
@@ -25,6 +26,7 @@ def matrix(features: ArrayLike) -> NDArray[np.float32]:
 
 
 def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
+    """Offsets that cover all rows and leave no query empty."""
     offsets = np.asarray(offsets, dtype=np.int64)
     if offsets.ndim != 1 or not len(offsets) or offsets[0] != 0 or offsets[-1] != rows:
         raise DataError(f"offsets must run from 0 to the number of rows ({rows:,}).")
@@ -35,6 +37,7 @@ def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
 
 
 def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
+    """One finite label a row."""
     try:
         values = np.asarray(labels, dtype=np.float32)
     except (TypeError, ValueError):
@@ -64,6 +67,7 @@ def flat_ids(values: ArrayLike, what: str) -> NDArray[Any]:
 
 
 def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
+    """One id a query, none twice."""
     ids = flat_ids(values, "query_ids")
     if len(ids) != queries:
         raise DataError(f"query_ids has {len(ids):,} entries for {queries:,} queries; it needs one entry a query.")
@@ -74,6 +78,7 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
 
 
 def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
+    """One id a row, none twice within a query."""
     ids = flat_ids(values, "doc_ids")
     if len(ids) != offsets[-1]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry a row.")
@@ -89,6 +94,7 @@ def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
 
 
 def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
+    """One name a feature, none twice; f1, f2, … if there are none."""
     if not names:
         return tuple(f"f{index}" for index in range(1, width + 1))
     names = tuple(str(name) for name in names)
@@ -101,6 +107,7 @@ def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
 
 
 def check_finite(features: FloatArray, offsets: IntArray, query_ids: NDArray[Any], names: Sequence[str]) -> None:
+    """Refuse NaN and infinity, naming the first."""
     if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
         return
     row, column = (int(found[0]) for found in np.nonzero(~np.isfinite(features)))

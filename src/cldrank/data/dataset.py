@@ -56,16 +56,18 @@ class RankingDataset:
         offsets = checks.query_offsets(self.offsets, rows)
         queries = len(offsets) - 1
         query_ids = self.query_ids if len(self.query_ids) else np.arange(1, queries + 1)
+        query_ids = checks.unique_query_ids(query_ids, queries)
+        names = checks.unique_names(self.feature_names, width)
         clean = {
             "features": features,
             "offsets": offsets,
             "labels": None if self.labels is None else checks.row_labels(self.labels, rows),
-            "query_ids": checks.unique_query_ids(query_ids, queries),
+            "query_ids": query_ids,
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
-            "feature_names": checks.unique_names(self.feature_names, width),
+            "feature_names": names,
             "source_rows": None if self.source_rows is None else np.asarray(self.source_rows, dtype=np.int64),
         }
-        checks.check_finite(features, offsets, clean["query_ids"], clean["feature_names"])
+        checks.check_finite(features, offsets, query_ids, names)
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 
@@ -177,7 +179,7 @@ class RankingDataset:
     @property
     def n_features(self) -> int:
         """The number of features."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @property
     def sizes(self) -> IntArray:

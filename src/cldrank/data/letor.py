@@ -41,7 +41,7 @@ def read_letor(
     missing: float | None = None,
     name: str = "",
 ) -> RankingDataset:
-    """Read LETOR / SVMlight text: one file, or one data set split into several.
+    r"""Read LETOR / SVMlight text: one file, or one data set split into several.
 
     groups       files with the number of rows of each query, one a line, for rows without `qid:`; looked for
                  beside the data (`train.txt.query`, `train.txt.group`) if not given
@@ -52,7 +52,7 @@ def read_letor(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "train.txt"
-    ...     _ = path.write_text("2 qid:7 1:0.5 3:1  # docid = a\\n0 qid:7 2:4  # docid = b\\n")
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1  # docid = a\n0 qid:7 2:4  # docid = b\n")
     ...     data = read_letor([path])
     >>> data.features
     array([[0.5, 0. , 1. ],
@@ -77,7 +77,9 @@ def read_letor(
         query_ids = np.arange(1, len(offsets))
         order = None
     else:
-        query_ids, offsets, order = gather_queries([row for row, _ in rows.runs], narrowed([query for _, query in rows.runs]), rows.count)
+        query_ids, offsets, order = gather_queries(
+            [row for row, _ in rows.runs], narrowed([query for _, query in rows.runs]), rows.count
+        )
     doc_ids = _document_ids(rows.comments, offsets, order)
     return RankingDataset(
         features=rows.features if order is None else rows.features[order],
@@ -194,17 +196,19 @@ class _Parsed(NamedTuple):
 def _parse(
     block: LineBlock, layout: _Layout, fill: float, features: NDArray[np.float32], labels: NDArray[np.float32]
 ) -> _Parsed:
-    lines = len(labels)
-    spans = [np.zeros(lines, dtype=np.int64) for _ in range(5)]
-    last_row = np.full(layout.width, -1, dtype=np.int64)
-    target = kernel.Block(features, labels, *spans, last_row)
+    target = kernel.Block.for_rows(features, labels)
     text = np.frombuffer(block.text, dtype=np.uint8)
     problem, at, feature, rows, runs = kernel.parse(text, layout.first_id, fill, layout.with_queries, target)
     if problem != kernel.OK:
         return _Parsed(problem, at, feature, 0, [], [])
     queries = [
         (row, block.text[start:end].decode("utf-8", errors="backslashreplace"))
-        for row, start, end in zip(*(span[:runs].tolist() for span in target[2:5]), strict=True)
+        for row, start, end in zip(
+            target.run_rows[:runs].tolist(),
+            target.run_starts[:runs].tolist(),
+            target.run_ends[:runs].tolist(),
+            strict=True,
+        )
     ]
     starts, ends = target.comment_starts[:rows], target.comment_ends[:rows]
     comments: list[bytes] = []

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from cldrank._typing import FloatArray, IntArray
+from cldrank._typing import IntArray
 
 # What stopped the parser. OK is zero; everything else comes with the byte it happened at.
 OK = 0
@@ -36,8 +37,8 @@ _POWERS = 10.0 ** np.arange(309)
 class Block(NamedTuple):
     """Where the parser writes the rows of one block of text; one entry a row, or a run of rows with one query id."""
 
-    features: FloatArray  # (rows, width), zeros beforehand
-    labels: FloatArray
+    features: NDArray[np.float32]  # (rows, width), zeros beforehand
+    labels: NDArray[np.float32]
     run_rows: IntArray  # first row of each run of equal query ids
     run_starts: IntArray  # byte span of its query id
     run_ends: IntArray
@@ -45,10 +46,17 @@ class Block(NamedTuple):
     comment_ends: IntArray
     last_row: IntArray  # per feature: the last row that set it, to catch duplicates
 
+    @classmethod
+    def for_rows(cls, features: NDArray[np.float32], labels: NDArray[np.float32]) -> Block:
+        """A block that writes features and labels to these arrays."""
+        spans = [np.zeros(len(labels), dtype=np.int64) for _ in range(5)]
+        last_row = np.full(features.shape[1], -1, dtype=np.int64)
+        return cls(features, labels, spans[0], spans[1], spans[2], spans[3], spans[4], last_row)
+
 
 @njit(nogil=True, cache=True, inline="always")
 def _is_blank(byte):
-    return byte == _SPACE or byte == _TAB or byte == _RETURN
+    return byte in (_SPACE, _TAB, _RETURN)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -58,7 +66,7 @@ def _ends_token(byte):
 
 @njit(nogil=True, cache=True)
 def _scaled(mantissa, exponent):
-    """mantissa * 10^exponent, exact where both fit a float64, to a few units in the 16th digit elsewhere."""
+    """A mantissa * 10^exponent, exact where both fit a float64, to a few units in the 16th digit elsewhere."""
     if mantissa == 0:
         return 0.0
     value = np.float64(mantissa)
@@ -176,7 +184,7 @@ def _odd_value(text, at):
 
 
 @njit(nogil=True, cache=True)
-def parse(text, first_id, fill, with_queries, block):
+def parse(text, first_id, fill, with_queries, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
     """Parse whole lines into a block: (problem, byte, feature id, rows, runs).
 
     `first_id` is the id of column 0; `fill` replaces missing values, NaN refuses them; `with_queries` says whether

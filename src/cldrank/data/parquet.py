@@ -131,7 +131,8 @@ class _Roles:
             for column in [named] if isinstance(named, str) else named:
                 if column not in schema.names:
                     raise FormatError(
-                        f"there is no column {column!r} (asked for as {role}); it has {_listed(schema.names)}.", path=path
+                        f"there is no column {column!r} (asked for as {role}); it has {_listed(schema.names)}.",
+                        path=path,
                     )
 
         def one(role: str) -> str | None:
@@ -179,7 +180,7 @@ def _check_numeric(schema: pa.Schema, column: str, path: Path) -> None:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -207,7 +208,9 @@ def _column(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: str)
     chunks = [_whole(path, file, column) for path, file in zip(parts, files, strict=True)]
     types = {str(chunk.type) for chunk in chunks}
     if len(types) > 1:
-        raise FormatError(f"column {column!r} has other types in other parts ({', '.join(sorted(types))}).", path=parts[0])
+        raise FormatError(
+            f"column {column!r} has other types in other parts ({', '.join(sorted(types))}).", path=parts[0]
+        )
     return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], type=chunks[0].type)
 
 
@@ -222,7 +225,9 @@ def _id_column(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: s
     values = _column(files, parts, column)
     if values.null_count:
         row = pc.index(values.is_null(), True).as_py()
-        raise FormatError(f"column {column!r} is null in row {row} (counted from 0); every row needs one.", path=parts[0])
+        raise FormatError(
+            f"column {column!r} is null in row {row} (counted from 0); every row needs one.", path=parts[0]
+        )
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_integer(values.type):
@@ -233,7 +238,7 @@ def _id_column(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: s
 
 
 def _plain_ids(values: pa.ChunkedArray) -> NDArray[Any]:
-    ids = values.to_numpy()
+    ids: NDArray[Any] = values.to_numpy()
     return ids if ids.dtype == np.int64 else ids.astype(np.str_)
 
 
@@ -255,7 +260,8 @@ def _labels(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: str)
     if values.null_count:
         row = pc.index(values.is_null(), True).as_py()
         raise FormatError(f"the label is null in row {row} (counted from 0).", path=parts[0])
-    return values.to_numpy().astype(np.float32)
+    labels: NDArray[np.float32] = values.to_numpy().astype(np.float32)
+    return labels
 
 
 def _features(
@@ -311,7 +317,8 @@ def _list_block(column: Any, path: Path, row: int) -> NDArray[np.float32]:
             f"the lists of features differ in length (row {row + odd}, counted from 0: {lengths[odd]}).", path=path
         )
     with np.errstate(over="ignore"):
-        return column.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(column), -1)
+        block: NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    return block.reshape(len(column), -1)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------

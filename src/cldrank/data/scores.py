@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from cldrank.errors import DataError, FormatError
 
 
 def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
-    """The score of each row of a dataset, from a file.
+    r"""The score of each row of a dataset, from a file.
 
     Text has one number a line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet
     has a column `score`, in that order too, or with columns `query_id` and `doc_id`, which then find the row.
@@ -23,7 +24,7 @@ def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64
     >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "scores.txt"
-    ...     _ = path.write_text("0.25\\n-1e3\\n")
+    ...     _ = path.write_text("0.25\n-1e3\n")
     ...     read_scores(path, data)
     array([ 2.5e-01, -1.0e+03])
     """
@@ -59,13 +60,15 @@ def _from_text(path: Path) -> NDArray[np.float64]:
 
 def _from_npy(path: Path) -> NDArray[np.float64]:
     try:
-        scores = np.load(path, allow_pickle=False)
+        scores: NDArray[Any] = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise DataError(f"{path}: no such file.") from None
     except (ValueError, OSError) as error:
         raise FormatError(f"not a readable .npy file ({error}).", path=path) from None
     if scores.ndim != 1 or not (np.issubdtype(scores.dtype, np.number) and np.isrealobj(scores)):
-        raise FormatError(f"holds {scores.dtype} of shape {scores.shape}; scores are a flat array of numbers.", path=path)
+        raise FormatError(
+            f"holds {scores.dtype} of shape {scores.shape}; scores are a flat array of numbers.", path=path
+        )
     return scores.astype(np.float64)
 
 
@@ -97,9 +100,7 @@ def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float
     return scores[_places(scored, wanted, path)], True
 
 
-def _places(
-    scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path
-) -> list[int]:
+def _places(scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path) -> list[int]:
     """For each wanted (query, document), the place of its score in the file."""
     place: dict[tuple[str, str], int] = {}
     for index, (query, document) in enumerate(scored):

@@ -30,7 +30,7 @@ def load(
     name: str = "",
     cache: bool = True,
 ) -> RankingDataset:
-    """Load ranking data: a LETOR / SVMlight or Parquet file, several parts of one, a folder, a pattern, or a name.
+    r"""Load ranking data: a LETOR / SVMlight or Parquet file, several parts of one, a folder, a pattern, or a name.
 
     source       a path, a folder of parts, a pattern such as `part-*.txt`, a list of any of these, or a data set of
                  the catalogue such as `msrd:train` or `mq2008:fold1/test`
@@ -44,7 +44,7 @@ def load(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "train.txt"
-    ...     _ = path.write_text("1 qid:1 1:0.5\\n0 qid:1 1:0.1\\n2 qid:2 1:0.9\\n")
+    ...     _ = path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n2 qid:2 1:0.9\n")
     ...     load(path)
     RankingDataset(train: 2 queries, 3 rows, 1 feature, labels 0…2)
     """

@@ -1,0 +1,61 @@
+# Two commands do everything on a fresh machine with Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test lint format bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    the main job on an embedded default: synthetic data, a ranker, its measures"
+	@echo "make test    lint, types, the direction of imports, all tests but the slow ones"
+	@echo "make bench   the benchmarks and the slow tests"
+	@echo "make docs    regenerate what is generated in docs/ and the README's picture"
+	@echo "make lint    ruff, mypy, import-linter;   make format   let ruff rewrite"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "cldrank needs Python 3.11 or newer; choose one with: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp a set of dependencies: the demo does not wait for what only tests and benchmarks need.
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[dev,bench]'
+	@touch $@ $(VENV)/.dev $(VENV)/.core
+
+demo: $(VENV)/.core
+	@$(BIN)/cldrank demo --out build/demo
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-timing > build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/.bench
+	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+	$(BIN)/python -m pytest -m slow
+
+docs: $(VENV)/.dev
+	$(BIN)/python tools/docs.py
+
+clean:
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+
+$(shell mkdir -p build)

@@ -1,0 +1,5 @@
+"""`python -m cldrank` is `cldrank`."""
+
+from cldrank.cli import main
+
+main()

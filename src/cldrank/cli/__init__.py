@@ -1,0 +1,97 @@
+"""The command line: parses, calls the library, prints. Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from cldrank._version import __version__
+from cldrank.cli import data, demo, evaluate, train
+from cldrank.cli.output import print_error
+from cldrank.errors import CldrankError, UsageError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with `cldrank demo`. Every command explains itself: `cldrank data make --help`.",
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"cldrank {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error. May stand anywhere."),
+) -> None:
+    """Unbiased top-k learning to rank from click logs.
+
+    Load features, train, and compare rankers honestly. Exit codes: 0 all went well, 1 the work failed, 2 the call
+    was wrong.
+    """
+    del version, debug  # both act before any command runs
+
+
+app.add_typer(data.app, name="data")
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(evaluate.compare)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Run the command line; every error ends in one or two lines and the right exit code."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    debug = len(arguments) < len(sys.argv) - 1
+    try:
+        sys.exit(app(args=arguments, prog_name="cldrank", standalone_mode=False))
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print_error("stopped.")
+        sys.exit(130)
+    except Exception as error:
+        if debug and not _is_misspelled_call(error):
+            raise
+        text, code = _explained(error)
+        print_error(text)
+        sys.exit(code)
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """What to tell the user of an error, and the exit code."""
+    if _is_misspelled_call(error):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "cldrank"
+        return f"{error.format_message()}\nTry `{command} --help`.", 2  # type: ignore[attr-defined]
+    match error:
+        case UsageError():
+            return str(error), 2
+        case CldrankError():
+            return str(error), 1
+        case OSError():
+            return f"{error.filename or 'input or output'}: {error.strerror or error}.", 1
+        case MemoryError():
+            return "there is not enough memory for this.", 1
+        case typer.Abort():
+            return "stopped.", 130
+        case _:
+            told = f"{type(error).__name__}: {error}"
+            return f"a fault in cldrank itself ({told}). Please report it, with what --debug shows.", 1
+
+
+def _is_misspelled_call(error: Exception) -> bool:
+    """Whether the parser of the command line raised it: an unknown command or option, a missing or bad value."""
+    return hasattr(error, "format_message")  # the class itself has no public name in typer

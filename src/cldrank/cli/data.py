@@ -1,0 +1,235 @@
+"""`cldrank data`: look at, convert, make and fetch ranking data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.output import console, download_bar, new_table, print_json, progress_bar, say, working
+from cldrank.errors import UsageError
+
+if TYPE_CHECKING:
+    from cldrank.data.dataset import RankingDataset
+
+app = typer.Typer(no_args_is_help=True, help="Look at, convert, make and fetch ranking data.")
+
+
+@app.command("list")
+def list_known(as_json: options.Json = False) -> None:
+    """List the public data sets that cldrank knows, and which of them are on this machine."""
+    from cldrank.data import catalogue
+
+    sources = [catalogue.get(name) for name in catalogue.names()]
+    if as_json:
+        print_json([source.as_dict() for source in sources])
+        return
+    table = new_table("name", "queries", "rows", "features", "how to get it", "here")
+    for source in sources:
+        counts = (source.shape.queries, source.shape.rows, source.shape.features)
+        shown = ["–" if count is None else f"{count:,}" for count in counts]
+        way = "by hand" if source.gated else "fetch (raw)" if source.raw else "fetch"
+        here = "yes" if source.find() else "raw" if source.find_raw() else "no"
+        table.add_row(source.key, *shown, way, here)
+    console.print(table)
+    console.print("`cldrank data info NAME` tells all about one, and how to get it.", style="dim")
+
+
+@app.command()
+def info(name: Annotated[str, typer.Argument(show_default=False)], as_json: options.Json = False) -> None:
+    """Tell all about one data set: shape, licence, citation, where it is, how to get it."""
+    from cldrank.data import catalogue
+
+    source = catalogue.get(name)
+    if as_json:
+        print_json(source.as_dict())
+    else:
+        console.print(source.describe(), markup=False)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(show_default=False)],
+    accept_licence: Annotated[
+        bool, typer.Option("--accept-licence", help="Say that you have read the licence and accept it.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fetch it again even if it is here.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Download a data set; what was interrupted is resumed. Sets that need a login tell how to place them by hand."""
+    from cldrank.data import catalogue, download
+
+    source = catalogue.get(name)
+    with download_bar() as bar:
+        task = bar.add_task(f"fetching {source.key}", total=None)
+
+        def report(file: str, done: int, total: int | None) -> None:
+            bar.update(task, description=file, completed=done, total=total)
+
+        fetched = download.fetch(source, accept_licence=accept_licence, force=force, progress=report)
+    if as_json:
+        print_json({"name": source.key, "folder": str(fetched.folder), "fresh": fetched.fresh, "raw": fetched.raw})
+        return
+    console.print(f"{source.key} is {'now' if fetched.fresh else 'already'} in {fetched.folder}", markup=False)
+    if fetched.raw:
+        say("These are the publisher's raw files, without feature vectors: they cannot be loaded as they are.")
+
+
+@app.command()
+def show(
+    source: Annotated[
+        list[str], typer.Argument(help="A file, a folder, a pattern, or a known data set.", show_default=False)
+    ],
+    column: options.Columns = None,
+    groups: options.Groups = None,
+    n_features: options.FeatureCount = None,
+    missing: options.Missing = None,
+    cache: options.Cached = True,
+    as_json: options.Json = False,
+) -> None:
+    """Load data and tell what is in it: a check that a file is what you think it is.
+
+    Example: `cldrank data show train.txt`
+    """
+    dataset = options.Reading(column, groups, n_features, missing, cache).load(source)
+    summary = _summary(dataset)
+    if as_json:
+        print_json(summary)
+        return
+    console.print(repr(dataset), markup=False)
+    console.print("candidates a query: least {least}, median {median:g}, most {most}".format(**summary["candidates"]))
+    if summary["labels"]:
+        shares = ", ".join(f"{label}: {share:.1%}" for label, share in summary["labels"].items())
+        console.print(f"labels: {shares}; queries without a label above 0: {summary['queries_without_relevant']:,}")
+    console.print(f"features: {_some(dataset.feature_names)}", markup=False)
+    if summary["constant_features"]:
+        console.print(f"constant features: {_some(summary['constant_features'])}", markup=False)
+    if dataset.source_rows is not None:
+        say("The rows of some queries did not lie together in the file; they were brought together.")
+
+
+@app.command()
+def convert(
+    source: Annotated[list[str], typer.Argument(help="What to read.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The Parquet file to write.", show_default=False)
+    ],
+    as_list: Annotated[
+        bool, typer.Option("--list", help="One list column `features` instead of one column a feature.")
+    ] = False,
+    column: options.Columns = None,
+    groups: options.Groups = None,
+    n_features: options.FeatureCount = None,
+    missing: options.Missing = None,
+    as_json: options.Json = False,
+) -> None:
+    """Convert LETOR/SVMlight text, or Parquet of another layout, to Parquet.
+
+    Example: `cldrank data convert train.txt.gz --out train.parquet`
+    """
+    from cldrank.data.parquet import write_parquet
+
+    _check_parquet_name(out)
+    dataset = options.Reading(column, groups, n_features, missing, cache=False).load(source)
+    with working(f"writing {out} …"):
+        write_parquet([dataset], out, features="list" if as_list else "columns")
+    if as_json:
+        print_json({"out": str(out), **_summary(dataset)})
+    else:
+        console.print(f"wrote {out}: {dataset!r}", markup=False)
+
+
+@app.command()
+def make(
+    kind: Annotated[str, typer.Argument(help="`web10k-like` or `yahoo-like`.", show_default=False)],
+    queries: Annotated[int, typer.Option("--queries", "-n", min=1, help="How many queries.")] = 1000,
+    seed: options.Seed = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="The Parquet file to write.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make a synthetic data set in the shape of a published one. Its results are always labelled synthetic.
+
+    Blocks stream to disk, so the set may be larger than memory. Example: `cldrank data make web10k-like -n 500`
+    """
+    from cldrank.data import synthetic
+    from cldrank.data.parquet import write_parquet
+
+    target = out or Path(f"{kind}-{queries}-{seed}.parquet")
+    _check_parquet_name(target)
+    blocks = synthetic.generate(kind, queries, seed)
+    with progress_bar() as bar:
+        task = bar.add_task(f"making {kind}", total=queries)
+
+        def counted() -> Iterator[RankingDataset]:
+            for block in blocks:
+                yield block
+                bar.advance(task, len(block))
+
+        rows = write_parquet(counted(), target)
+    if as_json:
+        print_json(
+            {"out": str(target), "kind": kind, "synthetic": True, "queries": queries, "rows": rows, "seed": seed}
+        )
+    else:
+        console.print(f"wrote {target}: {queries:,} queries, {rows:,} rows, synthetic", markup=False)
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it. Downloaded data sets stay.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show how much the cache of loaded files takes, or clear it."""
+    from cldrank.data import cache as loads
+    from cldrank.data.catalogue import cache_folder
+
+    removed = loads.clear() if clear else 0
+    entries, size = loads.usage()
+    if as_json:
+        print_json({"folder": str(cache_folder()), "entries": entries, "bytes": size, "removed": removed})
+    else:
+        done = f"removed {removed}; " if clear else ""
+        console.print(f"{cache_folder()}: {done}{entries} cached loads, {size / 2**20:,.1f} MiB", markup=False)
+
+
+def _summary(dataset: RankingDataset) -> dict[str, Any]:
+    import numpy as np
+
+    labels: dict[str, float] = {}
+    without = 0
+    if dataset.labels is not None:
+        values, counts = np.unique(dataset.labels, return_counts=True)
+        labels = {f"{value:g}": count / dataset.n_rows for value, count in zip(values, counts, strict=True)}
+        best = np.maximum.reduceat(dataset.labels, dataset.offsets[:-1])
+        without = int(np.count_nonzero(best <= 0))
+    constant = dataset.features.min(axis=0) == dataset.features.max(axis=0)
+    return {
+        "name": dataset.name,
+        "synthetic": dataset.synthetic,
+        "queries": dataset.n_queries,
+        "rows": dataset.n_rows,
+        "features": dataset.n_features,
+        "candidates": {
+            "least": int(dataset.sizes.min()),
+            "median": float(np.median(dataset.sizes)),
+            "most": int(dataset.sizes.max()),
+        },
+        "labels": labels,
+        "queries_without_relevant": without,
+        "constant_features": [name for name, flat in zip(dataset.feature_names, constant, strict=True) if flat],
+        "document_ids": dataset.doc_ids is not None,
+        "regrouped": dataset.source_rows is not None,
+    }
+
+
+def _some(names: tuple[str, ...] | list[str], most: int = 6) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _check_parquet_name(path: Path) -> None:
+    if path.suffix not in (".parquet", ".pq"):
+        raise UsageError(f"{path}: the file to write must end in .parquet.")

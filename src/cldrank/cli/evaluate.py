@@ -1,0 +1,151 @@
+"""`cldrank evaluate` and `cldrank compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.output import console, new_table, print_json, say
+from cldrank.errors import UsageError
+from cldrank.files import replacing
+
+if TYPE_CHECKING:
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.evaluation import Evaluation
+
+_RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number a row, .npy, or Parquet."
+
+
+def evaluate(
+    ranker: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
+    features: options.Features,
+    measure: options.MeasureNames = None,
+    confidence: options.Confidence = 0.9,
+    skip_empty: options.SkipEmpty = False,
+    seed: options.Seed = 0,
+    per_query: Annotated[
+        Path | None,
+        typer.Option("--per-query", metavar="FILE", help="Write the values of every query to this Parquet file."),
+    ] = None,
+    column: options.Columns = None,
+    groups: options.Groups = None,
+    n_features: options.FeatureCount = None,
+    missing: options.Missing = None,
+    cache: options.Cached = True,
+    as_json: options.Json = False,
+) -> None:
+    """Measure how well a ranker orders labelled candidates, with intervals over queries.
+
+    Example: `cldrank evaluate ranker/ --features test.txt -m nDCG@3,AP`
+    """
+    from cldrank.evaluation import DEFAULT_MEASURES
+    from cldrank.evaluation import evaluate as run
+
+    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
+    result = run(
+        _model(ranker, dataset),
+        dataset,
+        measure or DEFAULT_MEASURES,
+        empty="skip" if skip_empty else "zero",
+        confidence=confidence,
+        seed=seed,
+    )
+    if per_query:
+        _write_per_query(result, dataset, per_query)
+    if as_json:
+        print_json({"ranker": str(ranker), **result.as_dict()})
+    else:
+        print_evaluation(result, str(ranker))
+        if per_query:
+            say(f"values of every query: {per_query}")
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
+    second: Annotated[Path, typer.Argument(help="The same, for the ranker to compare with.", show_default=False)],
+    features: options.Features,
+    measure: options.MeasureNames = None,
+    confidence: options.Confidence = 0.9,
+    skip_empty: options.SkipEmpty = False,
+    seed: options.Seed = 0,
+    column: options.Columns = None,
+    groups: options.Groups = None,
+    n_features: options.FeatureCount = None,
+    missing: options.Missing = None,
+    cache: options.Cached = True,
+    as_json: options.Json = False,
+) -> None:
+    """Compare two rankers query by query: difference, interval, and a p-value by randomisation.
+
+    Example: `cldrank compare new/ old/ --features test.txt`
+    """
+    from cldrank.evaluation import DEFAULT_MEASURES, described
+    from cldrank.evaluation import compare as run
+
+    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
+    result = run(
+        _model(first, dataset),
+        _model(second, dataset),
+        dataset,
+        measure or DEFAULT_MEASURES,
+        empty="skip" if skip_empty else "zero",
+        confidence=confidence,
+        seed=seed,
+    )
+    if as_json:
+        print_json({"first": str(first), "second": str(second), **result.as_dict()})
+        return
+    title = f"{first} against {second} on {described(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
+    console.print(title, style="bold", markup=False)
+    table = new_table("measure", "first", "second", f"difference, {confidence:.0%} interval", "p", "better/equal/worse")
+    for name, found in result.items():
+        table.add_row(
+            name,
+            f"{result.first[name]:.4f}",
+            f"{result.second[name]:.4f}",
+            f"{found.interval:+.4f}",
+            f"{found.p_value:.2g}",
+            f"{found.wins:,}/{found.ties:,}/{found.losses:,}",
+        )
+    console.print(table)
+
+
+def print_evaluation(result: Evaluation, ranker: str) -> None:
+    """The table of one evaluation."""
+    from cldrank.evaluation import described
+
+    title = f"{ranker} on {described(result.data, result.synthetic)}, {result.queries:,} queries"
+    shown = next(iter(result.intervals.values()), None)
+    console.print(title, style="bold", markup=False)
+    table = new_table("measure", "mean", f"{shown.confidence:.0%} interval" if shown else "interval")
+    for measure in result.per_query:
+        interval = result.intervals.get(measure)
+        bounds = f"{interval.low:.4f} … {interval.high:.4f}" if interval else "–"
+        table.add_row(str(measure), f"{result[measure]:.4f}", bounds)
+    console.print(table)
+
+
+def _model(path: Path, dataset: RankingDataset) -> Any:
+    """A ranker from its folder, or scores from a file."""
+    if path.is_dir():
+        from cldrank.rankers import load_ranker
+
+        return load_ranker(path)
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such ranker folder or score file.")
+    from cldrank.data.scores import read_scores
+
+    return read_scores(path, dataset)
+
+
+def _write_per_query(result: Evaluation, dataset: RankingDataset, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"query_id": pa.array(dataset.query_ids)}
+    columns |= {str(measure): pa.array(values) for measure, values in result.per_query.items()}
+    with replacing(path) as temporary:
+        pq.write_table(pa.table(columns), temporary)

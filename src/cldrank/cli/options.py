@@ -1,0 +1,109 @@
+"""The options that several commands share, so that they are spelled and explained alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cldrank.cli.output import working
+from cldrank.errors import UsageError
+
+if TYPE_CHECKING:
+    from cldrank.data.dataset import RankingDataset
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
+Features = Annotated[
+    list[str],
+    typer.Option(
+        "--features",
+        "-f",
+        metavar="FILE",
+        help="The candidates: a LETOR/SVMlight or Parquet file, a folder or pattern of parts, or a known data set such "
+        "as `msrd:test`. Repeat it for several parts.",
+        show_default=False,
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Parquet: which column is `query_id`, `doc_id`, `label` or `features` (a list column, or names separated "
+        "by commas), where the names differ.",
+    ),
+]
+Groups = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--groups", metavar="FILE", help="LETOR without `qid:`: the file with the number of rows of each query."
+    ),
+]
+FeatureCount = Annotated[
+    int | None,
+    typer.Option(
+        "--n-features", min=1, help="LETOR: how many features there are, if rows may leave out the last ones."
+    ),
+]
+Missing = Annotated[
+    float | None,
+    typer.Option("--missing", metavar="VALUE", help="Fill missing values with this instead of refusing them."),
+]
+Cached = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Keep large files memory-mapped in the cache.")
+]
+MeasureNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        "-m",
+        metavar="MEASURE",
+        help="What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). Repeat "
+        "it, or separate by commas.",
+    ),
+]
+Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
+SkipEmpty = Annotated[
+    bool,
+    typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0."),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read feature files, as the options said."""
+
+    columns: list[str] | None = None
+    groups: list[Path] | None = None
+    n_features: int | None = None
+    missing: float | None = None
+    cache: bool = True
+
+    def load(self, sources: list[str]) -> RankingDataset:
+        """The dataset that the sources hold."""
+        from cldrank.data.loading import load
+
+        with working(f"reading {', '.join(sources)} …"):
+            return load(
+                sources,
+                columns=_column_names(self.columns),
+                groups=self.groups,
+                n_features=self.n_features,
+                missing=self.missing,
+                cache=self.cache,
+            )
+
+
+def _column_names(options: list[str] | None) -> dict[str, str | list[str]] | None:
+    if not options:
+        return None
+    columns: dict[str, str | list[str]] = {}
+    for option in options:
+        role, equals, name = option.partition("=")
+        if not equals or not role or not name:
+            raise UsageError(f"--column {option!r} is not of the form ROLE=NAME, such as query_id=qid.")
+        columns[role] = name.split(",") if "," in name else name
+    return columns

@@ -1,0 +1,88 @@
+"""How commands speak: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
+
+# highlight=False: numbers keep their plain colour; soft_wrap: a message is one line however narrow the terminal
+console = Console(highlight=False)
+messages = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_error(text: str) -> None:
+    """One or two lines on standard error."""
+    messages.print("[bold red]error:[/]", end=" ")
+    messages.print(text, markup=False)
+
+
+def say(text: str) -> None:
+    """A remark that is no result, on standard error."""
+    messages.print(text, markup=False, style="dim")
+
+
+def print_json(value: Any) -> None:
+    """A result for machines: one JSON document, valid everywhere (no NaN)."""
+    json.dump(_plain(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def new_table(*columns: str) -> Table:
+    """A plain table; the first column reads from the left, numbers line up on the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    return table
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show that something is going on, where somebody watches."""
+    with messages.status(text):
+        yield
+
+
+def progress_bar() -> Progress:
+    """A progress bar on standard error, with the time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=messages
+    )
+
+
+def download_bar() -> Progress:
+    """A progress bar that counts bytes."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+    )

@@ -1,0 +1,411 @@
+"""The catalogue: the public data sets that cldrank knows by name, and where their files lie on this machine.
+
+A reference names one split of a set: `NAME:SPLIT`, or `NAME:FOLD/SPLIT` where the set comes in folds (`fold1` …
+`fold5`) or in several sets (`set1`, `set2`); without a fold, the first one is meant. Each set has a folder of its name,
+looked for first in `$CLDRANK_DATA`, then in the cache (`$CLDRANK_CACHE`, or the user's cache folder).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import platformdirs
+
+from cldrank.errors import DataError, UsageError
+
+_COMPRESSIONS = ("", ".gz", ".xz", ".zst")
+_SPLIT_SYNONYMS = {"valid": "vali", "val": "vali", "validation": "vali", "dev": "vali"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much there is, as far as it is known; a query of a click log is one displayed list.
+
+    >>> str(Shape(queries=784, rows=15211, features=46))
+    '784 queries, 15,211 rows, 46 features'
+    """
+
+    queries: int | None = None
+    rows: int | None = None
+    features: int | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count:,} {what}" for what, count in asdict(self).items() if count is not None)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file to fetch; size in bytes and SHA-256 where they are on record."""
+
+    url: str
+    size: int | None = None
+    sha256: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's own name.
+
+        >>> RemoteFile("https://example.org/sets/movies.csv.gz").name
+        'movies.csv.gz'
+        """
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, repr=False)
+class DataSource:
+    """One data set of the catalogue: what it is, whose it is, how to get it, and where its files are.
+
+    kind            "features": rows to rank; "clicks": a click log
+    shape, shapes   totals over the whole set, and what is known of single folds and splits ("fold1/train")
+    grades          lowest and highest label, None for a click log
+    gated           cannot be fetched by a program: `instructions` say how to place it by hand
+    acceptance      can be fetched, but only by someone who accepts the licence
+    raw             a fetch brings the publisher's raw files, which cannot be loaded as they are
+    into            the subfolder that a fetch fills
+    layouts         per form in which the set is found on disk: split -> patterns of its files
+    folders         subfolders that unpacking may have added on the way to those files
+
+    >>> get("mq2008")
+    DataSource(mq2008: 784 queries, 15,211 rows, 46 features)
+    """
+
+    key: str
+    title: str
+    kind: Literal["features", "clicks"]
+    summary: str
+    shape: Shape
+    shapes: Mapping[str, Shape]
+    grades: tuple[int, int] | None
+    licence: str
+    citation: str
+    homepage: str
+    instructions: tuple[str, ...]
+    folds: tuple[str, ...]
+    layouts: tuple[Mapping[str, tuple[str, ...]], ...]
+    folders: tuple[str, ...]
+    downloads: tuple[RemoteFile, ...] = ()
+    gated: bool = False
+    acceptance: bool = False
+    raw: bool = False
+    into: str = ""
+
+    def __repr__(self) -> str:
+        return f"DataSource({self.key}: {self.shape})"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits.
+
+        >>> get("yahoo").splits, get("yahoo").folds
+        (('train', 'vali', 'test'), ('set1', 'set2'))
+        """
+        return tuple(self.layouts[0])
+
+    @property
+    def references(self) -> list[str]:
+        """Every reference that `resolve` takes for this set.
+
+        >>> get("ranklens").references
+        ['ranklens:impressions', 'ranklens:items']
+        """
+        return [self.reference(split, fold) for fold in self.folds or (None,) for split in self.splits]
+
+    @property
+    def places(self) -> list[Path]:
+        """The folders where the set may lie, in the order in which they are looked at."""
+        return [folder / self.key for folder in data_folders()]
+
+    @property
+    def home(self) -> Path:
+        """The folder in which to place the set by hand: in `$CLDRANK_DATA` if that is set, else in the cache."""
+        return self.places[0]
+
+    @property
+    def steps(self) -> list[str]:
+        """How to get the set, step by step, with the folder on this machine that it goes to."""
+        return [*self.instructions, f"The folder: {self.home}"]
+
+    def reference(self, split: str, fold: str | None = None) -> str:
+        """The text that names a split.
+
+        >>> get("mq2008").reference("train", "fold2")
+        'mq2008:fold2/train'
+        """
+        return f"{self.key}:{split if fold is None else f'{fold}/{split}'}"
+
+    def find(self) -> Path | None:
+        """The folder where at least one split of the set is present, or None."""
+        return next((place for place in self.places if any(self._present(place))), None)
+
+    def find_raw(self) -> Path | None:
+        """The folder with all the raw files that a fetch brings, or None."""
+        if not self.raw:
+            return None
+        folders = (place / self.into for place in self.places)
+        return next((here for here in folders if all((here / file.name).is_file() for file in self.downloads)), None)
+
+    def available(self) -> list[str]:
+        """The references whose files are present on this machine."""
+        return list(dict.fromkeys(reference for place in self.places for reference in self._present(place)))
+
+    def files(self, split: str = "train", fold: int | str | None = None) -> list[Path]:
+        """The files of one split, in order; `fold` is a name or a number from 1, and the first one if not given."""
+        split, chosen = self._split(split), self._fold(fold)
+        for place in self.places:
+            if found := self._match(place, split, chosen):
+                return found
+        wanted = [" + ".join(names) for names in self._names(split, chosen)]
+        remedy = f"`cldrank data info {self.key}` tells how to place the set by hand"
+        if self.downloads and not self.raw:
+            remedy = f"`cldrank data fetch {self.key}` gets the set"
+        raise DataError(
+            f"{self.reference(split, chosen)} is not on this machine: no {' nor '.join(wanted)} in "
+            f"{' nor in '.join(map(str, self.places))}; {remedy}."
+        )
+
+    def holds_all(self, place: Path) -> bool:
+        """Whether a folder holds every split of every fold."""
+        return list(self._present(place)) == self.references
+
+    def describe(self) -> str:
+        """Everything that is known of the set, as plain text for people."""
+        low_high = f", grades {self.grades[0]}…{self.grades[1]}" if self.grades else ""
+        found = self.find() or self.find_raw()
+        lines = [
+            f"{self.key}: {self.title}",
+            self.summary,
+            "",
+            f"kind       {'click log' if self.kind == 'clicks' else 'feature vectors'}",
+            f"shape      {self.shape}{low_high}",
+            *(f"           {part}: {shape}" for part, shape in self.shapes.items()),
+            f"splits     {', '.join(self.splits)}{' of ' + ', '.join(self.folds) if self.folds else ''}",
+            f"licence    {self.licence}",
+            f"cite       {self.citation}",
+            f"official   {self.homepage}",
+            f"present    {found or 'no'}{' (raw files only)' if found and self.find() is None else ''}",
+            "",
+            "How to get it:",
+            *(f"  {number}. {step}" for number, step in enumerate(self.steps, start=1)),
+        ]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that is known of the set, ready for JSON."""
+        found, raw = self.find(), self.find_raw()
+        state = {"folder": found and str(found), "raw_folder": raw and str(raw), "available": self.available()}
+        return {**asdict(self), "splits": self.splits, "places": [str(place) for place in self.places], **state}
+
+    def _split(self, split: str) -> str:
+        known = _SPLIT_SYNONYMS.get(split, split)
+        if known not in self.splits:
+            raise UsageError(f"{self.key} has no split {split!r}; it has {', '.join(self.splits)}.")
+        return known
+
+    def _fold(self, fold: int | str | None) -> str | None:
+        if fold is None:
+            return self.folds[0] if self.folds else None
+        if not self.folds:
+            raise UsageError(f"{self.key} has no folds, so no {fold!r}; its splits are {', '.join(self.splits)}.")
+        if isinstance(fold, int) and 1 <= fold <= len(self.folds):
+            return self.folds[fold - 1]
+        if fold not in self.folds:
+            raise UsageError(f"{self.key} has no fold {fold!r}; it has {', '.join(self.folds)}.")
+        return str(fold)
+
+    def _names(self, split: str, fold: str | None) -> Iterator[list[str]]:
+        """The file names of a split in each layout."""
+        number = self.folds.index(fold) + 1 if fold else 1
+        parts = {f"p{place}": (number + place - 2) % 5 + 1 for place in range(1, 6)}
+        for layout in self.layouts:
+            yield [pattern.format(fold=fold, n=number, **parts) for pattern in layout[split]]
+
+    def _match(self, place: Path, split: str, fold: str | None) -> list[Path]:
+        for names in self._names(split, fold):
+            for folder in self.folders:
+                found = [_existing(place / folder / name) for name in names]
+                whole = [path for path in found if path is not None]
+                if len(whole) == len(names):
+                    return whole
+        return []
+
+    def _present(self, place: Path) -> Iterator[str]:
+        for fold in self.folds or (None,):
+            for split in self.splits:
+                if self._match(place, split, fold):
+                    yield self.reference(split, fold)
+
+
+class Reference(NamedTuple):
+    """A split of a set, as a reference names it."""
+
+    source: DataSource
+    fold: str | None
+    split: str
+
+
+def names() -> list[str]:
+    """The names of all data sets.
+
+    >>> names()
+    ['web10k', 'web10k-sample', 'web30k', 'yahoo', 'istella-s', 'mq2007', 'mq2008', 'msrd', 'ranklens']
+    """
+    return list(_sources())
+
+
+def get(name: str) -> DataSource:
+    """The data set of that name, in any case, with hyphens or underscores.
+
+    >>> get("Istella_S").title
+    'Istella-S LETOR'
+    """
+    key = name.strip().lower().replace("_", "-")
+    if key in _sources():
+        return _sources()[key]
+    near = difflib.get_close_matches(key, names(), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names())}."
+    raise UsageError(f"the catalogue has no data set {name!r}; {hint}")
+
+
+def is_reference(text: str) -> bool:
+    r"""Whether a text has the form of a reference, or is a bare name of the catalogue, rather than a path.
+
+    >>> is_reference("mq2008:fold2/train"), is_reference("train.txt"), is_reference("C:\\data\\train.txt")
+    (True, False, False)
+    """
+    return re.fullmatch(r"[A-Za-z0-9][\w-]+:([\w-]+/)?[\w-]*", text) is not None or text in _sources()
+
+
+def parse(reference: str) -> Reference:
+    """The parts of a reference, checked against the catalogue; nothing is looked for on disk.
+
+    >>> parse("yahoo:test")
+    Reference(source=DataSource(yahoo: 36,251 queries, 882,747 rows, 700 features), fold='set1', split='test')
+    """
+    name, _, part = reference.partition(":")
+    source = get(name)
+    fold, slash, split = part.rpartition("/")
+    if not split or (slash and not fold):
+        raise UsageError(f"{reference!r} names no split; say one of {', '.join(source.references)}.")
+    return Reference(source, source._fold(fold or None), source._split(split))
+
+
+def resolve(reference: str) -> list[Path]:
+    """The files that a reference names: `resolve("mq2008:fold1/train")`."""
+    source, fold, split = parse(reference)
+    return source.files(split, fold)
+
+
+def cache_folder() -> Path:
+    """The folder for everything that can be fetched or computed again: `$CLDRANK_CACHE`, or the user's cache."""
+    chosen = os.environ.get("CLDRANK_CACHE")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("cldrank")
+
+
+def data_folders() -> list[Path]:
+    """The folders that hold data sets, in the order in which they are looked at."""
+    chosen = os.environ.get("CLDRANK_DATA")
+    return [*([Path(chosen).expanduser()] if chosen else []), cache_folder() / "data"]
+
+
+def as_markdown() -> str:
+    """The catalogue as a page of documentation; `docs/datasets.md` is this text."""
+    sources = list(_sources().values())
+    return "\n".join([*_INTRODUCTION, *map(_row, sources), *_REFERENCES, *map(_section, sources), ""])
+
+
+def _existing(path: Path) -> Path | None:
+    suffixes = _COMPRESSIONS if path.suffix == ".txt" else ("",)
+    return next((here for suffix in suffixes if (here := path.with_name(path.name + suffix)).is_file()), None)
+
+
+@cache
+def _sources() -> dict[str, DataSource]:
+    text = resources.files("cldrank.data").joinpath("catalogue.toml").read_text(encoding="utf-8")
+    return {key: _source(key, entry) for key, entry in tomllib.loads(text).items()}
+
+
+def _source(key: str, entry: dict[str, Any]) -> DataSource:
+    counts = {what: entry.pop(what, None) for what in ("queries", "rows", "features")}
+    made: dict[str, Any] = {
+        "shape": Shape(**counts),
+        "shapes": {part: Shape(**shape) for part, shape in entry.pop("shapes").items()},
+        "grades": tuple(entry.pop("grades")) if "grades" in entry else None,
+        "layouts": tuple({split: tuple(files) for split, files in form.items()} for form in entry.pop("layouts")),
+        "downloads": tuple(RemoteFile(**file) for file in entry.pop("downloads", ())),
+    }
+    lists: dict[str, Any] = {what: tuple(entry.pop(what)) for what in ("instructions", "folds", "folders")}
+    return DataSource(key=key, **made, **lists, **entry)
+
+
+_INTRODUCTION = [
+    "# Data sets",
+    "",
+    "The data sets that cldrank knows by name. `cldrank data list` shows them, `cldrank data info NAME` tells all",
+    "about one, `cldrank data fetch NAME` downloads those that a program may download; the others are placed by hand,",
+    "as told below.",
+    "",
+    "| name | what | queries | rows | features | grades | licence | how to get it |",
+    "|---|---|---:|---:|---:|---|---|---|",
+]
+
+_REFERENCES = [
+    "",
+    "Each set has a folder of its name. It is looked for first in the folder that the environment variable",
+    "`CLDRANK_DATA` names, then in the folder `data` of the cache (`CLDRANK_CACHE`, or the cache folder of the user).",
+    "Text files may be compressed (`.gz`, `.xz`, `.zst`).",
+    "",
+    "A split is named `NAME:SPLIT`, or `NAME:FOLD/SPLIT` where the set comes in folds or in several sets; without a",
+    "fold, the first one is meant:",
+    "",
+    "```python",
+    ">>> from cldrank.data import catalogue",
+    '>>> catalogue.parse("mq2008:fold2/train").fold',
+    "'fold2'",
+    '>>> catalogue.get("msrd").references',
+    "['msrd:train', 'msrd:vali', 'msrd:test']",
+    "",
+    "```",
+]
+
+
+def _row(source: DataSource) -> str:
+    shape, grades = source.shape, source.grades
+    way = "by hand" if source.gated else "fetch (raw files only)" if source.raw else "fetch"
+    if source.acceptance:
+        way += ", after accepting the licence"
+    cells = [
+        f"[{source.key}](#{source.key})",
+        source.title + (" (click log)" if source.kind == "clicks" else ""),
+        *("–" if count is None else f"{count:,}" for count in (shape.queries, shape.rows, shape.features)),
+        f"{grades[0]}–{grades[1]}" if grades else "–",
+        source.licence,
+        way,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _section(source: DataSource) -> str:
+    forms = ["; ".join(f"{split}: {', '.join(files)}" for split, files in form.items()) for form in source.layouts]
+    for generic, spoken in [("{n}", "N"), ("{fold}", "setN"), *((f"{{p{n}}}", f"‹{n}›") for n in range(1, 6))]:
+        forms = [form.replace(generic, spoken) for form in forms]
+    lines = [
+        f"\n## {source.key}\n",
+        f"{source.title}. {source.summary}\n",
+        *(f"- {part}: {shape}" for part, shape in source.shapes.items()),
+        *([""] if source.shapes else []),
+        f"Official address: <{source.homepage}>  \nCite: {source.citation}\n",
+        *(f"{number}. {step}" for number, step in enumerate(source.instructions, start=1)),
+        f"\nThe folder is `{source.key}/`; files in it: {', or '.join(f'`{form}`' for form in forms)}.",
+    ]
+    if any("‹" in form for form in forms):
+        lines[-1] += " ‹1› … ‹5› are the parts 1 … 5 in fold 1, 2 … 5, 1 in fold 2, and so on."
+    return "\n".join(lines)

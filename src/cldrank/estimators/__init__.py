@@ -1,0 +1,8 @@
+"""Estimators: one method a file, all with scikit-learn's habits, each leaving a ranker behind."""
+
+from __future__ import annotations
+
+from cldrank.estimators.base import Estimator, NotFittedError
+from cldrank.estimators.oracle import Oracle
+
+__all__ = ["Estimator", "NotFittedError", "Oracle"]

@@ -1,0 +1,237 @@
+"""`evaluate` one ranker, `compare` two: measures over the labels of a dataset, with intervals over its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UsageError
+from cldrank.measures import (
+    Comparison,
+    Empty,
+    Interval,
+    Measure,
+    bootstrap_interval,
+    compute,
+    mean,
+    paired_comparison,
+    parse,
+    parse_all,
+)
+
+DEFAULT_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP", "RR")
+
+Measures = str | Measure | Iterable[str | Measure]
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Mapping[str, float]):
+    """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
+
+    per_query   one value a query for each measure; NaN where a query without a relevant document is skipped
+    intervals   the mean with its bootstrap interval over queries; absent for a single query
+    """
+
+    data: str
+    synthetic: bool
+    queries: int
+    per_query: Mapping[Measure, NDArray[np.float64]]
+    intervals: Mapping[Measure, Interval] = field(default_factory=dict)
+
+    def __getitem__(self, measure: str | Measure) -> float:
+        try:
+            return mean(self.per_query[parse(measure)])
+        except (KeyError, UsageError):
+            raise KeyError(f"{measure}; computed were {', '.join(self)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self.per_query)
+
+    def __len__(self) -> int:
+        return len(self.per_query)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self)
+        lines = [f"{described(self.data, self.synthetic)}, {self.queries:,} queries"]
+        for measure in self.per_query:
+            value = f"{self.intervals[measure]:.4f}" if measure in self.intervals else f"{self[measure]:.4f}"
+            lines.append(f"  {measure!s:<{width}}  {value}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the values of single queries, ready for JSON."""
+        return {
+            "data": self.data,
+            "synthetic": self.synthetic,
+            "queries": self.queries,
+            "measures": {
+                str(measure): {"mean": self[measure], **_bounds(self.intervals.get(measure))}
+                for measure in self.per_query
+            },
+        }
+
+
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Measures = DEFAULT_MEASURES,
+    *,
+    empty: Empty = "zero",
+    confidence: float = 0.9,
+    replicates: int = 2000,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure how well a model ranks the candidates of a dataset, against its labels.
+
+    model       an estimator that was fitted, a ranker, anything with `predict(features)`, or an array of scores
+    empty       a query without a relevant document counts 0 ("zero"), or is left out ("skip")
+    confidence  of the bootstrap intervals over queries, from `replicates` draws
+
+    >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
+    >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
+    0.7916
+    """
+    per_query = _per_query(model, dataset, parse_all(measures), empty)
+    intervals = {
+        measure: bootstrap_interval(values, confidence, replicates, seed)
+        for measure, values in per_query.items()
+        if np.count_nonzero(~np.isnan(values)) > 1
+    }
+    return Evaluation(dataset.name, dataset.synthetic, dataset.n_queries, per_query, intervals)
+
+
+@dataclass(frozen=True, repr=False)
+class RankerComparison(Mapping[str, Comparison]):
+    """Two rankers on one dataset, first minus second: a mapping from a measure's text form to the paired comparison."""
+
+    data: str
+    synthetic: bool
+    first: Evaluation
+    second: Evaluation
+    differences: Mapping[Measure, Comparison]
+
+    def __getitem__(self, measure: str | Measure) -> Comparison:
+        try:
+            return self.differences[parse(measure)]
+        except (KeyError, UsageError):
+            raise KeyError(f"{measure}; compared were {', '.join(self)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self)
+        lines = [f"{described(self.data, self.synthetic)}, first minus second"]
+        lines += [f"  {measure!s:<{width}}  {comparison}" for measure, comparison in self.differences.items()]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the values of single queries, ready for JSON."""
+        return {
+            "data": self.data,
+            "synthetic": self.synthetic,
+            "measures": {
+                str(measure): {
+                    "first": self.first[measure],
+                    "second": self.second[measure],
+                    "difference": found.difference,
+                    **_bounds(found.interval),
+                    "p_value": found.p_value,
+                    "queries": found.n,
+                    "wins": found.wins,
+                    "ties": found.ties,
+                    "losses": found.losses,
+                }
+                for measure, found in self.differences.items()
+            },
+        }
+
+
+def compare(
+    first: Any,
+    second: Any,
+    dataset: RankingDataset,
+    measures: Measures = DEFAULT_MEASURES,
+    *,
+    empty: Empty = "zero",
+    confidence: float = 0.9,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> RankerComparison:
+    """Compare two models query by query: the mean difference, its interval, and how likely chance alone makes it.
+
+    >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
+    >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
+    0.25
+    """
+    wanted = parse_all(measures)
+    evaluations = [
+        Evaluation(dataset.name, dataset.synthetic, dataset.n_queries, _per_query(model, dataset, wanted, empty))
+        for model in (first, second)
+    ]
+    differences = {
+        measure: paired_comparison(
+            evaluations[0].per_query[measure],
+            evaluations[1].per_query[measure],
+            confidence,
+            permutations,
+            seed,
+            higher_is_better=measure.higher_is_better,
+        )
+        for measure in wanted
+    }
+    return RankerComparison(dataset.name, dataset.synthetic, evaluations[0], evaluations[1], differences)
+
+
+def described(name: str, synthetic: bool) -> str:
+    """What to call data in a report; synthetic data is never shown without that word.
+
+    >>> described("web10k-like", synthetic=True)
+    'web10k-like (synthetic)'
+    """
+    return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
+
+
+def _per_query(
+    model: Any, dataset: RankingDataset, measures: list[Measure], empty: Empty
+) -> dict[Measure, NDArray[np.float64]]:
+    if dataset.labels is None:
+        raise DataError(f"{dataset!r} has no labels; measures need them.")
+    if dataset.n_queries == 0:
+        raise DataError(f"{dataset!r} has no queries; there is nothing to measure.")
+    return compute(measures, _scores(model, dataset), dataset.labels, dataset.offsets, empty=empty)
+
+
+def _scores(model: Any, dataset: RankingDataset) -> Any:
+    """The scores that a model gives: ours see the dataset and check its features by name, others see the table."""
+    from cldrank.rankers import Ranker
+
+    model = getattr(model, "ranker_", model)
+    if isinstance(model, Ranker):
+        return model.score(dataset)
+    if hasattr(model, "predict"):
+        return np.asarray(model.predict(dataset.features), dtype=np.float64)
+    scores = np.asarray(model)
+    if scores.dtype == object:
+        raise UsageError(
+            f"{type(model).__name__} cannot score: pass a fitted estimator, a ranker, or an array of scores."
+        )
+    return scores
+
+
+def _bounds(interval: Interval | None) -> dict[str, float]:
+    if interval is None:
+        return {}
+    return {"low": interval.low, "high": interval.high, "confidence": interval.confidence}

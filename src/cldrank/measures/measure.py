@@ -1,0 +1,203 @@
+"""`Measure`: a measure of ranking quality as a value that prints to text and parses back."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, get_args
+
+from cldrank.errors import UsageError
+from cldrank.measures.ranking import Ranking
+from cldrank.segments import Array
+
+Empty = Literal["zero", "skip"]
+
+_FORM = re.compile(r"\s*(?P<name>[A-Za-z]+)\s*(\((?P<parameters>[^()]*)\))?\s*(@\s*(?P<cutoff>[^\s@()]+))?\s*")
+_BETWEEN = re.compile(r"[\s,;]+(?![^()]*\))")  # what separates measures: not what stands inside parentheses
+_EXAMPLE = "a name, then parameters and a cutoff where wanted, like nDCG@3, AP or P(rel=2)@5"
+
+
+@dataclass(frozen=True, repr=False)
+class Measure(ABC):
+    """What to measure, as an immutable value: equal measures are equal, hash alike, and print alike.
+
+    Called with scores, labels and offsets it gives one value a query. To add a measure, write a dataclass of this
+    kind: its fields are the parameters of its text form, and it is known to `parse` from then on.
+
+    >>> Measure.parse("ndcg@3")
+    nDCG@3
+    >>> Measure.parse("MAP(rel=2)") == Measure.parse("AP(rel=2)")
+    True
+    >>> Measure.parse("RR")([0.1, 0.9, 0.5], [0, 0, 1], [0, 3])
+    array([0.5])
+    """
+
+    cutoff: int | None = None
+
+    name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    takes_cutoff: ClassVar[Literal["always", "optionally", "never"]] = "optionally"
+    higher_is_better: ClassVar[bool] = True
+    known: ClassVar[dict[str, type[Measure]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if cls.name:  # what only gathers the common part of several measures has none
+            Measure.known |= {name.lower(): cls for name in (cls.name, *cls.aliases)}
+
+    def __post_init__(self) -> None:
+        if self.cutoff is None:
+            if self.takes_cutoff == "always":
+                raise UsageError(f"{self.name} needs a cutoff: write {self.name}@10, say.")
+            return
+        if self.takes_cutoff == "never":
+            raise UsageError(f"{self.name} looks at the whole list and takes no cutoff: write {self.name}.")
+        object.__setattr__(self, "cutoff", _cutoff(self.cutoff, self.name))
+
+    # -- text ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, text: str | Measure) -> Measure:
+        """The measure that a text names; a measure stays as it is. Upper and lower case are alike."""
+        if isinstance(text, Measure):
+            return text
+        if not isinstance(text, str):
+            raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
+        form = _FORM.fullmatch(text)
+        if form is None:
+            raise UsageError(f"{text!r} is not a measure; write {_EXAMPLE}.")
+        kind = cls._kind(form["name"])
+        arguments: dict[str, Any] = kind._arguments(form["parameters"])
+        if form["cutoff"] is not None:
+            arguments["cutoff"] = form["cutoff"]
+        return kind(**arguments)
+
+    @classmethod
+    def _kind(cls, name: str) -> type[Measure]:
+        found = cls.known.get(name.lower())
+        if found is not None:
+            return found
+        names = list(dict.fromkeys(kind.name for kind in cls.known.values()))
+        near = difflib.get_close_matches(name.lower(), cls.known, n=1)
+        guess = f" Did you mean {cls.known[near[0]].name}?" if near else ""
+        raise UsageError(f"there is no measure {name!r}.{guess} Known are {', '.join(names)}.")
+
+    @classmethod
+    def _arguments(cls, text: str | None) -> dict[str, Any]:
+        arguments: dict[str, Any] = {}
+        if text is None or not text.strip():
+            return arguments
+        for part in text.split(","):
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            key = key.lower()
+            if not equals or not value:
+                raise UsageError(f"{part.strip()!r} is not a parameter of {cls.name}; write name=value.")
+            if key not in cls.parameters():
+                known = ", ".join(cls.parameters()) or "none"
+                raise UsageError(f"{cls.name} has no parameter {key!r}; it knows {known}.")
+            if key in arguments:
+                raise UsageError(f"{cls.name} is given {key} twice; give it once.")
+            arguments[key] = value.strip("'\"")
+        return arguments
+
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """What may stand in the parentheses.
+
+        >>> Measure.known["ap"].parameters()
+        ('rel',)
+        """
+        return tuple(field.name for field in fields(cls) if field.name != "cutoff")
+
+    def __str__(self) -> str:
+        chosen = [
+            f"{field.name}={_shown(getattr(self, field.name))}"
+            for field in fields(self)
+            if field.name != "cutoff" and getattr(self, field.name) != field.default
+        ]
+        parameters = f"({', '.join(chosen)})" if chosen else ""
+        return f"{self.name}{parameters}" + (f"@{self.cutoff}" if self.cutoff is not None else "")
+
+    __repr__ = __str__
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def __call__(self, scores: Array, labels: Array, offsets: Array, *, empty: Empty = "zero") -> Array:
+        """One value a query, as `cldrank.measures.compute` would give it."""
+        return self.per_query(Ranking.of(scores, labels, offsets), empty)
+
+    def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
+        """One value a query; for a query without a relevant document 0, or NaN when these are to be skipped.
+
+        Where less is better a 0 would be the best of all, so there such a query is always NaN.
+        """
+        if empty not in get_args(Empty):
+            raise UsageError(f"empty={empty!r} is unknown; queries without a relevant document count 'zero' or 'skip'.")
+        values = self._values(ranking)
+        fallback = 0.0 if empty == "zero" and self.higher_is_better else float("nan")
+        values[~self._answerable(ranking)] = fallback
+        return values
+
+    def _answerable(self, ranking: Ranking) -> Array:
+        """Which queries have a relevant document."""
+        return ranking.best_labels > 0
+
+    @abstractmethod
+    def _values(self, ranking: Ranking) -> Array:
+        """A fresh array of one value a query; any number where the query has no relevant document."""
+
+
+def parse(text: str | Measure) -> Measure:
+    """The measure that a text names.
+
+    >>> parse("Precision(rel=2)@5")
+    P(rel=2)@5
+    """
+    return Measure.parse(text)
+
+
+def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure]:
+    """All measures named, each once, in the order given; a text may name several.
+
+    >>> parse_all("nDCG@1, nDCG@3 MAP")
+    [nDCG@1, nDCG@3, AP]
+    """
+    if isinstance(measures, str | Measure):
+        measures = [measures]
+    try:
+        named = list(measures)
+    except TypeError:
+        raise UsageError(f"{measures!r} is not a measure; write {_EXAMPLE}.") from None
+    texts = [part for item in named for part in (_BETWEEN.split(item) if isinstance(item, str) else [item])]
+    found = list(dict.fromkeys(Measure.parse(text) for text in texts if text != ""))
+    if not found:
+        raise UsageError(f"no measure is named; write {_EXAMPLE}.")
+    return found
+
+
+def positive(value: Any, what: str) -> float:
+    """A finite number above 0, from a number or a text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise UsageError(f"{what} must be a number above 0, not {value!r}.")
+    return number
+
+
+def _cutoff(value: Any, name: str) -> int:
+    try:
+        number = int(value) if isinstance(value, str) and value.isdecimal() else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise UsageError(f"the cutoff of {name} must be a whole number of at least 1, not {value!r}.")
+    return number
+
+
+def _shown(value: Any) -> str:
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -1,0 +1,410 @@
+"""Feature scaling: learned from training data only, a pure function ever after, and saved with the ranker.
+
+Features are float32 everywhere; wider numbers are rounded to it first. All arithmetic is in float64, over blocks of
+rows, so that an array mapped from disk is never copied whole. Every method keeps the order of a feature's values,
+takes values it has never seen, gives only finite numbers, and gives 0 for a feature that is constant in training.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank.errors import DataError, UsageError
+
+_BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
+_SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that the quantile method sorts at a time
+
+Parameters = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A way of scaling with its options; `learn` finds its parameters, `apply` uses them."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+        """The parameters for a table of features."""
+
+    @abstractmethod
+    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
+        """The scaled block; may overwrite the one given."""
+
+    @abstractmethod
+    def check(self, parameters: Parameters, n_features: int) -> None:
+        """Refuse parameters that `learn` cannot have made."""
+
+
+@dataclass(frozen=True)
+class _Affine(Method):
+    """clip((g(x) - center) * factor, low, high), with factor 0 for a constant feature."""
+
+    def before(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is done to a value before all else: g."""
+        return block
+
+    @property
+    @abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value that can come out."""
+
+    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
+        block = self.before(block)
+        block -= parameters["center"]
+        block *= parameters["factor"]
+        return np.clip(block, *self.bounds, out=block)
+
+    def check(self, parameters: Parameters, n_features: int) -> None:
+        _expect(parameters, {"center": np.float64, "factor": np.float64})
+        for name, values in parameters.items():
+            if values.shape != (n_features,):
+                raise DataError(f"{name} of the scaling has shape {values.shape} for {n_features} features.")
+        if (parameters["factor"] < 0).any():
+            raise DataError("a factor of the scaling is negative; it would turn the order of the feature around.")
+
+
+@dataclass(frozen=True)
+class Standard(_Affine):
+    """Mean 0 and standard deviation 1, with values beyond `clip` standard deviations brought back to it.
+
+    >>> fit(Standard(clip=1), [[0.0], [2.0], [4.0]]).transform([[1.0], [2.0], [100.0]]).ravel()
+    array([-0.612,  0. ,  1. ], dtype=float32)
+    """
+
+    name = "standard"
+    clip: float = 5.0
+
+    def __post_init__(self) -> None:
+        _check_clip(self.clip)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Minus and plus `clip`."""
+        return -self.clip, self.clip
+
+    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+        """Mean, and one over the standard deviation."""
+        moments = _Moments.of(self.before(block) for block in _blocks(features, block_rows))
+        moving = moments.low < moments.high  # the deviation of a constant may round to something above 0
+        deviation = np.sqrt(moments.squares / moments.rows, where=moving, out=np.ones_like(moments.squares))
+        return {"center": moments.mean, "factor": np.where(moving, 1 / deviation, 0.0)}
+
+
+@dataclass(frozen=True)
+class SignedLog(Standard):
+    """sign(x) log(1 + |x|), then as `Standard`: for heavy tails on either side.
+
+    >>> fit("log", [[-1e6], [0.0], [1e6]]).transform([[-1e6], [0.0], [1e3]]).ravel().round(2)
+    array([-1.22,  0. ,  0.61], dtype=float32)
+    """
+
+    name = "log"
+
+    def before(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
+        """sign(x) log(1 + |x|)."""
+        magnitude = np.abs(block)
+        return np.copysign(np.log1p(magnitude, out=magnitude), block, out=magnitude)
+
+
+@dataclass(frozen=True)
+class MinMax(_Affine):
+    """The range in training becomes 0 … 1; values beyond it are brought back to it.
+
+    >>> fit("minmax", [[2.0], [6.0]]).transform([[3.0], [6.0], [9.0]]).ravel()
+    array([0.25, 1. , 1. ], dtype=float32)
+    """
+
+    name = "minmax"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """0 and 1."""
+        return 0.0, 1.0
+
+    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+        """The smallest value, and one over the range."""
+        extremes = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(features, block_rows)]
+        low = np.min([smallest for smallest, _ in extremes], axis=0)
+        span = np.max([largest for _, largest in extremes], axis=0) - low
+        return {"center": low, "factor": np.divide(1.0, span, where=span > 0, out=np.zeros_like(span))}
+
+
+@dataclass(frozen=True)
+class Quantile(Method):
+    """The share of training values below, with half of those equal: 0 … 1, evenly spread whatever the distribution.
+
+    Exact at `knots` values a feature, evenly spaced by rank, and linear between them.
+
+    >>> fit("quantile", [[0.0], [0.0], [0.0], [7.0], [1e6]]).transform([[0.0], [7.0], [1e6], [1e9]]).ravel()
+    array([0.25, 0.75, 1. , 1. ], dtype=float32)
+    """
+
+    name = "quantile"
+    knots: int = 1000
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.knots, int) or isinstance(self.knots, bool) or self.knots < 2:
+            raise UsageError(f"knots of the quantile scaling must be a whole number of at least 2, not {self.knots!r}.")
+
+    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+        """Knots and their levels, feature after feature; those of feature i are at offsets[i] … offsets[i+1]-1."""
+        del block_rows  # a sort needs whole columns: bounded by _SORT_VALUES, or one column where that is more
+        rows, width = features.shape
+        ranks = np.unique(np.rint(np.linspace(0, rows - 1, self.knots)).astype(np.int64))
+        group = max(1, _SORT_VALUES // rows)
+        knots, levels = [], []
+        for first in range(0, width, group):
+            columns = np.array(_float32(features[:, first : first + group], column=first).T, order="C")
+            columns.sort(axis=1)
+            for column in columns:
+                values = np.unique(column[ranks])
+                ties = np.searchsorted(column, values, "left") + np.searchsorted(column, values, "right") - 1
+                knots.append(values)
+                levels.append(ties / max(2 * (rows - 1), 1) if len(values) > 1 else np.zeros(1))
+        return {
+            "knots": np.concatenate(knots).astype(np.float64),
+            # levels that float32 can hold, so that rounding the result keeps the order also next to a knot
+            "levels": np.concatenate(levels).astype(np.float32).astype(np.float64),
+            "offsets": np.cumsum([0, *map(len, knots)], dtype=np.int64),
+        }
+
+    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
+        """Linear interpolation between the knots, one feature at a time."""
+        columns = np.array(block.T, order="C")
+        offsets = parameters["offsets"]
+        for index, column in enumerate(columns):
+            own = slice(offsets[index], offsets[index + 1])
+            columns[index] = np.interp(column, parameters["knots"][own], parameters["levels"][own])
+        return columns.T
+
+    def check(self, parameters: Parameters, n_features: int) -> None:
+        """Refuse knots that do not rise, levels that fall or leave 0 … 1, offsets that do not fit."""
+        _expect(parameters, {"knots": np.float64, "levels": np.float64, "offsets": np.int64})
+        knots, levels, offsets = (parameters[name] for name in ("knots", "levels", "offsets"))
+        fits = offsets.shape == (n_features + 1,) and knots.shape == levels.shape == (offsets[-1],)
+        if not fits or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            raise DataError(f"the knots of the quantile scaling do not fit {n_features} features.")
+        inside = np.ones(max(len(knots) - 1, 0), dtype=bool)
+        inside[offsets[1:-1] - 1] = False  # from one feature to the next, anything goes
+        if (np.diff(knots)[inside] <= 0).any() or (np.diff(levels)[inside] < 0).any():
+            raise DataError("the knots of the quantile scaling do not rise.")
+        if levels.min() < 0 or levels.max() > 1:
+            raise DataError("a level of the quantile scaling lies outside 0 … 1.")
+
+
+@dataclass(frozen=True)
+class Unscaled(Method):
+    """Features as they are.
+
+    >>> fit(None, [[3.0]]).transform([[5.0]])
+    array([[5.]], dtype=float32)
+    """
+
+    name = "none"
+
+    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+        """Nothing to learn, but what is not finite is still refused."""
+        for _ in _blocks(features, block_rows):
+            pass
+        return {}
+
+    def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
+        """The block itself."""
+        del parameters
+        return block
+
+    def check(self, parameters: Parameters, n_features: int) -> None:
+        """Refuse any parameter."""
+        del n_features
+        _expect(parameters, {})
+
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Standard, MinMax, SignedLog, Quantile, Unscaled)}
+
+
+def method_of(scaling: str | Method | None) -> Method:
+    """The method that a name stands for; a method stands for itself, None for no scaling.
+
+    >>> method_of("standard")
+    Standard(clip=5.0)
+    """
+    if scaling is None:
+        return Unscaled()
+    if isinstance(scaling, Method):
+        return scaling
+    if isinstance(scaling, str) and scaling in METHODS:
+        return METHODS[scaling]()
+    known = ", ".join(repr(name) for name in METHODS)
+    raise UsageError(f"scaling {scaling!r} is not known; choose {known} or None, or a method such as Standard(clip=3).")
+
+
+def fit(scaling: str | Method | None, features: ArrayLike, *, block_rows: int | None = None) -> Scaling:
+    """Learn a scaling from the features of the training data.
+
+    >>> fit("standard", [[1.0, 7.0], [3.0, 7.0]]).transform([[3.0, 7.0], [1e30, 8.0]])
+    array([[1., 0.], [5., 0.]], dtype=float32)
+    """
+    method = method_of(scaling)
+    table = as_table(features)
+    if not table.size:
+        rows, width = table.shape
+        raise DataError(f"a scaling cannot be learned from a table of {rows} rows × {width} features.")
+    return Scaling(method, table.shape[1], method.learn(table, block_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """A method with what it learned: a pure function from features to scaled features."""
+
+    method: Method
+    n_features: int
+    parameters: Parameters
+
+    def __post_init__(self) -> None:
+        self.method.check(self.parameters, self.n_features)
+        frozen = {name: values.copy() for name, values in self.parameters.items()}
+        for values in frozen.values():
+            values.flags.writeable = False
+        object.__setattr__(self, "parameters", frozen)
+
+    def __repr__(self) -> str:
+        return f"Scaling({self.method}, {self.n_features} features)"
+
+    def transform(self, features: ArrayLike, *, block_rows: int | None = None) -> NDArray[np.float32]:
+        """The scaled features, float32, in a new array; each value depends on nothing but itself."""
+        table = as_table(features)
+        result = np.empty(table.shape, dtype=np.float32)
+        for rows, block in self.blocks(table, block_rows=block_rows):
+            result[rows] = block
+        return result
+
+    def blocks(
+        self, features: ArrayLike, *, block_rows: int | None = None
+    ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The scaled features block after block, each with the rows it holds: for tables too large to scale at once."""
+        table = as_table(features)
+        if table.shape[1] != self.n_features:
+            raise DataError(f"the scaling was learned from {self.n_features} features, not {table.shape[1]}.")
+        for start, stop in row_blocks(table, block_rows):
+            block = _float32(table[start:stop], row=start).astype(np.float64)
+            yield slice(start, stop), self.method.apply(block, self.parameters).astype(np.float32, order="C")
+
+    def to_state(self) -> tuple[dict[str, Any], Parameters]:
+        """All of it, as a configuration that JSON can hold, and named arrays."""
+        config = {"method": self.method.name, "options": asdict(self.method), "n_features": self.n_features}
+        return config, dict(self.parameters)
+
+    @classmethod
+    def from_state(cls, config: Any, parameters: Parameters) -> Self:
+        """What `to_state` gave, made whole again; anything else is refused."""
+        if not isinstance(config, Mapping) or not {"method", "options", "n_features"} <= config.keys():
+            raise DataError("the scaling needs the entries 'method', 'options' and 'n_features'.")
+        name, options, n_features = config["method"], config["options"], config["n_features"]
+        if not isinstance(name, str) or name not in METHODS:
+            raise DataError(f"the scaling method {name!r} is not known; known are {', '.join(METHODS)}.")
+        if type(n_features) is not int or n_features < 1:
+            raise DataError(f"n_features of the scaling must be a whole number above 0, not {n_features!r}.")
+        try:
+            method = METHODS[name](**options)
+        except (TypeError, UsageError) as error:
+            raise DataError(f"the options {options!r} do not fit the scaling method {name!r}: {error}") from None
+        return cls(method, n_features, parameters)
+
+
+def as_table(features: ArrayLike) -> NDArray[Any]:
+    """Features as a table of numbers, without copying what is an array already."""
+    table = np.asarray(features)
+    if table.ndim != 2:
+        raise DataError(f"features must be a table (rows × features), not an array of shape {table.shape}.")
+    if table.dtype.kind not in "fiub":
+        raise DataError(f"features must be numbers, not {table.dtype} values.")
+    return table
+
+
+def row_blocks(table: NDArray[Any], block_rows: int | None = None) -> Iterator[tuple[int, int]]:
+    """Start and end of consecutive blocks of rows, of a size that suits the cache unless it is given.
+
+    >>> list(row_blocks(np.zeros((5, 2)), 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    rows, width = table.shape
+    size = max(1, _BLOCK_VALUES // max(width, 1)) if block_rows is None else block_rows
+    if size < 1:
+        raise UsageError(f"a block needs at least 1 row, not {block_rows}.")
+    return ((start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+class _Moments(NamedTuple):
+    """Of each feature: mean, sum of squared deviations from it, smallest and largest value; over so many rows."""
+
+    rows: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, blocks: Iterator[NDArray[np.float64]]) -> _Moments:
+        total = cls.of_block(next(blocks))
+        for block in blocks:
+            total = total.joined(cls.of_block(block))
+        return total
+
+    @classmethod
+    def of_block(cls, block: NDArray[np.float64]) -> _Moments:
+        low, high, mean = block.min(axis=0), block.max(axis=0), block.mean(axis=0)
+        block -= mean
+        return cls(len(block), mean, np.einsum("ij,ij->j", block, block), low, high)
+
+    def joined(self, other: _Moments) -> _Moments:
+        """Both together (Chan, Golub and LeVeque 1979): no difference of large sums, so no digits are lost."""
+        rows = self.rows + other.rows
+        step = other.mean - self.mean
+        return _Moments(
+            rows,
+            self.mean + step * (other.rows / rows),
+            self.squares + other.squares + step**2 * (self.rows * other.rows / rows),
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+
+def _blocks(table: NDArray[Any], block_rows: int | None) -> Iterator[NDArray[np.float64]]:
+    for start, stop in row_blocks(table, block_rows):
+        yield _float32(table[start:stop], row=start).astype(np.float64)
+
+
+def _float32(part: NDArray[Any], row: int = 0, column: int = 0) -> NDArray[np.float32]:
+    """A part of a table as float32, all finite; `row` and `column` say where in the table it begins."""
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
+        values = part.astype(np.float32, copy=False)
+    if not np.isfinite(values).all():
+        at = tuple(np.argwhere(~np.isfinite(values))[0])
+        raise DataError(
+            f"column {column + at[1]} of row {row + at[0]} (both counted from 0) is {part[at]}; features must be "
+            "finite float32 numbers: fill or drop missing values first."
+        )
+    return values
+
+
+def _expect(parameters: Parameters, dtypes: Mapping[str, type[np.generic]]) -> None:
+    if parameters.keys() != dtypes.keys():
+        raise DataError(f"the scaling has the arrays {sorted(parameters)}; it needs {sorted(dtypes)}.")
+    for name, dtype in dtypes.items():
+        if parameters[name].dtype != dtype or parameters[name].ndim != 1:
+            raise DataError(f"{name} of the scaling must be a flat {np.dtype(dtype)} array.")
+        if not np.isfinite(parameters[name]).all():
+            raise DataError(f"{name} of the scaling has a value that is not finite.")
+
+
+def _check_clip(clip: float) -> None:
+    number = isinstance(clip, int | float) and not isinstance(clip, bool)
+    if not number or not 0 < clip <= float(np.finfo(np.float32).max):
+        raise UsageError(f"clip must be a number above 0 that float32 can hold, not {clip!r}.")

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cldrank import RankingDataset
+from cldrank.data import cache, load
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("cldrank.data.loading._WORTH_CACHING", 0)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "train.txt"
+    path.write_text("2 qid:b 1:1 2:2 # x\n0 qid:a 1:3 # y\n1 qid:b 2:5 # z\n")
+    return path
+
+
+def is_mapped(data: RankingDataset) -> bool:
+    base: object = data.features
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return not isinstance(base, np.ndarray)
+
+
+def test_the_second_load_is_mapped_and_equal(source: Path) -> None:
+    first, second = load(source), load(source)
+    assert not is_mapped(first)
+    assert is_mapped(second)
+    assert repr(first) == repr(second)
+    for key in first.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(first, key), getattr(second, key))
+    with pytest.raises(ValueError, match="read-only"):
+        second.features[0, 0] = 1
+
+
+def test_a_changed_source_is_read_again_and_the_old_entry_goes(source: Path) -> None:
+    load(source)
+    times = source.stat()
+    source.write_text("2 qid:b 1:9 2:2 # x\n0 qid:a 1:3 # y\n1 qid:b 2:5 # z\n")  # same size
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))  # and the same time
+    assert load(source).features[0, 0] == 9
+    assert is_mapped(load(source))
+    assert cache.usage()[0] == 1
+
+
+def test_other_options_are_other_entries(source: Path) -> None:
+    load(source)
+    assert load(source, n_features=5).n_features == 5
+    assert load(source).n_features == 2
+    assert cache.usage()[0] == 2
+    assert cache.clear() == 2
+    assert cache.usage() == (0, 0)
+
+
+def test_a_group_file_belongs_to_the_source(tmp_path: Path) -> None:
+    data, groups = tmp_path / "d.txt", tmp_path / "d.txt.query"
+    data.write_text("1 1:1\n0 1:2\n2 1:3\n")
+    groups.write_text("2\n1\n")
+    assert load(data).n_queries == 2
+    groups.write_text("1\n1\n1\n")
+    assert load(data).n_queries == 3
+
+
+@pytest.mark.parametrize("name", ["features.npy", "dataset.json", "offsets.npy"])
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00garbage", None])
+def test_a_damaged_entry_is_read_again(source: Path, own_cache: Path, name: str, content: bytes | None) -> None:
+    load(source)
+    (file,) = own_cache.glob(f"loaded/*/{name}")
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    assert load(source).n_rows == 3
+    again = load(source)
+    assert is_mapped(again)
+    assert again.query_ids.tolist() == ["b", "a"]
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_the_load(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = source.with_name("file-in-the-way")
+    blocked.write_text("")
+    monkeypatch.setenv("CLDRANK_CACHE", str(blocked))
+    assert load(source).n_rows == 3
+
+
+def test_no_cache_on_request(source: Path) -> None:
+    load(source, cache=False)
+    assert cache.usage() == (0, 0)
+
+
+def test_removing_an_entry_does_not_disturb_who_reads_it(source: Path) -> None:
+    load(source)
+    data = load(source)
+    cache.clear()
+    assert data.features.sum() == 11
+
+
+def test_many_threads_at_once(source: Path) -> None:
+    results: list[float] = []
+    threads = [threading.Thread(target=lambda: results.append(float(load(source).features.sum()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [11.0] * 8
+    assert cache.usage()[0] == 1
+
+
+def test_two_processes_at_once(source: Path, own_cache: Path) -> None:
+    script = (
+        "import sys, cldrank.data.loading as l; l._WORTH_CACHING = 0\n"
+        "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
+        "from cldrank.data import cache; cache.clear()\n"
+        "for _ in range(20): assert l.load(sys.argv[1]).features.sum() == 11\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", script, str(source)]) for _ in range(2)]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0]
+    assert cache.usage()[0] == 1
+    assert not list(own_cache.glob("loaded/.new-*"))

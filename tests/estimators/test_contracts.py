@@ -1,0 +1,113 @@
+"""What every estimator promises, checked over all of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.exceptions
+from sklearn.base import clone
+
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.estimators import Estimator, NotFittedError, Oracle
+from cldrank.rankers import load_ranker
+from cldrank.scaling import Standard
+
+ESTIMATORS: list[Estimator] = [Oracle(), Oracle(l2=0.1, scaling="quantile"), Oracle(scaling=Standard(clip=3))]
+
+
+def copy_of(estimator: Estimator) -> Any:
+    return clone(estimator)
+
+
+def example(rows: int = 120, **changes: Any) -> RankingDataset:
+    random = np.random.default_rng(0)
+    features = random.lognormal(0, 1, (rows, 3))
+    parts: dict[str, Any] = {
+        "features": features,
+        "qid": np.arange(rows) // 10,
+        "labels": (features[:, 0] > 1) + (features[:, 1] > 2),
+        "feature_names": ("bm25", "pagerank", "length"),
+        "name": "example",
+        "synthetic": True,
+    }
+    return RankingDataset.from_arrays(**parts | changes)
+
+
+pytestmark = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+
+
+def test_fit_returns_self_and_leaves_what_it_learned(estimator: Estimator) -> None:
+    model = copy_of(estimator)
+    data = example()
+    assert model.fit(data) is model
+    assert model.n_features_in_ == 3
+    assert list(model.feature_names_in_) == ["bm25", "pagerank", "length"]
+    np.testing.assert_array_equal(model.predict(data), model.ranker_.score(data))
+    np.testing.assert_array_equal(model.predict(data.features), model.ranker_.score(data))
+
+
+def test_fit_changes_no_parameter_and_a_clone_has_learned_nothing(estimator: Estimator) -> None:
+    model = copy_of(estimator)
+    before = repr(model.get_params())
+    model.fit(example())
+    assert repr(model.get_params()) == before
+    assert repr(copy_of(model)) == repr(model)
+    with pytest.raises(NotFittedError, match="call fit first"):
+        copy_of(model).predict(example())
+
+
+def test_use_before_fit_is_an_error_of_both_families(estimator: Estimator) -> None:
+    with pytest.raises(CldrankError):
+        copy_of(estimator).predict([[1, 2, 3]])
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        copy_of(estimator).predict([[1, 2, 3]])
+
+
+def test_fitting_again_forgets(estimator: Estimator) -> None:
+    first = copy_of(estimator).fit(example(60))
+    again = copy_of(estimator).fit(example(120)).fit(example(60))
+    np.testing.assert_array_equal(again.predict(example()), first.predict(example()))
+
+
+def test_the_ranker_survives_being_saved_and_knows_its_origin(estimator: Estimator, tmp_path: Path) -> None:
+    model = copy_of(estimator).fit(example())
+    model.ranker_.save(tmp_path)
+    ranker = load_ranker(tmp_path)
+    np.testing.assert_array_equal(ranker.score(example()), model.predict(example()))
+    origin = ranker.provenance
+    assert (origin.data, origin.synthetic, origin.rows, origin.queries) == ("example", True, 120, 12)
+    assert origin.estimator == type(estimator).__name__
+    assert origin.parameters.keys() == model.get_params().keys()
+
+
+def test_other_features_are_refused(estimator: Estimator) -> None:
+    model = copy_of(estimator).fit(example())
+    with pytest.raises(DataError, match="'length' is missing"):
+        model.predict(example(feature_names=("bm25", "pagerank", "len")))
+
+
+def test_order_of_queries_changes_nothing(estimator: Estimator) -> None:
+    data = example()
+    turned = data[np.arange(len(data))[::-1]]
+    expected = copy_of(estimator).fit(data).predict(data)
+    np.testing.assert_allclose(copy_of(estimator).fit(turned).predict(data), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("l2", [-1, np.nan, np.inf, "1", None, True])
+def test_a_penalty_must_be_a_number_of_at_least_zero(estimator: Estimator, l2: Any) -> None:
+    with pytest.raises(UsageError, match="l2 must be a number of at least 0"):
+        copy_of(estimator).set_params(l2=l2).fit(example())
+
+
+def test_an_unknown_scaling_is_refused(estimator: Estimator) -> None:
+    with pytest.raises(UsageError, match="scaling 'robust' is not known"):
+        copy_of(estimator).set_params(scaling="robust").fit(example())
+
+
+def test_what_is_no_dataset_is_refused(estimator: Estimator) -> None:
+    with pytest.raises(UsageError, match="not from a ndarray; make one with"):
+        copy_of(estimator).fit(np.eye(3))
+    with pytest.raises(DataError, match="it needs rows and features"):
+        copy_of(estimator).fit(example()[:0])

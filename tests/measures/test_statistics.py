@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cldrank.errors import DataError, UsageError
+from cldrank.measures import Interval, bootstrap_interval, mean_interval, paired_comparison
+
+stats: Any = importlib.import_module("scipy.stats")  # which has no types
+
+VALUES = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 0.7, 1.0])
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------
+
+
+def test_t_interval_by_the_table() -> None:
+    """t(4 degrees of freedom) at 95 % is 2.132; the standard deviation of 1 … 5 is sqrt(2.5)."""
+    interval = mean_interval([1, 2, 3, 4, 5])
+    assert (interval.estimate, interval.n, interval.confidence) == (3, 5, 0.9)
+    assert interval.high - 3 == pytest.approx(2.132 * np.sqrt(2.5 / 5), abs=1e-3)
+    assert 3 - interval.low == pytest.approx(interval.high - 3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(st.floats(-10, 10), min_size=2, max_size=8), confidence=st.sampled_from([0.5, 0.9, 0.99]))
+def test_t_interval_equals_scipy(values: list[float], confidence: float) -> None:
+    interval = mean_interval(values, confidence)
+    half = stats.t.ppf((1 + confidence) / 2, len(values) - 1) * stats.sem(values)
+    assert (interval.high - np.mean(values), np.mean(values) - interval.low) == pytest.approx((half, half), abs=1e-9)
+
+
+def test_t_interval_covers_the_truth_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(0).normal(size=(600, 5))
+    covered = [interval.low <= 0 <= interval.high for interval in map(mean_interval, draws)]
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.03)
+
+
+def test_bootstrap_interval_covers_the_truth_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(0).beta(0.5, 1.0, size=(300, 100))  # skewed, as measures over queries are
+    intervals = [bootstrap_interval(values, replicates=400, seed=i) for i, values in enumerate(draws)]
+    assert np.mean([interval.low <= 1 / 3 <= interval.high for interval in intervals]) == pytest.approx(0.9, abs=0.04)
+
+
+def test_bootstrap_interval_nears_the_t_interval_of_many_queries() -> None:
+    values = np.random.default_rng(0).uniform(size=2000)
+    bootstrapped, expected = bootstrap_interval(values), mean_interval(values)
+    assert bootstrapped.estimate == expected.estimate
+    assert (bootstrapped.low, bootstrapped.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
+
+
+def test_bootstrap_of_two_queries_by_hand() -> None:
+    """The mean of two draws from {0, 1} is 0, 1/2, 1 with probability 1/4, 1/2, 1/4."""
+    assert dataclasses.astuple(bootstrap_interval([0.0, 1.0], 0.4))[:3] == (0.5, 0.5, 0.5)
+    assert dataclasses.astuple(bootstrap_interval([0.0, 1.0], 0.6))[:3] == (0.5, 0.0, 1.0)
+
+
+def test_bootstrap_skips_queries_without_a_value() -> None:
+    values = np.array([0.1, 0.4, np.nan, 0.9, np.nan])
+    assert bootstrap_interval(values) == bootstrap_interval([0.1, 0.4, 0.9])
+    assert bootstrap_interval(torch.tensor(values)) == bootstrap_interval(values)
+    assert bootstrap_interval(values, seed=1).n == 3
+
+
+def test_the_seed_decides_the_bootstrap() -> None:
+    values = np.random.default_rng(0).uniform(size=50)
+    assert bootstrap_interval(values, seed=3) == bootstrap_interval(values, seed=3) != bootstrap_interval(values)
+
+
+def test_bootstrap_keeps_little_in_memory() -> None:
+    values = np.random.default_rng(0).uniform(size=100_000)
+    tracemalloc.start()
+    try:
+        bootstrap_interval(values, replicates=100)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 45e6  # all draws at once would take 120 MB
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(0.412, 0.406, 0.418, 0.9, 5), "0.412 ± 0.006"),
+        (Interval(0.412, 0.404, 0.418, 0.9, 200), "0.412 [0.404, 0.418]"),
+        (Interval(0.5, 0.5, 0.5, 0.9, 2), "0.500 ± 0.000"),
+    ],
+)
+def test_intervals_print_well(interval: Interval, text: str) -> None:
+    assert str(interval) == f"{interval}" == text
+
+
+def test_intervals_take_a_format() -> None:
+    assert f"{Interval(0.412, 0.406, 0.418, 0.9, 5):+.4f}" == "+0.4120 ± 0.0060"
+
+
+@pytest.mark.parametrize("values", [[], [0.5]])
+def test_too_few_values_are_refused(values: list[float]) -> None:
+    with pytest.raises(DataError, match=r"at least 2 values, and there is (no|1) value; repeat with more seeds"):
+        mean_interval(values)
+    with pytest.raises(DataError, match="query with a value; measure more queries"):
+        bootstrap_interval([*values, np.nan])
+    with pytest.raises(DataError, match="at least 2"):
+        paired_comparison(values, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.1, np.nan, 0.2], "value 1 .* is NaN; leave out"),
+        ([0.1, np.inf], "entry 1 .* is infinite"),
+        ([[0.1, 0.2]], r"must be flat, .* shape \(1, 2\)"),
+        (["a", "b"], "must be numbers"),
+    ],
+)
+def test_bad_values_are_refused(values: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        mean_interval(values)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 90, -0.1, float("nan")])
+def test_confidence_lies_between_zero_and_one(confidence: float) -> None:
+    for function in (mean_interval, bootstrap_interval):
+        with pytest.raises(UsageError, match="between 0 and 1"):
+            function([0.1, 0.2], confidence)
+
+
+def test_counts_must_be_positive() -> None:
+    with pytest.raises(UsageError, match="replicates must be at least 1"):
+        bootstrap_interval([0.1, 0.2], replicates=0)
+    with pytest.raises(UsageError, match="permutations must be at least 1"):
+        paired_comparison([0.1, 0.2], [0.2, 0.2], permutations=0)
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs=st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=9))
+def test_exact_p_value_equals_scipy(pairs: list[tuple[float, float]]) -> None:
+    a, b = np.array(pairs).T
+    expected = stats.permutation_test(
+        (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=np.inf
+    )
+    comparison = paired_comparison(a, b, replicates=10)
+    assert comparison.exact
+    assert comparison.p_value == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+def test_comparison_by_hand() -> None:
+    comparison = paired_comparison([0.6, 0.8, 0.5, 0.9], [0.5, 0.5, 0.5, 1.0])
+    assert comparison.difference == pytest.approx(0.075)
+    assert (comparison.n, comparison.wins, comparison.ties, comparison.losses) == (4, 2, 1, 1)
+    # |±0.1 ±0.3 ±0.1| is at least 0.3 for 6 of 8 signs: all but those with 0.3 - 0.1 - 0.1
+    assert comparison.p_value == 0.75
+    assert str(comparison).endswith("p = 0.75; 2 wins, 1 tie, 1 loss over 4 queries")
+
+
+def test_sampled_p_value_nears_the_exact_one() -> None:
+    generator = np.random.default_rng(0)
+    a, b = generator.uniform(size=(2, 14))
+    exact = paired_comparison(a, b, permutations=2**14, replicates=10)
+    sampled = paired_comparison(a, b, permutations=2**14 - 1, replicates=10)
+    assert exact.exact
+    assert not sampled.exact
+    assert sampled.p_value == pytest.approx(exact.p_value, abs=0.02)
+
+
+def test_sampled_p_value_is_never_zero() -> None:
+    a = np.random.default_rng(0).uniform(1, 2, size=200)
+    assert paired_comparison(a, a - 1, permutations=999, replicates=10).p_value == 1 / 1000
+
+
+def test_p_values_of_equal_rankers_are_uniform() -> None:
+    draws = np.random.default_rng(0).normal(size=(300, 2, 40))
+    p = [paired_comparison(a, b, permutations=400, replicates=1).p_value for a, b in draws]
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+
+
+def test_swapping_the_rankers_changes_the_sign_alone() -> None:
+    a, b = np.random.default_rng(0).uniform(size=(2, 60))
+    one, other = paired_comparison(a, b), paired_comparison(b, a)
+    assert one.difference == pytest.approx(-other.difference)
+    assert one.p_value == other.p_value
+    assert (one.wins, one.losses) == (other.losses, other.wins)
+    assert (one.interval.low, one.interval.high) == pytest.approx((-other.interval.high, -other.interval.low))
+
+
+def test_a_ranker_against_itself() -> None:
+    a = np.random.default_rng(0).uniform(size=50)
+    comparison = paired_comparison(a, a)
+    assert (comparison.difference, comparison.p_value, comparison.ties) == (0, 1, 50)
+    assert (comparison.interval.low, comparison.interval.high) == (0, 0)
+
+
+def test_where_less_is_better_wins_are_smaller_values() -> None:
+    assert paired_comparison([1, 2, 3], [2, 3, 1], higher_is_better=False).wins == 2
+
+
+def test_comparison_skips_what_both_skip_and_refuses_what_one_skips() -> None:
+    skipped = paired_comparison([0.1, np.nan, 0.3], torch.tensor([0.2, float("nan"), 0.1], dtype=torch.float64))
+    assert skipped == paired_comparison([0.1, 0.3], [0.2, 0.1])
+    with pytest.raises(DataError, match=r"query 1 .* has a value in only one of a and b"):
+        paired_comparison([0.1, np.nan], [0.1, 0.2])
+    with pytest.raises(DataError, match="a has 2 queries and b 3"):
+        paired_comparison([0.1, 0.2], [0.1, 0.2, 0.3])

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+from cldrank import cli
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Call the command line in an empty folder, as `main` would."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments: str | Path) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["cldrank", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code
+        else:
+            code = 0
+        captured = capsys.readouterr()
+        return Ran(code if isinstance(code, int) else 0, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{int(x > 0.5) + int(x > 0.8)} qid:{q} 1:{x:.4f} 2:{y:.4f} 3:1"
+        for q in range(30)
+        for x, y in rng.random((8, 2))
+    ]
+    path = tmp_path / "train.txt"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+class TestTheWholeWay:
+    def test_train_evaluate_compare(self, run: Run, train: Path, tmp_path: Path) -> None:
+        trained = run("train", "oracle", "--features", train, "--out", "ranker", "--json")
+        assert trained.code == 0
+        assert trained.json["constant_features"] == ["f3"]
+
+        result = run("evaluate", "ranker", "-f", train, "-m", "nDCG@3,AP", "-m", "P(rel=2)@1", "--json").json
+        assert list(result["measures"]) == ["nDCG@3", "AP", "P(rel=2)@1"]
+        expected = cr.evaluate(cr.load_ranker("ranker"), cr.load(train), "nDCG@3")["nDCG@3"]
+        assert result["measures"]["nDCG@3"]["mean"] == expected > 0.95
+        assert result["measures"]["nDCG@3"]["low"] <= expected <= result["measures"]["nDCG@3"]["high"]
+
+        data = cr.load(train)
+        (tmp_path / "random.txt").write_text("\n".join(map(str, data.features[:, 1])))
+        compared = run("compare", "ranker", "random.txt", "-f", train, "-m", "nDCG@3", "--json").json
+        assert compared["measures"]["nDCG@3"]["difference"] > 0.1
+        assert compared["measures"]["nDCG@3"]["p_value"] < 0.01
+
+    def test_the_same_for_people(self, run: Run, train: Path) -> None:
+        assert "constant in the training data, no weight: f3" in run("train", "oracle", "-f", train, "-o", "ranker").err
+        shown = run("evaluate", "ranker", "-f", train)
+        assert shown.code == 0
+        assert "ranker on train, 30 queries" in shown.out
+        assert "90% interval" in shown.out
+        compared = run("compare", "ranker", "ranker", "-f", train, "-m", "AP")
+        assert "0/30/0" in compared.out
+
+    def test_per_query_values(self, run: Run, train: Path, tmp_path: Path) -> None:
+        run("train", "oracle", "-f", train, "-o", "ranker")
+        run("evaluate", "ranker", "-f", train, "-m", "RR", "--per-query", "values.parquet")
+        table = pq.read_table(tmp_path / "values.parquet")
+        assert table.column_names == ["query_id", "RR"]
+        assert table.num_rows == 30
+
+    def test_demo(self, run: Run, tmp_path: Path) -> None:
+        result = run("demo", "--queries", "40", "--json").json
+        assert result["synthetic"] is True
+        assert result["measures"]["nDCG@10"]["mean"] > 0.4
+        again = run("evaluate", "demo/ranker", "-f", "demo/test.parquet", "--json").json
+        assert again["measures"] == result["measures"]
+        assert "(synthetic)" in run("demo", "--queries", "40").out
+
+
+class TestData:
+    def test_show(self, run: Run, train: Path) -> None:
+        summary = run("data", "show", train, "--json").json
+        assert (summary["queries"], summary["rows"], summary["features"]) == (30, 240, 3)
+        assert summary["candidates"] == {"least": 8, "median": 8.0, "most": 8}
+        assert sum(summary["labels"].values()) == pytest.approx(1)
+        assert "RankingDataset(train: 30 queries" in run("data", "show", train).out
+
+    def test_convert_with_columns(self, run: Run, train: Path, tmp_path: Path) -> None:
+        assert run("data", "convert", train, "--out", "a.parquet").code == 0
+        assert run("data", "convert", train, "--out", "b.parquet", "--list").code == 0
+        for name in ("a.parquet", "b.parquet"):
+            np.testing.assert_array_equal(cr.load(tmp_path / name).features, cr.load(train).features)
+        shown = run("data", "show", "a.parquet", "--column", "label=f1", "--column", "features=f2,f3", "--json").json
+        assert shown["features"] == 2
+
+    def test_make_streams_the_same_as_in_memory(self, run: Run, tmp_path: Path) -> None:
+        made = run("data", "make", "yahoo-like", "--queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
+        data = cr.load(tmp_path / "y.parquet")
+        assert (made["rows"], made["synthetic"]) == (data.n_rows, True)
+        assert data.synthetic
+
+    def test_list_and_info(self, run: Run) -> None:
+        names = [source["key"] for source in run("data", "list", "--json").json]
+        assert {"web10k", "web30k", "yahoo", "istella-s", "mq2007", "mq2008", "msrd", "ranklens"} <= set(names)
+        assert "mq2008" in run("data", "list").out
+        assert "15,211 rows" in run("data", "info", "mq2008").out
+        assert run("data", "info", "mq2008", "--json").json["key"] == "mq2008"
+
+    def test_fetching_a_gated_set_tells_how_to_place_it(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("CLDRANK_DATA", raising=False)
+        refused = run("data", "fetch", "yahoo")
+        assert refused.code == 1
+        assert "Webscope" in refused.err
+
+    def test_cache(self, run: Run) -> None:
+        assert set(run("data", "cache", "--clear", "--json").json) == {"folder", "entries", "bytes", "removed"}
+
+
+class TestErrors:
+    def test_exit_codes_and_one_or_two_lines(self, run: Run, train: Path, tmp_path: Path) -> None:
+        (tmp_path / "bad.txt").write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
+        (tmp_path / "two.txt").write_text("1\n2\n")
+        run("train", "oracle", "-f", train, "-o", "ranker")
+        cases: list[tuple[int, str, list[str]]] = [
+            (1, "bad.txt:2:11: the value of feature 1 is 'x'", ["data", "show", "bad.txt"]),
+            (1, "absent.txt: no such file", ["data", "show", "absent.txt"]),
+            (1, "has 2 scores for 240 rows", ["evaluate", "two.txt", "-f", "train.txt"]),
+            (2, "no such ranker folder or score file", ["evaluate", "nothing", "-f", "train.txt"]),
+            (2, "no measure 'nGCD'", ["evaluate", "ranker", "-f", "train.txt", "-m", "nGCD@3"]),
+            (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
+            (2, "no synthetic kind 'web'", ["data", "make", "web"]),
+            (2, "no data set 'mq208'", ["data", "info", "mq208"]),
+            (2, "not of the form ROLE=NAME", ["data", "show", "train.txt", "--column", "label"]),
+            (2, "No such command", ["trian"]),
+            (2, "Missing option", ["train", "oracle", "--out", "x"]),
+            (2, "Invalid value for '--queries'", ["data", "make", "web10k-like", "--queries", "lots"]),
+            (1, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
+            (1, "the ranker", ["evaluate", ".", "-f", "train.txt"]),
+        ]
+        for code, message, arguments in cases:
+            ran = run(*arguments)
+            assert ran.code == code, (arguments, ran)
+            assert message in ran.err, (arguments, ran)
+            assert "Traceback" not in ran.err
+            assert ran.err.strip().count("\n") <= 1, ran.err
+            assert ran.out == ""
+
+    def test_debug_shows_the_traceback_wherever_it_stands(self, run: Run) -> None:
+        for arguments in (["--debug", "data", "show", "absent.txt"], ["data", "show", "absent.txt", "--debug"]):
+            with pytest.raises(cr.errors.DataError, match="no such file"):
+                run(*arguments)
+
+    def test_a_fault_of_ours_asks_for_a_report(self, run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise ZeroDivisionError("oops")
+
+        monkeypatch.setattr("cldrank.data.loading.load", broken)
+        ran = run("data", "show", train)
+        assert ran.code == 1
+        assert "a fault in cldrank itself (ZeroDivisionError: oops)" in ran.err
+
+    def test_ctrl_c(self, run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("cldrank.data.loading.load", interrupted)
+        assert run("data", "show", train).code == 130
+
+    def test_an_interrupted_write_leaves_nothing(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(*_: object, **__: object) -> Any:
+            yield cr.RankingDataset.from_arrays([[1.0]], [1])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("cldrank.data.synthetic.generate", interrupted)
+        assert run("data", "make", "web10k-like", "--out", "x.parquet").code == 130
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestStart:
+    def test_version_and_help(self, run: Run) -> None:
+        assert run("--version").out == f"cldrank {cr.__version__}\n"
+        for command in ([], ["data"], ["train"], ["evaluate"], ["compare"], ["demo"], ["data", "make"]):
+            shown = run(*command, "--help")
+            assert shown.code == 0
+            assert "Usage" in shown.out
+
+    def test_nothing_heavy_is_imported_for_help(self) -> None:
+        script = (
+            "import sys, cldrank, cldrank.cli\n"
+            "heavy = {'numpy', 'scipy', 'torch', 'pyarrow', 'numba', 'sklearn', 'duckdb', 'pyspark', 'ibis'}\n"
+            "print(sorted(heavy & set(sys.modules)))"
+        )
+        found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert found.stdout.strip() == "[]"
+
+    def test_help_starts_quickly(self) -> None:
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-m", "cldrank", "--help"], capture_output=True, check=True)
+            times.append(time.perf_counter() - start)
+        assert min(times) < 0.5
+
+    def test_a_reader_that_goes_away(self) -> None:
+        command = f"{sys.executable} -m cldrank data list --json | head -1"
+        found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)  # noqa: S607
+        assert "Traceback" not in found.stderr

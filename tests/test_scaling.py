@@ -1,0 +1,258 @@
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from numpy.typing import NDArray
+
+from cldrank import scaling
+from cldrank.errors import DataError, UsageError
+from cldrank.scaling import Method, MinMax, Quantile, Scaling, SignedLog, Standard
+
+preprocessing = pytest.importorskip("sklearn.preprocessing")
+
+METHODS: list[Method] = [Standard(), Standard(clip=0.5), MinMax(), SignedLog(), Quantile(), Quantile(knots=3)]
+methods = st.sampled_from(METHODS)
+numbers = st.one_of(
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, -0.0, 1.0, 3.4e38, -3.4e38, 1e-45, 1e8, 1e-6]),  # ties and extremes
+)
+tables = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=12), elements=numbers)
+heavy = np.random.default_rng(0).lognormal(0, 4, (500, 6)).astype(np.float32) - 1
+
+
+@given(methods, tables, st.data())
+def test_any_finite_value_gives_a_finite_one(method: Method, train: NDArray[np.float32], data: st.DataObject) -> None:
+    unseen = data.draw(arrays(np.float32, (5, train.shape[1]), elements=numbers))
+    fitted = scaling.fit(method, train)
+    for table in (train, unseen):
+        scaled = fitted.transform(table)
+        assert scaled.dtype == np.float32
+        assert scaled.shape == table.shape
+        assert np.isfinite(scaled).all()
+
+
+@given(methods, tables, st.data())
+def test_order_is_kept(method: Method, train: NDArray[np.float32], data: st.DataObject) -> None:
+    unseen = data.draw(arrays(np.float32, (20, train.shape[1]), elements=numbers))
+    values = np.sort(np.concatenate([unseen, train]), axis=0)
+    assert (np.diff(scaling.fit(method, train).transform(values), axis=0) >= 0).all()
+
+
+@given(methods, tables, st.integers(1, 13))
+def test_size_of_blocks_changes_nothing(method: Method, train: NDArray[np.float32], block_rows: int) -> None:
+    whole, parts = scaling.fit(method, train), scaling.fit(method, train, block_rows=block_rows)
+    np.testing.assert_allclose(parts.transform(train), whole.transform(train), rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(whole.transform(train, block_rows=block_rows), whole.transform(train))
+
+
+@given(methods, tables)
+def test_state_makes_the_same_scaling_again(method: Method, train: NDArray[np.float32]) -> None:
+    fitted = scaling.fit(method, train)
+    config, parameters = fitted.to_state()
+    again = Scaling.from_state(json.loads(json.dumps(config)), parameters)
+    assert again.method == method
+    assert repr(again) == repr(fitted)
+    for name, values in fitted.parameters.items():
+        np.testing.assert_array_equal(again.parameters[name], values)
+    np.testing.assert_array_equal(again.transform(train), fitted.transform(train))
+
+
+@given(methods, st.integers(1, 9), numbers, numbers)
+def test_a_constant_feature_gives_zero(method: Method, rows: int, constant: float, unseen: float) -> None:
+    fitted = scaling.fit(method, np.full((rows, 1), constant, dtype=np.float32))
+    np.testing.assert_array_equal(fitted.transform([[constant], [unseen]]), 0)
+
+
+@given(methods, arrays(np.float32, st.tuples(st.integers(2, 9), st.just(2)), elements=numbers))
+def test_order_of_rows_changes_nothing(method: Method, train: NDArray[np.float32]) -> None:
+    expected = scaling.fit(method, train).transform(train)
+    np.testing.assert_allclose(scaling.fit(method, train[::-1]).transform(train), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_standard_equals_scikit_learn_within_the_clip() -> None:
+    reference = preprocessing.StandardScaler().fit_transform(heavy.astype(np.float64))
+    np.testing.assert_allclose(scaling.fit("standard", heavy).transform(heavy), reference.clip(-5, 5), rtol=1e-6)
+
+
+def test_minmax_equals_scikit_learn_within_the_range() -> None:
+    reference = preprocessing.MinMaxScaler().fit(heavy.astype(np.float64))
+    fitted = scaling.fit("minmax", heavy)
+    np.testing.assert_allclose(fitted.transform(heavy), reference.transform(heavy.astype(np.float64)), rtol=1e-6)
+    np.testing.assert_array_equal(fitted.transform(heavy.max(axis=0, keepdims=True) * 2), 1)
+
+
+def test_signed_log_equals_standard_of_the_logarithms() -> None:
+    logs = np.sign(heavy) * np.log1p(np.abs(heavy.astype(np.float64)))
+    reference = preprocessing.StandardScaler().fit_transform(logs)
+    np.testing.assert_allclose(scaling.fit("log", heavy).transform(heavy), reference.clip(-5, 5), rtol=2e-6, atol=1e-7)
+
+
+def test_quantile_equals_mid_ranks_where_every_value_is_a_knot() -> None:
+    train = np.random.default_rng(1).integers(0, 6, (200, 3)).astype(np.float32)  # many ties
+    below = (train[:, None] > train[None]).sum(axis=1)
+    equal = (train[:, None] == train[None]).sum(axis=1)
+    reference = (below + (equal - 1) / 2) / (len(train) - 1)
+    np.testing.assert_allclose(scaling.fit("quantile", train).transform(train), reference, rtol=1e-6)
+
+
+def test_quantile_spreads_heavy_tails_evenly_between_few_knots() -> None:
+    train = np.random.default_rng(2).lognormal(0, 3, (20_000, 1)).astype(np.float32)
+    scaled = np.sort(scaling.fit(Quantile(knots=200), train).transform(train).ravel())
+    assert np.abs(scaled - np.linspace(0, 1, len(train))).max() < 1 / 200
+
+
+def test_quantile_sorts_a_few_columns_at_a_time_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = scaling.fit("quantile", heavy)
+    monkeypatch.setattr(scaling, "_SORT_VALUES", 2 * len(heavy))
+    for name, values in scaling.fit("quantile", heavy).parameters.items():
+        np.testing.assert_array_equal(values, whole.parameters[name])
+
+
+def test_a_large_mean_costs_no_digits() -> None:
+    train = (np.random.default_rng(3).integers(0, 5, (3000, 1)) * 8 + 1e8).astype(np.float32)
+    scaled = scaling.fit("standard", train, block_rows=7).transform(train)
+    assert abs(scaled.mean()) < 1e-6
+    assert scaled.std() == pytest.approx(1, abs=1e-6)
+
+
+def test_array_mapped_from_disk_is_read_only_in_blocks(tmp_path: Path) -> None:
+    np.save(tmp_path / "features.npy", heavy)
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    for method in METHODS:
+        np.testing.assert_array_equal(
+            scaling.fit(method, mapped).transform(mapped), scaling.fit(method, heavy).transform(heavy)
+        )
+
+
+def test_wider_numbers_are_rounded_to_float32_first() -> None:
+    wide = np.random.default_rng(4).normal(size=(50, 2))
+    for method in METHODS:
+        narrow = wide.astype(np.float32)
+        np.testing.assert_array_equal(
+            scaling.fit(method, wide).transform(wide), scaling.fit(method, narrow).transform(narrow)
+        )
+
+
+def test_what_was_learned_cannot_be_changed() -> None:
+    fitted = scaling.fit("standard", heavy)
+    with pytest.raises(ValueError, match="read-only"):
+        fitted.parameters["center"][0] = 1
+
+
+def test_no_scaling_leaves_features_alone() -> None:
+    np.testing.assert_array_equal(scaling.fit(None, heavy).transform(heavy), heavy)
+    assert scaling.method_of("none") == scaling.method_of(None)
+
+
+@pytest.mark.parametrize("wrong", ["standart", 5, Standard, ""])
+def test_an_unknown_name_is_answered_with_the_known_ones(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="'standard', 'minmax', 'log', 'quantile'"):
+        scaling.fit(wrong, heavy)
+
+
+@pytest.mark.parametrize("clip", [0, -1, np.inf, np.nan, True, "5", 1e39])
+def test_a_clip_must_be_above_zero(clip: Any) -> None:
+    with pytest.raises(UsageError, match="clip must be a number above 0"):
+        Standard(clip=clip)
+
+
+@pytest.mark.parametrize("knots", [1, 2.5, True, "9"])
+def test_knots_must_be_a_whole_number(knots: Any) -> None:
+    with pytest.raises(UsageError, match="whole number of at least 2"):
+        Quantile(knots=knots)
+
+
+@pytest.mark.parametrize("method", [*METHODS, None])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+def test_what_is_not_finite_is_refused_with_its_place(method: Method | None, value: float) -> None:
+    bad = np.zeros((7, 3))
+    bad[5, 2] = value
+    with pytest.raises(DataError, match="column 2 of row 5"):
+        scaling.fit(method, bad, block_rows=2)
+    with pytest.raises(DataError, match="column 2 of row 5"):
+        scaling.fit(method, np.eye(3)).transform(bad, block_rows=2)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((0, 3)), "0 rows × 3 features"),
+        (np.zeros((3, 0)), "3 rows × 0 features"),
+        (np.zeros(3), r"not an array of shape \(3,\)"),
+        (np.array([["a"]]), "must be numbers"),
+        (np.array([[1j]]), "must be numbers"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(features: NDArray[Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        scaling.fit("standard", features)
+
+
+def test_other_widths_and_empty_blocks_are_refused() -> None:
+    fitted = scaling.fit("standard", heavy)
+    with pytest.raises(DataError, match="learned from 6 features, not 5"):
+        fitted.transform(heavy[:, :5])
+    with pytest.raises(UsageError, match="at least 1 row"):
+        fitted.transform(heavy, block_rows=0)
+    assert fitted.transform(heavy[:0]).shape == (0, 6)
+
+
+BAD_CONFIGS: list[tuple[Any, str]] = [
+    ([], "needs the entries"),
+    ({"method": "standard"}, "needs the entries"),
+    ({"method": "os.system", "options": {}, "n_features": 6}, "'os.system' is not known"),
+    ({"method": ["standard"], "options": {}, "n_features": 6}, "is not known"),
+    ({"method": "standard", "options": {"clip": -1}, "n_features": 6}, "do not fit"),
+    ({"method": "standard", "options": {"clap": 1}, "n_features": 6}, "do not fit"),
+    ({"method": "standard", "options": 3, "n_features": 6}, "do not fit"),
+    ({"method": "standard", "options": {}, "n_features": "6"}, "whole number above 0"),
+    ({"method": "standard", "options": {}, "n_features": 7}, r"shape \(6,\) for 7 features"),
+    ({"method": "quantile", "options": {}, "n_features": 6}, "it needs"),
+    ({"method": "none", "options": {}, "n_features": 6}, "it needs"),
+]
+
+
+@pytest.mark.parametrize(("config", "message"), BAD_CONFIGS)
+def test_a_wrong_configuration_is_refused(config: Any, message: str) -> None:
+    _, parameters = scaling.fit("standard", heavy).to_state()
+    with pytest.raises(DataError, match=message):
+        Scaling.from_state(config, parameters)
+
+
+BAD_PARAMETERS: list[tuple[str, dict[str, Any], str]] = [
+    ("standard", {"center": np.full(6, np.nan)}, "not finite"),
+    ("standard", {"factor": -np.ones(6)}, "negative"),
+    ("standard", {"factor": np.ones(6, dtype=np.float32)}, "flat float64 array"),
+    ("minmax", {"center": np.zeros((6, 1))}, "flat float64 array"),
+    ("minmax", {"more": np.zeros(6)}, "it needs"),
+    ("quantile", {"offsets": np.zeros(7, dtype=np.int64)}, "do not fit 6 features"),
+    ("quantile", {"offsets": np.zeros(0, dtype=np.int64)}, "do not fit 6 features"),
+    ("quantile", {"knots": np.zeros(3000)}, "do not rise"),
+    ("quantile", {"levels": np.full(3000, 2.0)}, "outside"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "message"), BAD_PARAMETERS)
+def test_wrong_parameters_are_refused(name: str, change: dict[str, Any], message: str) -> None:
+    config, parameters = scaling.fit(name, heavy).to_state()
+    with pytest.raises(DataError, match=message):
+        Scaling.from_state(config, parameters | change)
+
+
+@pytest.mark.data
+def test_every_method_tames_web10k(real_data: Path) -> None:
+    with lzma.open(real_data / "web10k-sample" / "train.txt.xz", "rt") as file:
+        rows = [[float(entry.split(":")[1]) for entry in line.split()[2:]] for line in file]
+    features = np.array(rows, dtype=np.float32)
+    assert np.abs(features).max() > 1e6
+    for method in METHODS:
+        scaled = scaling.fit(method, features[:2500]).transform(features)
+        assert np.isfinite(scaled).all()
+        assert np.abs(scaled).max() <= 5
+        assert (scaled.std(axis=0) > 0).sum() > 100  # it has not flattened what there is to see
