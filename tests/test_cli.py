@@ -99,7 +99,7 @@ class TestTheWholeWay:
         assert table.column_names == ["query_id", "RR"]
         assert table.num_rows == 30
 
-    def test_demo(self, run: Run, tmp_path: Path) -> None:
+    def test_demo(self, run: Run) -> None:
         result = run("demo", "--queries", "40", "--json").json
         assert result["synthetic"] is True
         assert result["measures"]["nDCG@10"]["mean"] > 0.4
@@ -166,7 +166,7 @@ class TestErrors:
             (2, "Missing option", ["train", "oracle", "--out", "x"]),
             (2, "Invalid value for '--queries'", ["data", "make", "web10k-like", "--queries", "lots"]),
             (1, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
-            (1, "the ranker", ["evaluate", ".", "-f", "train.txt"]),
+            (1, "a saved ranker has ranker.json", ["evaluate", ".", "-f", "train.txt"]),
         ]
         for code, message, arguments in cases:
             ran = run(*arguments)

@@ -66,16 +66,18 @@ def main() -> None:
         if debug and not _is_misspelled_call(error):
             raise
         text, code = _explained(error)
-        print_error(text)
+        if text:
+            print_error(text)
         sys.exit(code)
 
 
 def _explained(error: Exception) -> tuple[str, int]:
     """What to tell the user of an error, and the exit code."""
     if _is_misspelled_call(error):
+        message: str = error.format_message()  # type: ignore[attr-defined]
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "cldrank"
-        return f"{error.format_message()}\nTry `{command} --help`.", 2  # type: ignore[attr-defined]
+        return f"{message}\nTry `{command} --help`." if message else "", 2  # no message: its help was printed
     match error:
         case UsageError():
             return str(error), 2

@@ -49,19 +49,17 @@ FeatureCount = Annotated[
 ]
 Missing = Annotated[
     float | None,
-    typer.Option("--missing", metavar="VALUE", help="Fill missing values with this instead of refusing them."),
+    typer.Option("--missing", metavar="VALUE", help="Fill missing values with this, not refuse them."),
 ]
-Cached = Annotated[
-    bool, typer.Option("--cache/--no-cache", help="Keep large files memory-mapped in the cache.")
-]
+Cached = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep large files memory-mapped in the cache.")]
 MeasureNames = Annotated[
     list[str] | None,
     typer.Option(
         "--measure",
         "-m",
         metavar="MEASURE",
-        help="What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). Repeat "
-        "it, or separate by commas.",
+        help="What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). "
+        "Repeat it, or separate by commas.",
     ),
 ]
 Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
