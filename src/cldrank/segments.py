@@ -6,10 +6,14 @@ A query may be empty. Arrays may be numpy's or torch's: the result is of the sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_namespace
+from numpy.typing import NDArray
+
+from cldrank.errors import DataError
 
 ArrayT = TypeVar("ArrayT", bound=Any)
 Array = Any  # a numpy array or a torch tensor
@@ -49,6 +53,20 @@ def rows_of_segments(offsets: ArrayT, segments: ArrayT) -> ArrayT:
     lengths: ArrayT = (offsets[1:] - offsets[:-1])[segments]
     starts: ArrayT = offsets[:-1][segments]
     return _runs(starts, lengths, from_lengths(lengths))
+
+
+def split_segments(count: int, fractions: float | Sequence[float], seed: int) -> list[NDArray[np.int64]]:
+    """A random partition of `count` segments in the given fractions, one fraction standing for two parts.
+
+    >>> [part.tolist() for part in split_segments(5, [0.6, 0.4], seed=0)]
+    [[2, 3, 4], [0, 1]]
+    """
+    shares = [fractions, 1 - fractions] if isinstance(fractions, int | float) else list(fractions)
+    if min(shares, default=-1) < 0 or not np.isclose(sum(shares), 1):
+        raise DataError(f"fractions of a split must be at least 0 and sum to 1, not {shares}.")
+    bounds = np.rint(np.cumsum([0.0, *shares]) * count).astype(np.int64)
+    shuffled = np.random.default_rng(seed).permutation(count)
+    return [np.sort(shuffled[start:stop]) for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
 def first_rows_of_segments(offsets: ArrayT, count: int) -> tuple[ArrayT, ArrayT]:

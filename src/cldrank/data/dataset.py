@@ -243,12 +243,7 @@ class RankingDataset:
         >>> [len(part) for part in data.split([0.6, 0.2, 0.2], seed=0)]
         [6, 2, 2]
         """
-        shares = [fractions, 1 - fractions] if isinstance(fractions, int | float) else list(fractions)
-        if min(shares, default=-1) < 0 or not np.isclose(sum(shares), 1):
-            raise DataError(f"fractions of a split must be at least 0 and sum to 1, not {shares}.")
-        bounds = np.rint(np.cumsum([0.0, *shares]) * self.n_queries).astype(np.int64)
-        shuffled = np.random.default_rng(seed).permutation(self.n_queries)
-        return [self._gather(np.sort(shuffled[a:b])) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [self._gather(part) for part in segments.split_segments(self.n_queries, fractions, seed)]
 
     def _span(self, start: int, stop: int) -> RankingDataset:
         """Queries start … stop-1, sharing memory with this dataset."""

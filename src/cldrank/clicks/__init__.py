@@ -1,0 +1,1 @@
+"""Click logs: their aggregation to cells, their audit, and their simulation."""

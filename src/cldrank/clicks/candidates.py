@@ -1,0 +1,144 @@
+"""`Candidates`: who could have been shown, by query and document id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.data import checks
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.grouping import gather_queries
+from cldrank.errors import DataError
+
+UNKNOWN_QUERY = -1
+UNKNOWN_DOCUMENT = -2
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The candidates of each query, as in `RankingDataset`: offsets, query ids, and one document id a row.
+
+    >>> found = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
+    >>> found.doc_ids                             # documents without an id are named by their place in the query
+    array([1, 2, 1])
+    >>> found.find(np.array(["b", "a", "a", "c"]), np.array([1, 2, 7, 1]))
+    array([ 2,  1, -2, -1])
+    """
+
+    offsets: IntArray
+    query_ids: NDArray[Any]
+    doc_ids: NDArray[Any]
+
+    @classmethod
+    def of(cls, dataset: RankingDataset) -> Candidates:
+        """The candidates of a dataset."""
+        if dataset.doc_ids is not None:
+            return cls(dataset.offsets, dataset.query_ids, dataset.doc_ids)
+        places = segments.places_in_segments(dataset.offsets)
+        return cls(dataset.offsets, dataset.query_ids, places)
+
+    @classmethod
+    def seen(cls, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> Candidates:
+        """The candidates that some rows of ids name, each once; queries and documents in order of their ids."""
+        queries, documents = checks.flat_ids(query_ids, "query_id"), checks.flat_ids(doc_ids, "doc_id")
+        query_codes, unique_queries = _codes(queries)
+        document_codes, unique_documents = _codes(documents)
+        keys = np.unique(query_codes * max(len(unique_documents), 1) + document_codes)
+        query, document = np.divmod(keys, max(len(unique_documents), 1))
+        starts = np.flatnonzero(np.diff(query, prepend=-1))
+        ids, offsets, _ = gather_queries(starts, unique_queries[query[starts]], len(keys))
+        return cls(offsets, ids, unique_documents[document])
+
+    @property
+    def n_rows(self) -> int:
+        """The number of candidates."""
+        return len(self.doc_ids)
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self.query_ids)
+
+    @property
+    def sizes(self) -> IntArray:
+        """The number of candidates of each query."""
+        return np.diff(self.offsets)
+
+    @property
+    def row_queries(self) -> IntArray:
+        """The index of the query of each row."""
+        rows: IntArray = segments.segment_of_rows(self.offsets)
+        return rows
+
+    def equals(self, other: Candidates) -> bool:
+        """Whether both name the same candidates in the same order."""
+        pairs = [(self.offsets, other.offsets), (self.query_ids, other.query_ids), (self.doc_ids, other.doc_ids)]
+        return all(one is two or np.array_equal(one, two) for one, two in pairs)
+
+    def find(self, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> IntArray:
+        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where there is none."""
+        queries = _places(query_ids, self.query_ids)
+        known, mine = _alike(doc_ids, self.doc_ids)
+        codes, unique = _codes(np.concatenate([mine, known]))
+        span = len(unique) + 1
+        own = self.row_queries * span + codes[: self.n_rows]
+        order = np.argsort(own, kind="stable")
+        wanted = queries * span + codes[self.n_rows :]
+        place = np.searchsorted(own[order], wanted)
+        rows = order[np.minimum(place, max(self.n_rows - 1, 0))] if self.n_rows else np.zeros_like(wanted)
+        found = np.zeros(len(wanted), dtype=bool) if not self.n_rows else own[rows] == wanted
+        return np.where(queries < 0, UNKNOWN_QUERY, np.where(found, rows, UNKNOWN_DOCUMENT))
+
+    def select(self, queries: IntArray) -> tuple[Candidates, IntArray]:
+        """The candidates of some queries, and the rows that they had."""
+        rows: IntArray = segments.rows_of_segments(self.offsets, queries)
+        part = Candidates(segments.from_lengths(self.sizes[queries]), self.query_ids[queries], self.doc_ids[rows])
+        return part, rows
+
+    def joined(self, other: Candidates) -> Candidates:
+        """All candidates of both, mine first within each query, new queries last."""
+        queries, other_queries = _alike(self.query_ids[self.row_queries], other.query_ids[other.row_queries])
+        documents, other_documents = _alike(self.doc_ids, other.doc_ids)
+        fresh = self.find(other_queries, other_documents) < 0
+        all_queries = np.concatenate([queries, other_queries[fresh]])
+        all_documents = np.concatenate([documents, other_documents[fresh]])
+        ids, offsets, order = gather_queries(np.arange(len(all_queries)), all_queries, len(all_queries))
+        return Candidates(offsets, ids, all_documents if order is None else all_documents[order])
+
+
+def check_same(candidates: Candidates, dataset: RankingDataset) -> None:
+    """Refuse clicks that belong to another dataset."""
+    if candidates.equals(Candidates.of(dataset)):
+        return
+    raise DataError(
+        f"the clicks are of {candidates.n_queries:,} queries and {candidates.n_rows:,} candidates that are not those of "
+        f"{dataset!r}; read or slice both alike."
+    )
+
+
+def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    unique, inverse = np.unique(values, return_inverse=True)
+    return inverse.astype(np.int64), unique
+
+
+def _alike(one: NDArray[Any], two: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ids of one kind: numbers with numbers, else both as text, since a log may spell 12 as '12'."""
+    one, two = checks.flat_ids(one, "ids"), checks.flat_ids(two, "ids")
+    if one.dtype.kind == two.dtype.kind:
+        return one, two
+    return one.astype(np.str_), two.astype(np.str_)
+
+
+def _places(wanted: NDArray[Any], ids: NDArray[Any]) -> IntArray:
+    """The place of each wanted id among unique ids; -1 where it is none of them."""
+    wanted, ids = _alike(wanted, ids)
+    if not len(ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+    return np.where(ids[order[place]] == wanted, order[place], -1)

@@ -1,0 +1,283 @@
+"""`ClickTable`: impressions and clicks by candidate and position, all that training ever needs of a click log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.clicks.candidates import Candidates, check_same
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UsageError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickTable:
+    """Cells of a click log: how often each candidate was shown at each position, and clicked there.
+
+    candidates    whose candidates these are: those of a dataset, or, without one, all that the log names
+    row           (cells,) int64: the candidate of each cell
+    position      (cells,) int64, from 1: where it was shown
+    impressions   (cells,) int64: how often, at least 1
+    clicks        (cells,) int64: how many of those were clicked
+    every_click   True if several clicks on one impression were counted each; then clicks may exceed impressions
+
+    A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row and position,
+    no two alike; nothing can be changed.
+
+    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
+    >>> table
+    ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 20 impressions, 5 clicks)
+    >>> table.shown
+    array([ True,  True, False])
+    """
+
+    candidates: Candidates
+    row: IntArray
+    position: IntArray
+    impressions: IntArray
+    clicks: IntArray
+    every_click: bool = False
+
+    def __post_init__(self) -> None:
+        row, position = _counts(self.row, "row", 0), _counts(self.position, "position", 1)
+        impressions, clicks = _counts(self.impressions, "impressions", 0), _counts(self.clicks, "clicks", 0)
+        if not len(row) == len(position) == len(impressions) == len(clicks):
+            raise DataError("row, position, impressions and clicks must have one entry a cell each.")
+        if len(row) and row.max() >= self.candidates.n_rows:
+            raise DataError(f"a cell names row {row.max()}, but there are {self.candidates.n_rows:,} candidates.")
+        if not self.every_click and (clicks > impressions).any():
+            cell = int(np.flatnonzero(clicks > impressions)[0])
+            raise DataError(
+                f"row {row[cell]} at position {position[cell]} has {clicks[cell]} clicks in {impressions[cell]} "
+                "impressions; an impression is clicked at most once (or say every_click=True)."
+            )
+        merged = _merged(row, position, impressions, clicks)
+        for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):
+            value.flags.writeable = False
+            object.__setattr__(self, key, value)
+
+    # -- making one ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        dataset: RankingDataset,
+        *,
+        position: ArrayLike,
+        impressions: ArrayLike,
+        clicks: ArrayLike,
+        row: ArrayLike | None = None,
+        every_click: bool = False,
+    ) -> ClickTable:
+        """A table from arrays with one entry a dataset row, position 0 where the row was not shown.
+
+        With `row`, one entry a cell instead: the dataset row that it belongs to, so that rows may have several positions.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
+        ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 3 cells, 10 impressions, 4 clicks)
+        """
+        positions = _counts(position, "position", 0)
+        if row is None and len(positions) != dataset.n_rows:
+            raise DataError(
+                f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry a row "
+                "(0 = not shown), or say with row= which rows the entries belong to."
+            )
+        rows = np.arange(dataset.n_rows) if row is None else _counts(row, "row", 0)
+        counts = [_counts(impressions, "impressions", 0), _counts(clicks, "clicks", 0)]
+        for what, values in zip(("row", "impressions", "clicks"), (rows, *counts), strict=True):
+            if len(values) != len(positions):
+                raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")
+        shown = positions > 0
+        for what, values in zip(("impressions", "clicks"), counts, strict=True):
+            if values[~shown].any():
+                place = int(np.flatnonzero(~shown & (values > 0))[0])
+                raise DataError(f"entry {place} has {what} but position 0, which means not shown.")
+        return cls(
+            Candidates.of(dataset), rows[shown], positions[shown], counts[0][shown], counts[1][shown], every_click
+        )
+
+    @classmethod
+    def read(
+        cls,
+        path: str | PathLike[str] | Sequence[str | PathLike[str]],
+        dataset: RankingDataset | None = None,
+        engine: Any = "duckdb",
+        columns: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> ClickTable:
+        """Read cells that `write` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
+
+        With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
+        """
+        from cldrank.clicks.cells import is_cells, read_cells
+
+        if is_cells(path):
+            if columns or options:
+                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+            return read_cells(path, dataset)
+        from cldrank.clicks.aggregate import aggregate
+
+        clicks: ClickTable = aggregate(path, dataset, engine=engine, columns=columns, **options).clicks
+        return clicks
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write the cells to a Parquet file: query_id, doc_id, position, impressions, clicks."""
+        from cldrank.clicks.cells import write_cells
+
+        write_cells(self, Path(path))
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self.row)
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries, shown or not."""
+        return self.candidates.n_queries
+
+    @property
+    def depth(self) -> int:
+        """The lowest position at which anything was shown; 0 if nothing was."""
+        return int(self.position.max(initial=0))
+
+    @property
+    def shown(self) -> NDArray[np.bool_]:
+        """For each candidate, whether it was ever shown."""
+        return self.row_impressions > 0
+
+    @property
+    def row_impressions(self) -> IntArray:
+        """For each candidate, how often it was shown, at any position."""
+        return self._by_row(self.impressions)
+
+    @property
+    def row_clicks(self) -> IntArray:
+        """For each candidate, its clicks at any position."""
+        return self._by_row(self.clicks)
+
+    @property
+    def query_impressions(self) -> IntArray:
+        """For each query, how often a page of results was shown for it: the most impressions at any one position."""
+        if not self.n_cells:
+            return np.zeros(self.n_queries, dtype=np.int64)
+        query = self.candidates.row_queries[self.row]
+        pages = np.bincount(query * self.depth + self.position - 1, self.impressions, self.n_queries * self.depth)
+        most: IntArray = pages.reshape(self.n_queries, self.depth).max(axis=1).astype(np.int64)
+        return most
+
+    def check_same(self, dataset: RankingDataset) -> None:
+        """Raise DataError unless the candidates are the rows of this dataset."""
+        check_same(self.candidates, dataset)
+
+    def __len__(self) -> int:
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        queries, candidates = self.n_queries, self.candidates.n_rows
+        shown = int(self.shown.sum())
+        places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
+        return (
+            f"ClickTable({queries:,} {'query' if queries == 1 else 'queries'}, "
+            f"{candidates:,} candidate{'' if candidates == 1 else 's'}, {shown:,} shown{places}; "
+            f"{self.n_cells:,} cell{'' if self.n_cells == 1 else 's'}, {self.impressions.sum():,} impressions, "
+            f"{self.clicks.sum():,} clicks)"
+        )
+
+    # -- parts and sums ------------------------------------------------------------------------------------------
+
+    def __getitem__(self, queries: int | slice | ArrayLike) -> ClickTable:
+        """The cells of some queries, chosen as in a `RankingDataset`, so that both stay aligned."""
+        chosen: IntArray = np.atleast_1d(
+            np.arange(self.n_queries)[np.asarray(queries) if not isinstance(queries, slice) else queries]
+        )
+        candidates, rows = self.candidates.select(chosen)
+        place = np.full(self.candidates.n_rows, -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        kept = place[self.row] >= 0
+        return ClickTable(
+            candidates,
+            place[self.row[kept]],
+            self.position[kept],
+            self.impressions[kept],
+            self.clicks[kept],
+            self.every_click,
+        )
+
+    def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
+        """Split at random by query: the same parts as `RankingDataset.split` with the same fractions and seed."""
+        return [self[queries] for queries in segments.split_segments(self.n_queries, fractions, seed)]
+
+    def merge(self, other: ClickTable) -> ClickTable:
+        """Both logs together: counts of equal cells are added. Candidates that only one of them knows are kept."""
+        if self.every_click != other.every_click:
+            raise DataError("one table counts every click, the other one click an impression; they cannot be merged.")
+        candidates = self.candidates
+        mine, theirs = self.row, other.row
+        if not candidates.equals(other.candidates):
+            candidates = self.candidates.joined(other.candidates)
+            mine = candidates.find(*_ids(self))
+            theirs = candidates.find(*_ids(other))
+        return ClickTable(
+            candidates,
+            np.concatenate([mine, theirs]),
+            np.concatenate([self.position, other.position]),
+            np.concatenate([self.impressions, other.impressions]),
+            np.concatenate([self.clicks, other.clicks]),
+            self.every_click,
+        )
+
+    def _by_row(self, values: IntArray) -> IntArray:
+        totals = np.zeros(self.candidates.n_rows, dtype=np.int64)
+        np.add.at(totals, self.row, values)
+        return totals
+
+
+def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The query and document id of each cell."""
+    candidates = table.candidates
+    return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
+
+
+def _counts(values: ArrayLike, what: str, least: int) -> IntArray:
+    """Whole numbers of at least `least`, as int64."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
+    if array.dtype == bool or array.size == 0:
+        return array.astype(np.int64)
+    if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
+        raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
+    bad = (array < least) | (array != np.rint(array)) | ~np.isfinite(array.astype(np.float64))
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise DataError(f"entry {place} of {what} is {array[place]}; it must be a whole number of at least {least}.")
+    return array.astype(np.int64)
+
+
+def _merged(row: IntArray, position: IntArray, impressions: IntArray, clicks: IntArray) -> list[IntArray]:
+    """Cells sorted by row and position, equal ones added up, empty ones dropped."""
+    kept = (impressions > 0) | (clicks > 0)
+    row, position, impressions, clicks = row[kept], position[kept], impressions[kept], clicks[kept]
+    key = row * (position.max(initial=0) + 1) + position
+    if not (np.diff(key) > 0).all():
+        order = np.argsort(key, kind="stable")
+        row, position, impressions, clicks, key = (
+            values[order] for values in (row, position, impressions, clicks, key)
+        )
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
+        row, position = row[starts], position[starts]
+        impressions, clicks = np.add.reduceat(impressions, starts), np.add.reduceat(clicks, starts)
+    return [np.array(values) for values in (row, position, impressions, clicks)]
