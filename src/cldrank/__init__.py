@@ -13,7 +13,8 @@ from cldrank import errors
 from cldrank._version import __version__
 
 if TYPE_CHECKING:
-    from cldrank import data, measures
+    from cldrank import clicks, data, measures
+    from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
     from cldrank.estimators.oracle import Oracle
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
 _HOMES = {
+    "ClickTable": "cldrank.clicks.table",
     "Oracle": "cldrank.estimators.oracle",
     "RankingDataset": "cldrank.data.dataset",
+    "clicks": "",
     "compare": "cldrank.evaluation",
     "data": "",
     "evaluate": "cldrank.evaluation",
@@ -33,9 +36,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "ClickTable",
     "Oracle",
     "RankingDataset",
     "__version__",
+    "clicks",
     "compare",
     "data",
     "errors",

@@ -1,0 +1,195 @@
+"""Where log queries run: DuckDB in this process, Spark, or any other Ibis backend.
+
+An engine opens log files as Ibis tables. Everything that is computed on them is written once, in `log`, `aggregate` and
+`audit`, and knows nothing of engines.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cldrank.errors import DataError, MissingDependencyError, UsageError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+Format = Literal["parquet", "csv", "json"]
+
+_SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+}
+_COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+
+
+class Engine(ABC):
+    """Something that can open log files as Ibis tables."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    @abstractmethod
+    def read_one(self, path: Path, form: Format) -> ir.Table:
+        """One file, or one folder of files in Hive partitions."""
+
+    def open(self, paths: Sequence[Path]) -> ir.Table:
+        """All files as one table; columns are matched by name."""
+        tables = [self._read(path) for path in paths]
+        first = set(tables[0].columns)
+        for path, table in zip(paths[1:], tables[1:], strict=True):
+            if set(table.columns) != first:
+                odd = sorted(first.symmetric_difference(table.columns))
+                raise DataError(f"{path} has other columns than {paths[0]}: they differ in {', '.join(odd)}.")
+        return reduce(lambda one, two: one.union(two.select(*one.columns)), tables)
+
+    def _read(self, path: Path) -> ir.Table:
+        form = format_of(path)
+        try:
+            return self.read_one(path, form)
+        except Exception as error:  # every engine has its own exceptions
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise DataError(f"{path} cannot be read as {form} ({reason}).") from error
+
+
+class DuckDB(Engine):
+    """DuckDB: out of core, within a memory limit, spilling to a temporary folder."""
+
+    def read_one(self, path: Path, form: Format) -> ir.Table:
+        """One file, or every file below a folder."""
+        if path.is_dir():
+            where: Any = [str(file) for file in _files_below(path)]
+            hive = True
+        else:
+            where, hive = str(path), False
+        match form:
+            case "parquet":
+                return self.connection.read_parquet(where, hive_partitioning=hive)
+            case "csv":
+                return self.connection.read_csv(where, hive_partitioning=hive)
+            case "json":
+                return self.connection.read_json(where, format="newline_delimited", hive_partitioning=hive)
+
+
+class Backend(Engine):
+    """Spark, or any other Ibis backend that reads files: a folder is read as its engine reads folders."""
+
+    def read_one(self, path: Path, form: Format) -> ir.Table:
+        """One file or folder."""
+        where = str(path.resolve())
+        match form:
+            case "parquet":
+                return self.connection.read_parquet(where)
+            case "csv":
+                separator = "\t" if path.suffix == ".tsv" else ","
+                return self.connection.read_csv(where, header=True, inferSchema=True, sep=separator)
+            case "json":
+                return self.connection.read_json(where)
+
+
+@contextmanager
+def connected(
+    engine: str | Any = "duckdb",
+    *,
+    memory_limit: str = "3GB",
+    threads: int | None = None,
+    master: str = "local[*]",
+) -> Iterator[Engine]:
+    """An engine by name ("duckdb", "spark"), or over an Ibis connection that the caller keeps.
+
+    memory_limit   DuckDB spills to disk beyond it
+    master         where Spark runs
+    """
+    if not isinstance(engine, str):
+        if not hasattr(engine, "read_parquet"):
+            raise UsageError(f"{type(engine).__name__} is no Ibis connection; name an engine: duckdb, spark.")
+        yield DuckDB(engine) if engine.name == "duckdb" else Backend(engine)
+        return
+    match engine:
+        case "duckdb":
+            with tempfile.TemporaryDirectory(prefix="cldrank-") as spill:
+                connection = _duckdb(memory_limit, threads, spill)
+                try:
+                    yield DuckDB(connection)
+                finally:
+                    connection.disconnect()
+        case "spark":
+            connection = _spark(master, memory_limit)
+            yield Backend(connection)
+        case _:
+            raise UsageError(f"there is no engine {engine!r}; the engines are duckdb and spark.")
+
+
+def format_of(path: Path) -> Format:
+    """The format of a log file or folder of such, by the names of the files.
+
+    >>> format_of(Path("log.csv.gz"))
+    'csv'
+    """
+    if path.is_dir():
+        files = _files_below(path)
+        formats = {format_of(file) for file in files}
+        if len(formats) > 1:
+            raise DataError(f"{path} holds files of several formats ({', '.join(sorted(formats))}); name one kind.")
+        return formats.pop()
+    suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSIONS]
+    if not suffixes or suffixes[-1] not in _SUFFIXES:
+        raise DataError(f"{path}: a log ends in {', '.join(_SUFFIXES)}, perhaps compressed.")
+    return _SUFFIXES[suffixes[-1]]
+
+
+def _files_below(folder: Path) -> list[Path]:
+    hidden = (".", "_")  # as Hive and Spark do: _SUCCESS, ._committed, …
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(hidden))
+    if not files:
+        raise DataError(f"{folder}: the folder holds no files.")
+    return files
+
+
+def _duckdb(memory_limit: str, threads: int | None, spill: str) -> Any:
+    import duckdb
+    import ibis
+
+    options: dict[str, Any] = {"memory_limit": memory_limit, "temp_directory": spill}
+    if threads is not None:
+        options["threads"] = threads
+    try:
+        connection = ibis.duckdb.connect(**options)
+        connection.raw_sql("SET enable_progress_bar = false")
+        return connection
+    except duckdb.Error as error:
+        raise UsageError(f"DuckDB refuses its settings: {str(error).splitlines()[0]}") from None
+
+
+def _spark(master: str, memory_limit: str) -> Any:
+    import ibis
+
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingDependencyError("Spark is not installed; pip install 'cldrank[spark]'.") from None
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master(master)
+        .appName("cldrank")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.driver.memory", memory_limit.lower().removesuffix("b"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4" if master.startswith("local") else "200")
+        .getOrCreate()
+    )
+    return ibis.pyspark.connect(session)

@@ -1,0 +1,157 @@
+"""The schema of an impression log: from whatever columns a log has to the ones that everything else knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cldrank.clicks.engines import Engine
+from cldrank.errors import DataError, FormatError, UsageError
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+KEYS = ("session_id", "query_id", "doc_id")
+REQUIRED = (*KEYS, "position", "clicked")
+PAGE = ("session_id", "query_id", "documents", "clicked_positions")
+OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
+ONE_QUERY = "all"
+
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+@dataclass(frozen=True)
+class Log:
+    """An impression log, open in an engine.
+
+    rows       one row a displayed result: session_id, query_id, doc_id, position (from 1), clicks (0 for none), and those
+               of timestamp, user_id, ranker_id, surface, propensity that the log has
+    phantoms   clicks on positions that their page does not have, in logs with one row a page; else None
+    optional   which optional columns there are
+    """
+
+    rows: ir.Table
+    phantoms: ir.Table | None
+    optional: tuple[str, ...]
+
+
+def open_log(
+    paths: Paths,
+    engine: Engine,
+    *,
+    columns: Mapping[str, str] | None = None,
+    first_position: int = 1,
+    one_query: bool = False,
+) -> Log:
+    """Open the files of a log.
+
+    A log has one row a displayed result, with columns session_id, query_id, doc_id, position and clicked (true and false,
+    or a number of clicks; null means none), or one row a page, with session_id, query_id, documents (a list, top first) and
+    clicked_positions (a list). A session_id stands for one page of results: one search of one person.
+
+    columns          what the columns are called, where it differs
+    first_position   the number of the top position, for logs that count from 0
+    one_query        take all pages as answers to one query, for logs that have none, such as recommendations
+    """
+    files = existing(paths)
+    table = engine.open(files)
+    names = _named(table, files[0], columns or {}, one_query)
+    optional = tuple(role for role in OPTIONAL if role in names)
+    phantoms = None
+    if "documents" in names:
+        table, phantoms = _unnested(table, files[0], names, one_query)
+    else:
+        table = _flat(table, files[0], names, first_position, one_query)
+    return Log(table.select(*KEYS, "position", "clicks", *optional), phantoms, optional)
+
+
+def existing(paths: Paths) -> list[Path]:
+    """The files and folders that are named; a pattern such as `2024-*.parquet` names all that match."""
+    named = [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
+    found: list[Path] = []
+    for path in named:
+        if path.exists():
+            found.append(path)
+        elif any(letter in path.name for letter in "*?["):
+            found += sorted(path.parent.glob(path.name))
+        else:
+            raise DataError(f"{path}: no such log.")
+    if not found:
+        raise DataError(f"{', '.join(map(str, named)) or 'nothing'}: no log matches.")
+    return found
+
+
+def _named(table: ir.Table, path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
+    """Which column plays which role."""
+    known = (*REQUIRED, *PAGE[2:], *OPTIONAL)
+    for role, column in columns.items():
+        if role not in known:
+            raise UsageError(f"columns maps {role!r}, which is none of {', '.join(known)}.")
+        if column not in table.columns:
+            raise FormatError(f"there is no column {column!r} (asked for as {role}); {_has(table)}.", path=path)
+    names = {role: columns.get(role, role) for role in known if columns.get(role, role) in table.columns}
+    if one_query:
+        names.pop("query_id", None)
+    needed = PAGE if "documents" in names else REQUIRED
+    for role in needed:
+        if role not in names and not (one_query and role == "query_id"):
+            raise FormatError(
+                f"there is no column {role!r}; {_has(table)}. Name the right one with columns={{{role!r}: …}} "
+                f"(--column {role}=…).",
+                path=path,
+            )
+    return names
+
+
+def _has(table: ir.Table) -> str:
+    return f"the log has {', '.join(table.columns)}"
+
+
+def _common(table: ir.Table, names: dict[str, str], one_query: bool) -> dict[str, ir.Value]:
+    import ibis
+
+    values = {role: table[names[role]] for role in ("session_id", *OPTIONAL) if role in names}
+    values["query_id"] = ibis.literal(ONE_QUERY) if one_query else table[names["query_id"]]
+    return values
+
+
+def _flat(table: ir.Table, path: Path, names: dict[str, str], first_position: int, one_query: bool) -> ir.Table:
+    import ibis
+
+    position, clicked = table[names["position"]], table[names["clicked"]]
+    for role, value in (("position", position), ("clicked", clicked)):
+        if not (value.type().is_numeric() or (role == "clicked" and value.type().is_boolean())):
+            raise FormatError(f"column {names[role]!r} ({role}) holds {value.type()}, not numbers.", path=path)
+    place = position.cast("int64") if position.type().is_integer() else position.floor().cast("int64")
+    if first_position != 1:
+        place = place + (1 - first_position)
+    return table.select(
+        **_common(table, names, one_query),
+        doc_id=table[names["doc_id"]],
+        position=place,
+        clicks=ibis.coalesce(clicked.cast("int64"), 0),
+    )
+
+
+def _unnested(table: ir.Table, path: Path, names: dict[str, str], one_query: bool) -> tuple[ir.Table, ir.Table]:
+    """One row a displayed result from one row a page, and the clicks that no displayed result can have had."""
+    for role in PAGE[2:]:
+        if not table[names[role]].type().is_array():
+            raise FormatError(
+                f"column {names[role]!r} ({role}) holds {table[names[role]].type()}, not lists.", path=path
+            )
+    pages = table.select(
+        **_common(table, names, one_query),
+        documents=table[names["documents"]],
+        clicked_positions=table[names["clicked_positions"]].cast("array<int64>"),
+    )
+    rows = pages.unnest("documents", offset="place")
+    rows = rows.mutate(doc_id=rows.documents, position=rows.place.cast("int64") + 1)
+    clicked = rows.clicked_positions.contains(rows.position).fill_null(False)
+    rows = rows.mutate(clicks=clicked.cast("int64"))
+    clicks = pages.mutate(length=pages.documents.length()).unnest("clicked_positions")
+    outside = (clicks.clicked_positions < 1) | (clicks.clicked_positions > clicks.length)
+    return rows, clicks.filter(outside).select("session_id", "query_id", position="clicked_positions")

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cldrank.clicks.engines import connected
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One real Spark session for all tests, as an Ibis connection."""
+    pytest.importorskip("pyspark")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Spark's start leaves sockets to the garbage collector
+        with connected("spark", master="local[2]", memory_limit="2GB") as engine:
+            yield engine.connection
+            engine.connection._session.stop()
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def engine(request: pytest.FixtureRequest) -> Any:
+    """Each engine in turn; tests that ask for it run once on each."""
+    return "duckdb" if request.param == "duckdb" else request.getfixturevalue("spark")

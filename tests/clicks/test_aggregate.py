@@ -1,0 +1,263 @@
+"""Aggregation, on DuckDB and on Spark: the same body, the same results, and those of a plain loop."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cldrank import ClickTable, RankingDataset
+from cldrank.clicks.aggregate import REASONS, Aggregation, TooManyRejectsError, aggregate
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+
+COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
+Row = tuple[int | None, str | None, str | None, int | None, int | None]
+
+
+def write(path: Path, rows: list[Row]) -> Path:
+    types = (pa.int64(), pa.string(), pa.string(), pa.int64(), pa.int64())
+    columns = zip(*rows, strict=True) if rows else ((),) * 5
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    pq.write_table(pa.table(arrays, names=COLUMNS), path)
+    return path
+
+
+def cells(table: ClickTable) -> dict[tuple[Any, Any, int], tuple[int, int]]:
+    candidates = table.candidates
+    queries = candidates.query_ids[candidates.row_queries[table.row]].tolist()
+    keys = zip(queries, candidates.doc_ids[table.row].tolist(), table.position.tolist(), strict=True)
+    return dict(zip(keys, zip(table.impressions.tolist(), table.clicks.tolist(), strict=True), strict=True))
+
+
+def plainly(rows: list[Row], every_click: bool) -> tuple[dict[Any, tuple[int, int]], dict[str, int]]:
+    """What aggregation means, one row after the other."""
+    rejected: Counter[str] = Counter()
+    shown: dict[Any, list[int]] = {}
+    for session, query, document, position, clicked in rows:
+        clicks = (clicked or 0) if every_click else int((clicked or 0) > 0)
+        if session is None or query is None or document is None:
+            rejected["null key"] += 1
+        elif (position is None or position < 1) and clicks > 0:
+            rejected["click never shown"] += 1
+        elif position is None:
+            rejected["null key"] += 1
+        elif position < 1:
+            rejected["position below 1"] += 1
+        else:
+            shown.setdefault((session, query, document, position), []).append(clicks)
+    top: dict[Any, int] = {}
+    for session, query, document, position in shown:
+        key = (session, query, document)
+        top[key] = min(position, top.get(key, position))
+    counts: dict[Any, tuple[int, int]] = {}
+    for (session, query, document, position), clicks_logged in shown.items():
+        if position > top[session, query, document]:
+            rejected["document twice"] += len(clicks_logged)
+            continue
+        rejected["repeated row"] += len(clicks_logged) - 1
+        counted = sum(clicks_logged) if every_click else max(clicks_logged)
+        n, c = counts.get((query, document, position), (0, 0))
+        counts[query, document, position] = (n + 1, c + counted)
+    return counts, {reason: rejected[reason] for reason in REASONS if rejected[reason]}
+
+
+CLEAN: list[Row] = [
+    (1, "q", "a", 1, 0),
+    (1, "q", "b", 2, 1),
+    (2, "q", "a", 1, 1),
+    (2, "q", "b", 2, 1),
+    (3, "r", "a", 1, 0),
+]
+DEFECTS: list[Row] = [
+    *CLEAN,
+    (None, "q", "a", 1, 1),  # null key
+    (4, None, "a", 1, 0),  # null key
+    (4, "q", None, 1, 0),  # null key
+    (4, "q", "a", None, 0),  # null key
+    (4, "q", "a", None, 1),  # click never shown
+    (4, "q", "b", 0, 0),  # position below 1
+    (4, "q", "b", -3, 1),  # click never shown
+    (5, "q", "a", 1, 0),
+    (5, "q", "a", 1, 1),  # repeated row; one of the two is kept, clicked
+    (5, "q", "b", 2, 0),
+    (5, "q", "b", 4, 1),  # document twice
+    (6, "z", "a", 1, 0),  # unknown query
+    (6, "q", "zz", 1, 1),  # unknown document
+]
+
+
+class TestOnEachEngine:
+    def test_a_clean_log(self, tmp_path: Path, engine: Any) -> None:
+        result = aggregate(write(tmp_path / "log.parquet", CLEAN), engine=engine)
+        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
+        assert result.report.rows == 5
+        assert result.report.rejected == {}
+        assert len(result.rejects) == 0
+
+    def test_every_kind_of_defect(self, tmp_path: Path, engine: Any) -> None:
+        data = RankingDataset.from_arrays(np.eye(4), ["q", "q", "q", "r"], doc_ids=["a", "b", "c", "a"])
+        result = aggregate(write(tmp_path / "log.parquet", DEFECTS), data, engine=engine, max_rejected=1)
+        assert cells(result.clicks) == {("q", "a", 1): (3, 2), ("q", "b", 2): (3, 2), ("r", "a", 1): (1, 0)}
+        assert result.report.rejected == {
+            "null key": 4,
+            "position below 1": 1,
+            "click never shown": 2,
+            "repeated row": 1,
+            "document twice": 1,
+            "unknown query": 1,
+            "unknown document": 1,
+        }
+        assert result.report.rows == len(DEFECTS)
+        assert result.clicks.impressions.sum() + result.report.n_rejected == len(DEFECTS)  # nothing is lost
+        assert set(result.rejects.column_names) >= {"reason", "session_id", "query_id", "doc_id", "position", "rows"}
+        assert sum(result.rejects["rows"].to_pylist()) == result.report.n_rejected
+        result.clicks.check_same(data)
+        assert result.clicks.shown.tolist() == [True, True, False, True]
+
+    def test_every_click_counts_on_request(self, tmp_path: Path, engine: Any) -> None:
+        rows: list[Row] = [(1, "q", "a", 1, 3), (1, "q", "a", 1, 2), (2, "q", "a", 1, 0)]
+        path = write(tmp_path / "log.parquet", rows)
+        once = aggregate(path, engine=engine, max_rejected=1)
+        each = aggregate(path, engine=engine, max_rejected=1, every_click=True)
+        assert cells(once.clicks) == {("q", "a", 1): (2, 1)}
+        assert cells(each.clicks) == {("q", "a", 1): (2, 5)}
+
+    def test_pages_deeper_than_the_mask(self, tmp_path: Path, engine: Any) -> None:
+        rows: list[Row] = [(1, "q", f"d{k}", k, k % 2) for k in range(1, 101)]
+        result = aggregate(write(tmp_path / "log.parquet", rows), engine=engine)
+        assert result.report.rejected == {}
+        assert result.clicks.n_cells == 100
+
+    @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        rows=st.lists(
+            st.tuples(
+                st.sampled_from([1, 2, 3, None]),
+                st.sampled_from(["q", "r", None]),
+                st.sampled_from(["a", "b", "c", None]),
+                st.sampled_from([1, 2, 3, 41, 0, None]),
+                st.sampled_from([0, 1, 2, None]),
+            ),
+            min_size=1,
+            max_size=25,
+        ),
+        every_click=st.booleans(),
+    )
+    def test_any_log(
+        self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: list[Row], every_click: bool
+    ) -> None:
+        path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
+        result = aggregate(path, engine=engine, max_rejected=1, every_click=every_click)
+        expected, rejected = plainly(rows, every_click)
+        assert cells(result.clicks) == expected
+        assert result.report.rejected == rejected
+        assert result.clicks.impressions.sum() + result.report.n_rejected == result.report.rows == len(rows)
+
+    def test_csv_json_lines_and_partitioned_folders(self, tmp_path: Path, engine: Any) -> None:
+        with (tmp_path / "log.csv").open("w") as file:
+            csv.writer(file).writerows([COLUMNS, *CLEAN])
+        (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(dict(zip(COLUMNS, r, strict=True))) for r in CLEAN))
+        for day, part in (("1", CLEAN[:2]), ("2", CLEAN[2:])):
+            (tmp_path / f"log/day={day}").mkdir(parents=True)
+            write(tmp_path / f"log/day={day}/part.parquet", part)
+        expected = cells(aggregate(write(tmp_path / "log.parquet", CLEAN)).clicks)
+        for source in ("log.csv", "log.jsonl", "log"):
+            assert cells(aggregate(tmp_path / source, engine=engine).clicks) == expected
+        parts = [tmp_path / f"log/day={day}/part.parquet" for day in (1, 2)]
+        assert cells(aggregate(parts, engine=engine).clicks) == expected
+
+    def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
+        path = tmp_path / "pages.parquet"
+        pages = {
+            "session_id": [1, 2, 3],
+            "query_id": ["q", "q", "r"],
+            "documents": [["a", "b"], ["a", "b"], ["a"]],
+            "clicked_positions": pa.array([[2], [1, 2, 7], None], pa.list_(pa.int64())),
+        }
+        pq.write_table(pa.table(pages), path)
+        result = aggregate(path, engine=engine, max_rejected=1)
+        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
+        assert result.report.rejected == {"click never shown": 1}
+
+    def test_columns_positions_from_zero_and_no_query(self, tmp_path: Path, engine: Any) -> None:
+        path = tmp_path / "log.parquet"
+        log = {"list": [1, 1, 2], "item": [7, 8, 7], "rank": [0.0, 1.0, 1.0], "hit": [True, False, None]}
+        pq.write_table(pa.table(log), path)
+        columns = {"session_id": "list", "doc_id": "item", "position": "rank", "clicked": "hit"}
+        result = aggregate(path, engine=engine, columns=columns, first_position=0, one_query=True)
+        assert cells(result.clicks) == {("all", 7, 1): (1, 1), ("all", 8, 2): (1, 0), ("all", 7, 2): (1, 0)}
+
+
+class TestRefusing:
+    def test_too_many_rejects(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "log.parquet", DEFECTS)
+        with pytest.raises(TooManyRejectsError, match=r"50.0% of 18 rows .* more than the 10.0% allowed") as error:
+            aggregate(path, max_rejected=0.1)
+        assert error.value.report.rejected["null key"] == 4
+        assert len(error.value.rejects) == 9
+        with pytest.raises(UsageError, match="between 0 and 1"):
+            aggregate(path, max_rejected=2)
+
+    def test_logs_that_cannot_be_read(self, tmp_path: Path) -> None:
+        (tmp_path / "log.txt").write_text("hello")
+        (tmp_path / "bad.parquet").write_text("not parquet")
+        (tmp_path / "empty").mkdir()
+        pq.write_table(pa.table({"session_id": [1]}), tmp_path / "few.parquet")
+        text = {name: ["x"] for name in COLUMNS}
+        pq.write_table(pa.table(text), tmp_path / "text.parquet")
+        good = write(tmp_path / "good.parquet", CLEAN)
+        cases: list[tuple[type[CldrankError], str, Any, dict[str, Any]]] = [
+            (DataError, "no such log", tmp_path / "absent.parquet", {}),
+            (DataError, "no log matches", tmp_path / "*.absent", {}),
+            (DataError, "a log ends in", tmp_path / "log.txt", {}),
+            (DataError, "bad.parquet", tmp_path / "bad.parquet", {}),
+            (DataError, "holds no files", tmp_path / "empty", {}),
+            (FormatError, "no column 'query_id'; the log has session_id", tmp_path / "few.parquet", {}),
+            (FormatError, "holds string, not numbers", tmp_path / "text.parquet", {}),
+            (FormatError, "no column 'zz' .asked for as doc_id", good, {"columns": {"doc_id": "zz"}}),
+            (UsageError, "maps 'rank', which is none of", good, {"columns": {"rank": "position"}}),
+            (DataError, "has other columns than", [good, tmp_path / "few.parquet"], {}),
+            (UsageError, "no engine 'postgres'", good, {"engine": "postgres"}),
+            (UsageError, "int is no Ibis connection", good, {"engine": 7}),
+            (UsageError, "DuckDB refuses its settings", good, {"memory_limit": "lots"}),
+        ]
+        for kind, message, paths, options in cases:
+            with pytest.raises(kind, match=message):
+                aggregate(paths, **options)
+
+    def test_an_empty_log(self, tmp_path: Path) -> None:
+        result = aggregate(write(tmp_path / "log.parquet", []))
+        assert result.report.rows == 0
+        assert result.clicks.n_cells == 0
+
+
+def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:
+    data = RankingDataset.from_arrays(np.eye(3), ["q", "q", "r"], doc_ids=["a", "b", "a"])
+    days = [
+        aggregate(write(tmp_path / f"{i}.parquet", part), data).clicks for i, part in enumerate((CLEAN[:2], CLEAN[2:]))
+    ]
+    whole = aggregate(write(tmp_path / "all.parquet", CLEAN), data).clicks
+    assert cells(days[0].merge(days[1])) == cells(whole)
+
+
+@pytest.mark.data
+def test_ranklens_on_both_engines(real_data: Path, spark: Any) -> None:
+    columns = {"session_id": "ranking", "doc_id": "item", "clicked": "click", "user_id": "user", "timestamp": "ts_ms"}
+    path = real_data / "ranklens/impressions.parquet"
+
+    def run(engine: Any) -> Aggregation:
+        return aggregate(path, engine=engine, columns=columns, one_query=True)
+
+    one, two = run("duckdb"), run(spark)
+    assert cells(one.clicks) == cells(two.clicks)
+    assert one.report.rejected == two.report.rejected == {}
+    assert (one.clicks.impressions.sum(), one.clicks.clicks.sum(), one.clicks.depth) == (235_200, 46_125, 24)

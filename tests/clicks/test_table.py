@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank import ClickTable, RankingDataset
+from cldrank.clicks.candidates import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Candidates
+from cldrank.errors import CldrankError, DataError
+
+DATA = RankingDataset.from_arrays(np.eye(6), [1, 1, 1, 2, 2, 3], doc_ids=list("abcabx"))
+
+
+def cells(table: ClickTable) -> list[tuple[Any, ...]]:
+    """Query, document, position, impressions and clicks of each cell."""
+    queries = table.candidates.query_ids[table.candidates.row_queries[table.row]]
+    columns = (queries, table.candidates.doc_ids[table.row], table.position, table.impressions, table.clicks)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@st.composite
+def tables(draw: st.DrawFn, dataset: RankingDataset = DATA) -> ClickTable:
+    entry = st.tuples(st.integers(0, dataset.n_rows - 1), st.integers(1, 4), st.integers(1, 9))
+    entries = draw(st.lists(entry, max_size=12))
+    clicks = [draw(st.integers(0, shown)) for _, _, shown in entries]
+    row, position, impressions = zip(*entries, strict=True) if entries else ((), (), ())
+    return ClickTable.from_arrays(dataset, row=row, position=position, impressions=impressions, clicks=clicks)
+
+
+class TestMaking:
+    def test_one_entry_a_row(self) -> None:
+        table = ClickTable.from_arrays(
+            DATA, position=[1, 2, 0, 1, 0, 0], impressions=[5, 5, 0, 2, 0, 0], clicks=[3, 0, 0, 1, 0, 0]
+        )
+        assert cells(table) == [(1, "a", 1, 5, 3), (1, "b", 2, 5, 0), (2, "a", 1, 2, 1)]
+        assert table.shown.tolist() == [True, True, False, True, False, False]
+        assert table.query_impressions.tolist() == [5, 2, 0]
+        assert table.depth == 2
+        assert repr(table) == (
+            "ClickTable(3 queries, 6 candidates, 3 shown at positions 1…2; 3 cells, 12 impressions, 4 clicks)"
+        )
+
+    def test_several_positions_and_equal_cells(self) -> None:
+        table = ClickTable.from_arrays(
+            DATA, row=[1, 0, 1, 1], position=[2, 1, 1, 2], impressions=[3, 4, 1, 2], clicks=[1, 0, 1, 1]
+        )
+        assert cells(table) == [(1, "a", 1, 4, 0), (1, "b", 1, 1, 1), (1, "b", 2, 5, 2)]
+        assert table.row_impressions.tolist() == [4, 6, 0, 0, 0, 0]
+        assert table.row_clicks.tolist() == [0, 3, 0, 0, 0, 0]
+
+    def test_floats_that_are_whole_and_booleans_count(self) -> None:
+        table = ClickTable.from_arrays(DATA[2], position=[1.0], impressions=[1.0], clicks=[True])
+        assert cells(table) == [(3, "x", 1, 1, 1)]
+
+    def test_nothing_shown(self) -> None:
+        table = ClickTable.from_arrays(DATA, position=[0] * 6, impressions=[0] * 6, clicks=[0] * 6)
+        assert table.n_cells == table.depth == 0
+        assert table.query_impressions.tolist() == [0, 0, 0]
+        assert "0 cells, 0 impressions, 0 clicks" in repr(table)
+
+    def test_every_click(self) -> None:
+        ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[4], every_click=True)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"position": [1]}, "1 entries for 6 rows"),
+            ({"position": [-1, 0, 0, 0, 0, 0]}, "entry 0 of position is -1"),
+            ({"position": [1.5, 0, 0, 0, 0, 0]}, "entry 0 of position is 1.5"),
+            ({"impressions": [np.nan, 0, 0, 0, 0, 0]}, "entry 0 of impressions is nan"),
+            ({"impressions": [1]}, "impressions has 1 entries, position 6"),
+            ({"clicks": [2, 0, 0, 0, 0, 0]}, "row 0 at position 1 has 2 clicks in 1 impressions"),
+            ({"clicks": [0, 1, 0, 0, 0, 0]}, "entry 1 has clicks but position 0"),
+            ({"clicks": ["a"] * 6}, "clicks must be whole numbers"),
+            ({"clicks": [[0] * 6]}, "clicks must be a flat array"),
+            ({"row": [9, 0, 0, 0, 0, 0]}, "names row 9, but there are 6 candidates"),
+        ],
+    )
+    def test_refusals(self, change: dict[str, Any], message: str) -> None:
+        good = {"position": [1, 0, 0, 0, 0, 0], "impressions": [1, 0, 0, 0, 0, 0], "clicks": [0] * 6}
+        with pytest.raises(DataError, match=message):
+            ClickTable.from_arrays(DATA, **{**good, **change})
+
+    def test_cannot_be_changed(self) -> None:
+        table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
+        with pytest.raises(ValueError, match="read-only"):
+            table.clicks[0] = 1
+
+
+class TestPartsAndSums:
+    @given(tables(), tables())
+    def test_merging_adds_and_commutes(self, one: ClickTable, two: ClickTable) -> None:
+        both = one.merge(two)
+        assert cells(both) == cells(two.merge(one))
+        assert both.impressions.sum() == one.impressions.sum() + two.impressions.sum()
+        assert both.row_clicks.tolist() == (one.row_clicks + two.row_clicks).tolist()
+
+    @given(tables(), st.integers(0, 50))
+    def test_a_split_goes_with_the_datasets(self, table: ClickTable, seed: int) -> None:
+        parts, data = table.split([0.4, 0.6], seed=seed), DATA.split([0.4, 0.6], seed=seed)
+        for part, dataset in zip(parts, data, strict=True):
+            part.check_same(dataset)
+        assert sorted(cell for part in parts for cell in cells(part)) == sorted(cells(table))
+
+    @given(tables())
+    def test_slicing_as_the_dataset(self, table: ClickTable) -> None:
+        for chosen in (0, -1, slice(1, 3), [2, 0], np.array([True, False, True])):
+            part = table[chosen]
+            part.check_same(DATA[chosen])
+            wanted = set(DATA[chosen].query_ids.tolist())
+            assert sorted(cells(part)) == sorted(cell for cell in cells(table) if cell[0] in wanted)
+
+    def test_tables_without_a_dataset_merge_by_id(self, tmp_path: Path) -> None:
+        def table(**columns: list[Any]) -> ClickTable:
+            pq.write_table(pa.table(columns), tmp_path / "cells.parquet")
+            return ClickTable.read(tmp_path / "cells.parquet")
+
+        one = table(query_id=["q", "q"], doc_id=[1, 2], position=[1, 2], impressions=[5, 5], clicks=[1, 0])
+        two = table(query_id=["r", "q"], doc_id=[7, 3], position=[1, 2], impressions=[2, 4], clicks=[0, 4])
+        assert cells(one.merge(two)) == [
+            ("q", 1, 1, 5, 1),
+            ("q", 2, 2, 5, 0),
+            ("q", 3, 2, 4, 4),
+            ("r", 7, 1, 2, 0),
+        ]
+
+    def test_what_does_not_belong_together(self) -> None:
+        table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
+        every = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[2], every_click=True)
+        with pytest.raises(DataError, match="counts every click"):
+            table.merge(every)
+        with pytest.raises(DataError, match="1 queries and 1 candidates that are not those of"):
+            table.check_same(DATA)
+
+
+class TestFiles:
+    @given(tables())
+    def test_round_trip(self, tmp_path_factory: pytest.TempPathFactory, table: ClickTable) -> None:
+        path = tmp_path_factory.mktemp("cells") / "cells.parquet"
+        table.write(path)
+        again = ClickTable.read(path, DATA)
+        assert cells(again) == cells(table)
+        again.check_same(DATA)
+        assert sorted(cells(ClickTable.read(path))) == sorted(cells(table))
+
+    def test_cells_of_another_dataset(self, tmp_path: Path) -> None:
+        path = tmp_path / "cells.parquet"
+        ClickTable.from_arrays(DATA, position=[1] * 6, impressions=[1] * 6, clicks=[0] * 6).write(path)
+        with pytest.raises(DataError, match=r"1 of 6 cells are of candidates .* first of query 3"):
+            ClickTable.read(path, DATA[:2])
+        with pytest.raises(CldrankError, match="holds cells already"):
+            ClickTable.read(path, DATA, columns={"doc_id": "d"})
+
+    def test_damaged_cells(self, tmp_path: Path) -> None:
+        path = tmp_path / "cells.parquet"
+        pq.write_table(
+            pa.table({"query_id": [None], "doc_id": [1], "position": [1], "impressions": [1], "clicks": [0]}), path
+        )
+        with pytest.raises(DataError, match="'query_id' has null entries"):
+            ClickTable.read(path)
+        path.write_bytes(b"PAR1 nothing more")
+        with pytest.raises(DataError, match="not a readable Parquet file"):
+            ClickTable.read(path)
+
+
+class TestCandidates:
+    @given(st.lists(st.tuples(st.sampled_from("pqr"), st.integers(0, 5)), min_size=1))
+    def test_seen_finds_every_pair(self, pairs: list[tuple[str, int]]) -> None:
+        queries, documents = np.array([q for q, _ in pairs]), np.array([d for _, d in pairs])
+        found = Candidates.seen(queries, documents)
+        assert found.n_rows == len(set(pairs))
+        rows = found.find(queries, documents)
+        assert found.doc_ids[rows].tolist() == documents.tolist()
+        assert found.query_ids[found.row_queries[rows]].tolist() == queries.tolist()
+
+    def test_numbers_as_text_are_found(self) -> None:
+        found = Candidates.of(DATA).find(np.array(["1", "9"]), np.array(["c", "a"]))
+        assert found.tolist() == [2, UNKNOWN_QUERY]
+        assert Candidates.of(DATA).find(np.array([1]), np.array([5])).tolist() == [UNKNOWN_DOCUMENT]
