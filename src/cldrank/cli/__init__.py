@@ -8,7 +8,7 @@ import sys
 import typer
 
 from cldrank._version import __version__
-from cldrank.cli import data, demo, evaluate, train
+from cldrank.cli import clicks, data, demo, evaluate, simulate, train
 from cldrank.cli.output import print_error
 from cldrank.errors import CldrankError, UsageError
 
@@ -44,6 +44,8 @@ def _root(
 
 
 app.add_typer(data.app, name="data")
+app.add_typer(clicks.app, name="clicks")
+app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)

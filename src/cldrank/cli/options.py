@@ -26,6 +26,10 @@ Features = Annotated[
         show_default=False,
     ),
 ]
+OptionalFeatures = Annotated[
+    list[str] | None,
+    typer.Option("--features", "-f", metavar="FILE", help="The candidates that the cells are to be aligned to."),
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
@@ -68,6 +72,41 @@ SkipEmpty = Annotated[
     typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
+LogFiles = Annotated[
+    list[str],
+    typer.Argument(
+        help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
+    ),
+]
+LogColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Which column of the log is `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
+        "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, where the names differ.",
+    ),
+]
+FirstPosition = Annotated[
+    int, typer.Option("--first-position", help="The number of the top position in the log: 1 or 0.")
+]
+OneQuery = Annotated[
+    bool, typer.Option("--one-query", help="The log has no queries (recommendations): take all pages as one query's.")
+]
+EngineName = Annotated[str, typer.Option("--engine", help="`duckdb` (in this process) or `spark`.")]
+Master = Annotated[str, typer.Option("--master", help="Spark: where it runs.")]
+MemoryLimit = Annotated[
+    str, typer.Option("--memory-limit", help="DuckDB: spill to disk beyond this; Spark: driver memory.")
+]
+
+
+def log_columns(named: list[str] | None) -> dict[str, str] | None:
+    """The columns of a log as the options said."""
+    columns = _column_names(named)
+    for role, name in (columns or {}).items():
+        if not isinstance(name, str):
+            raise UsageError(f"--column {role} takes one column, not several.")
+    return columns  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,4 @@
-"""From an impression log to cells: every row is counted once, or set aside with the reason.
-
-The work on the log itself is a few Ibis expressions. First all rows are grouped into cells. Then pages, the rows of one
-session and query, are checked: where positions repeat, or a document that has several positions repeats, the page is
-suspect. Counts add up, so only the rows of suspect pages and rows with missing keys are looked at one by one:
-
-    cells = cells of all rows - cells of odd rows + cells of the odd rows that are kept
-"""
+"""From an impression log to cells: every row is counted once, or set aside with the reason."""
 
 from __future__ import annotations
 
@@ -13,21 +6,18 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates
+from cldrank.clicks.counting import count
 from cldrank.clicks.engines import connected
-from cldrank.clicks.log import KEYS, Log, Paths, open_log
+from cldrank.clicks.log import Paths, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, UsageError
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 
 REASONS = {
     "null key": "session, query, document or position is missing",
@@ -38,8 +28,6 @@ REASONS = {
     "unknown query": "no such query in the dataset",
     "unknown document": "no such candidate of the query in the dataset",
 }
-_CELL = ("query_id", "doc_id", "position")
-_MASK_BITS = 40  # positions of a page up to this depth are told apart by one bit each
 _REJECTS = pa.schema(  # ids as text: logs have them in any type
     [
         *((name, pa.string()) for name in ("reason", "session_id", "query_id", "doc_id")),
@@ -108,7 +96,7 @@ def aggregate(
     threads: int | None = None,
     master: str = "local[*]",
 ) -> Aggregation:
-    """Aggregate a log to cells, aligned to a dataset if one is given.
+    r"""Aggregate a log to cells, aligned to a dataset if one is given.
 
     engine         "duckdb", "spark", or an Ibis connection
     columns, first_position, one_query    how to read the log (see `cldrank.clicks.log.open_log`)
@@ -120,8 +108,8 @@ def aggregate(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "log.csv"
     ...     _ = path.write_text(
-    ...         "session_id,query_id,doc_id,position,clicked\\n"
-    ...         "1,shoes,a,1,0\\n1,shoes,b,2,1\\n2,shoes,a,1,1\\n2,shoes,b,2,0\\n2,shoes,b,2,0\\n"
+    ...         "session_id,query_id,doc_id,position,clicked\n"
+    ...         "1,shoes,a,1,0\n1,shoes,b,2,1\n2,shoes,a,1,1\n2,shoes,b,2,0\n2,shoes,b,2,0\n"
     ...     )
     ...     result = aggregate(path, max_rejected=0.5)
     >>> result.clicks
@@ -136,7 +124,7 @@ def aggregate(
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=one_query)
         with ExitStack() as held:  # tables that the engine keeps until the work is done
-            cells, rows, rejects = _counted(log, every_click, held)
+            cells, rows, rejects = count(log, opened, every_click, held)
     clicks, unknown = _aligned(cells, dataset, every_click)
     rejects = _reject_table([*rejects, unknown])
     report = Report(rows, _by_reason(rejects), time.perf_counter() - start)
@@ -145,137 +133,7 @@ def aggregate(
     return Aggregation(clicks, report, rejects)
 
 
-# -- in the engine -----------------------------------------------------------------------------------------------
-
-
-def _counted(log: Log, every_click: bool, held: ExitStack) -> tuple[pa.Table, int, list[pa.Table]]:
-    """Cells of the rows that are kept, the number of all rows, and the rows set aside."""
-    rows = log.rows
-    if not every_click:
-        rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
-    grouped = held.enter_context(_cells(rows).cache())
-    every = grouped.to_pyarrow()
-    total = pc.sum(every["impressions"]).as_py() or 0
-    parts = [every]
-    rejects = []
-    suspects = held.enter_context(_suspect_pages(rows, grouped).cache())
-    pages = suspects.aggregate(pages=suspects.count(), orphans=suspects.orphans.sum()).to_pyarrow().to_pylist()[0]
-    if pages["orphans"] or _has_bad_keys(every):
-        bad = _with_reason(rows.filter(~_has_good_keys(rows)))
-        parts.append(_negated(_cells(bad).to_pyarrow()))
-        rejects.append(bad.to_pyarrow())
-    if pages["pages"]:
-        named = suspects.filter(suspects.session_id.notnull()).select("session_id", "query_id")
-        doubtful = rows.filter(_has_good_keys(rows)).semi_join(named, ["session_id", "query_id"])
-        judged = held.enter_context(_judged(doubtful, every_click).cache())
-        parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
-        parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
-        set_aside = judged.filter(judged.reason.notnull())
-        rejects.append(set_aside.select("reason", *KEYS, "position", clicks="own_clicks").to_pyarrow())
-    if log.phantoms is not None:
-        phantoms = log.phantoms.to_pyarrow()
-        total += len(phantoms)
-        rejects.append(_constant(phantoms, "reason", "click never shown"))
-    cells = _added(parts)
-    return cells, total, rejects
-
-
-def _cells(rows: ir.Table) -> ir.Table:
-    return rows.group_by(_CELL).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
-
-
-def _has_good_keys(rows: ir.Table) -> ir.BooleanValue:
-    return (
-        rows.session_id.notnull() & rows.query_id.notnull() & rows.doc_id.notnull() & (rows.position.fill_null(0) >= 1)
-    )
-
-
-def _has_bad_keys(cells: pa.Table) -> bool:
-    nulls = any(cells[key].null_count for key in _CELL)
-    return nulls or bool(pc.any(pc.less(cells["position"], 1)).as_py())
-
-
-def _suspect_pages(rows: ir.Table, cells: ir.Table) -> ir.Table:
-    """Pages that may show a document or a position twice, and all rows without a session as one."""
-    import ibis
-
-    @ibis.udf.agg.builtin
-    def bit_or(values: int) -> int:  # Ibis has it for fewer engines than have it themselves
-        raise AssertionError
-
-    bit = ibis.literal(1, "int64") << (ibis.greatest(rows.position.fill_null(0), 0) % _MASK_BITS)
-    pages = rows.mutate(bit=bit).group_by(["session_id", "query_id"])
-    pages = pages.aggregate(size=lambda t: t.count(), bits=lambda t: bit_or(t.bit), total=lambda t: t.bit.sum())
-    # bits differ from their sum where a bit is set twice
-    suspects = pages.filter((pages.total.cast("int64") != pages.bits) | pages.session_id.isnull())
-    suspects = suspects.select("session_id", "query_id", orphans=suspects.session_id.isnull().ifelse(suspects.size, 0))
-    moving = cells.group_by(["query_id", "doc_id"]).aggregate(positions=cells.count())
-    moving = moving.filter(moving.positions > 1)
-    if not moving.count().to_pyarrow().as_py():
-        return suspects
-    several = rows.semi_join(moving, ["query_id", "doc_id"]).group_by(list(KEYS)).aggregate(n=lambda t: t.count())
-    twice = several.filter((several.n > 1) & several.session_id.notnull())
-    return suspects.union(twice.select("session_id", "query_id", orphans=ibis.literal(0, "int64")), distinct=True)
-
-
-def _with_reason(rows: ir.Table) -> ir.Table:
-    """Rows with bad keys, with what is wrong with them."""
-    import ibis
-
-    lost = rows.position.fill_null(0) < 1
-    unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
-    reason = ibis.cases(
-        (unnamed, "null key"),
-        (lost & (rows.clicks > 0), "click never shown"),
-        (rows.position.isnull(), "null key"),
-        else_="position below 1",
-    )
-    return rows.select(reason=reason, session_id="session_id", **{name: name for name in _CELL}, clicks="clicks")
-
-
-def _judged(rows: ir.Table, every_click: bool) -> ir.Table:
-    """Rows of suspect pages: `reason` is null for those that are kept; `clicks` is what counts, `own_clicks` was logged.
-
-    Of repeated rows the first clicked one is kept, of a document shown twice the upper one.
-    """
-    import ibis
-
-    same = ibis.window(group_by=[*KEYS, "position"], order_by=ibis.desc("clicks"))
-    page = ibis.window(group_by=list(KEYS))
-    repeated = ibis.row_number().over(same) > 0
-    lower = rows.position > rows.position.min().over(page)
-    clicks = rows.clicks
-    if every_click:
-        clicks = rows.clicks.sum().over(ibis.window(group_by=[*KEYS, "position"]))
-    reason = ibis.cases((lower, "document twice"), (repeated, "repeated row"))
-    return rows.select(*KEYS, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
-
-
 # -- in memory ---------------------------------------------------------------------------------------------------
-
-
-def _negated(cells: pa.Table) -> pa.Table:
-    for name in ("impressions", "clicks"):
-        cells = cells.set_column(cells.column_names.index(name), name, pc.negate(cells[name].cast(pa.int64())))
-    return cells
-
-
-def _added(parts: list[pa.Table]) -> pa.Table:
-    """One table of cells from several, with the counts of equal cells added; cells with bad keys are gone by then."""
-    counts = {name: pa.int64() for name in ("position", "impressions", "clicks")}
-    typed = [
-        part.cast(pa.schema([(name, counts.get(name, part.schema.field(name).type)) for name in part.column_names]))
-        for part in parts
-    ]
-    cells = pa.concat_tables(typed, promote_options="permissive")
-    if len(parts) > 1:
-        cells = cells.group_by(list(_CELL)).aggregate([("impressions", "sum"), ("clicks", "sum")])
-        cells = cells.rename_columns([*_CELL, "impressions", "clicks"])
-    return cells.filter(pc.greater(cells["impressions"], 0))
-
-
-def _constant(table: pa.Table, name: str, value: Any) -> pa.Table:
-    return table.append_column(name, pa.array([value] * len(table), type=pa.string()))
 
 
 def _reject_table(parts: list[pa.Table]) -> pa.Table:

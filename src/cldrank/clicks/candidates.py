@@ -116,8 +116,8 @@ def check_same(candidates: Candidates, dataset: RankingDataset) -> None:
     if candidates.equals(Candidates.of(dataset)):
         return
     raise DataError(
-        f"the clicks are of {candidates.n_queries:,} queries and {candidates.n_rows:,} candidates that are not those of "
-        f"{dataset!r}; read or slice both alike."
+        f"the clicks are of {candidates.n_queries:,} queries and {candidates.n_rows:,} candidates that are not those "
+        f"of {dataset!r}; read or slice both alike."
     )
 
 

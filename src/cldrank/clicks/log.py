@@ -27,8 +27,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 class Log:
     """An impression log, open in an engine.
 
-    rows       one row a displayed result: session_id, query_id, doc_id, position (from 1), clicks (0 for none), and those
-               of timestamp, user_id, ranker_id, surface, propensity that the log has
+    rows       one row a displayed result: session_id, query_id, doc_id, position (from 1), clicks (0 for none), and
+               those of timestamp, user_id, ranker_id, surface, propensity that the log has
     phantoms   clicks on positions that their page does not have, in logs with one row a page; else None
     optional   which optional columns there are
     """
@@ -48,9 +48,9 @@ def open_log(
 ) -> Log:
     """Open the files of a log.
 
-    A log has one row a displayed result, with columns session_id, query_id, doc_id, position and clicked (true and false,
-    or a number of clicks; null means none), or one row a page, with session_id, query_id, documents (a list, top first) and
-    clicked_positions (a list). A session_id stands for one page of results: one search of one person.
+    A log has one row a displayed result, with columns session_id, query_id, doc_id, position and clicked (true and
+    false, or a number of clicks; null means none), or one row a page, with session_id, query_id, documents (a list, top
+    first) and clicked_positions (a list). A session_id stands for one page of results: one search of one person.
 
     columns          what the columns are called, where it differs
     first_position   the number of the top position, for logs that count from 0

@@ -29,8 +29,8 @@ class ClickTable:
     clicks        (cells,) int64: how many of those were clicked
     every_click   True if several clicks on one impression were counted each; then clicks may exceed impressions
 
-    A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row and position,
-    no two alike; nothing can be changed.
+    A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row and
+    position, no two alike; nothing can be changed.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -80,7 +80,7 @@ class ClickTable:
     ) -> ClickTable:
         """A table from arrays with one entry a dataset row, position 0 where the row was not shown.
 
-        With `row`, one entry a cell instead: the dataset row that it belongs to, so that rows may have several positions.
+        With `row`, one entry a cell instead: the dataset row it belongs to, so that rows may have several positions.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])

@@ -1,0 +1,174 @@
+"""`cldrank clicks`: from raw click logs to cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.output import console, new_table, print_json, say, working
+from cldrank.files import replacing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cldrank.clicks.aggregate import Report
+    from cldrank.clicks.table import ClickTable
+
+app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, look at them, audit them.")
+
+
+@app.command()
+def aggregate(
+    log: options.LogFiles,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="The Parquet file of cells to write.", show_default=False),
+    ],
+    features: options.OptionalFeatures = None,
+    column: options.LogColumns = None,
+    first_position: options.FirstPosition = 1,
+    one_query: options.OneQuery = False,
+    every_click: Annotated[
+        bool, typer.Option("--every-click", help="Count several clicks on one result in one session each, not once.")
+    ] = False,
+    add_to: Annotated[
+        Path | None,
+        typer.Option("--add-to", metavar="FILE", help="Add the counts of these cells, such as yesterday's."),
+    ] = None,
+    rejects: Annotated[
+        Path | None,
+        typer.Option("--rejects", metavar="FILE", help="Write the rows set aside, with reasons, to this Parquet file."),
+    ] = None,
+    max_rejected: Annotated[
+        float, typer.Option("--max-rejected", min=0, max=1, help="Fail if a larger share of rows has to be set aside.")
+    ] = 0.05,
+    engine: options.EngineName = "duckdb",
+    master: options.Master = "local[*]",
+    memory_limit: options.MemoryLimit = "3GB",
+    as_json: options.Json = False,
+) -> None:
+    """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
+
+    A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
+    position (from 1) and clicked, or one row a page with documents and clicked_positions. Rows that cannot be right are
+    counted, reported and set aside, never silently dropped.
+
+    Example: `cldrank clicks aggregate logs/ --features train.parquet --out cells.parquet`
+    """
+    from cldrank.clicks.aggregate import TooManyRejectsError
+    from cldrank.clicks.aggregate import aggregate as run
+    from cldrank.clicks.table import ClickTable
+
+    dataset = options.Reading().load(features) if features else None
+    earlier = ClickTable.read(add_to, dataset) if add_to else None
+    try:
+        with working(f"aggregating {', '.join(log)} …"):
+            result = run(
+                log,
+                dataset,
+                engine=engine,
+                columns=options.log_columns(column),
+                first_position=first_position,
+                one_query=one_query,
+                every_click=every_click,
+                max_rejected=max_rejected,
+                memory_limit=memory_limit,
+                master=master,
+            )
+    except TooManyRejectsError as error:
+        if rejects:
+            _write(error.rejects, rejects)
+            say(f"the rows set aside: {rejects}")
+        say(str(error.report))
+        raise
+    if rejects:
+        _write(result.rejects, rejects)
+    cells = earlier.merge(result.clicks) if earlier else result.clicks
+    cells.write(out)
+    if as_json:
+        print_json({"out": str(out), **_summary(cells), "log": _accounted(result.report)})
+        return
+    console.print(str(result.report), markup=False)
+    if result.report.rejected and rejects:
+        console.print(f"the rows set aside: {rejects}", markup=False)
+    elif result.report.rejected:
+        say("Write them to a file with --rejects FILE.")
+    console.print(f"wrote {out}: {cells!r}", markup=False)
+
+
+@app.command()
+def show(
+    cells: Annotated[Path, typer.Argument(help="A file of cells.", show_default=False)],
+    features: options.OptionalFeatures = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tell what a file of cells holds: impressions, clicks and click rate by position.
+
+    Example: `cldrank clicks show cells.parquet`
+    """
+    from cldrank.clicks.cells import is_cells
+    from cldrank.clicks.table import ClickTable
+    from cldrank.errors import DataError
+
+    if not cells.exists():
+        raise DataError(f"{cells}: no such file.")
+    if not is_cells(cells):
+        raise DataError(f"{cells} holds no cells; make some with `cldrank clicks aggregate`.")
+    table = ClickTable.read(cells, options.Reading().load(features) if features else None)
+    summary = _summary(table)
+    if as_json:
+        print_json({"cells": str(cells), **summary})
+        return
+    console.print(repr(table), markup=False)
+    shown = new_table("position", "impressions", "clicks", "click rate")
+    for entry in summary["positions"]:
+        shown.add_row(
+            f"{entry['position']}", f"{entry['impressions']:,}", f"{entry['clicks']:,}", f"{entry['click_rate']:.4f}"
+        )
+    console.print(shown)
+
+
+def _summary(table: ClickTable) -> dict[str, Any]:
+    import numpy as np
+
+    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
+    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
+    return {
+        "queries": table.n_queries,
+        "queries_shown": int((table.query_impressions > 0).sum()),
+        "candidates": table.candidates.n_rows,
+        "candidates_shown": int(table.shown.sum()),
+        "cells": table.n_cells,
+        "impressions": int(table.impressions.sum()),
+        "clicks": int(table.clicks.sum()),
+        "positions": [
+            {
+                "position": position,
+                "impressions": int(impressions[position]),
+                "clicks": int(clicks[position]),
+                "click_rate": clicks[position] / impressions[position],
+            }
+            for position in range(1, table.depth + 1)
+            if impressions[position]
+        ],
+    }
+
+
+def _accounted(report: Report) -> dict[str, Any]:
+    return {
+        "rows": report.rows,
+        "set_aside": report.n_rejected,
+        "share_set_aside": report.share_rejected,
+        "reasons": dict(report.rejected),
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary)

@@ -1,0 +1,207 @@
+"""Counting a log in its engine: cells of the rows that are kept, and the rows set aside.
+
+First all rows are grouped into cells. Then pages, the rows of one session and query, are checked: where a position
+repeats, or a document that the log has at several positions, the page is suspect. Counts add up, so only the rows of
+suspect pages and rows with missing keys are looked at one by one:
+
+    cells = cells of all rows - cells of odd rows + cells of the odd rows that are kept
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cldrank.clicks.engines import Engine
+from cldrank.clicks.log import KEYS, Log
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+_CELL = ("query_id", "doc_id", "position")
+_MASK_BITS = 62  # of a 64-bit integer, clear of its sign
+_MASK_WORDS = 4  # with more moving documents a query, grouping by document is the cheaper way
+
+
+def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> tuple[pa.Table, int, list[pa.Table]]:
+    """Cells of the rows that are kept, the number of all rows, and the rows set aside."""
+    rows = log.rows
+    if not every_click:
+        rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
+    grouped = held.enter_context(_cells(rows).cache())
+    every = grouped.to_pyarrow()
+    total = pc.sum(every["impressions"]).as_py() or 0
+    parts = [every]
+    rejects = []
+    suspects, orphans, doubtful = _suspect_pages(rows, grouped, engine, held)
+    if orphans or _has_bad_keys(every):
+        bad = _with_reason(rows.filter(~_has_good_keys(rows)))
+        parts.append(_negated(_cells(bad).to_pyarrow()))
+        rejects.append(bad.to_pyarrow())
+    if doubtful:
+        named = suspects.filter(suspects.session_id.notnull()).select("session_id", "query_id")
+        pages = rows.filter(_has_good_keys(rows)).semi_join(named, ["session_id", "query_id"])
+        judged = held.enter_context(_judged(pages, every_click).cache())
+        parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
+        parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
+        set_aside = judged.filter(judged.reason.notnull())
+        rejects.append(set_aside.select("reason", *KEYS, "position", clicks="own_clicks").to_pyarrow())
+    if log.phantoms is not None:
+        phantoms = log.phantoms.to_pyarrow()
+        total += len(phantoms)
+        rejects.append(_constant(phantoms, "reason", "click never shown"))
+    cells = _added(parts)
+    return cells, total, rejects
+
+
+def _cells(rows: ir.Table) -> ir.Table:
+    return rows.group_by(_CELL).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
+
+
+def _has_good_keys(rows: ir.Table) -> ir.BooleanValue:
+    return (
+        rows.session_id.notnull() & rows.query_id.notnull() & rows.doc_id.notnull() & (rows.position.fill_null(0) >= 1)
+    )
+
+
+def _has_bad_keys(cells: pa.Table) -> bool:
+    nulls = any(cells[key].null_count for key in _CELL)
+    return nulls or bool(pc.any(pc.less(cells["position"], 1)).as_py())
+
+
+def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitStack) -> tuple[ir.Table, int, int]:
+    """Pages that may show a document or a position twice; the rows without a session; the pages with one."""
+    moving = held.enter_context(_moving_documents(cells).cache())
+    most = moving.place.max().to_pyarrow().as_py()
+    if most is None and engine.rises(rows, "session_id", "position"):
+        return rows, 0, 0  # no page repeats a position, and no document has two
+    words = 0 if most is None else most // _MASK_BITS + 1
+    suspects = _pages_with_repeated_bits(rows, moving, words if words <= _MASK_WORDS else 0)
+    if words > _MASK_WORDS:
+        several = (
+            rows.semi_join(moving, ["query_id", "doc_id"]).group_by(list(KEYS)).aggregate(size=lambda t: t.count())
+        )
+        twice = several.filter(several["size"] > 1).select("session_id", "query_id", "size")
+        suspects = suspects.union(twice.filter(twice.session_id.notnull()), distinct=True)
+    suspects = held.enter_context(suspects.cache())
+    orphan = suspects.session_id.isnull()
+    counted = suspects.aggregate(orphans=suspects["size"].sum(where=orphan), pages=suspects.count(where=~orphan))
+    found = counted.to_pyarrow().to_pylist()[0]
+    return suspects, found["orphans"] or 0, found["pages"]
+
+
+def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> ir.Table:
+    """Pages where fewer bits are set than rows set one, and all rows without a session as one page.
+
+    There is a bit for each position and, in as many words as are asked for, one for each moving document of the query.
+    """
+    import ibis
+
+    if words:
+        rows = rows.left_join(moving, ["query_id", "doc_id"])
+        rows = rows.select("session_id", "query_id", "position", "place")
+    zero, one = (ibis.literal(value, "int64") for value in (0, 1))
+    position = ibis.greatest(rows.position.fill_null(0), 0)
+    found = {"size": rows.count(), "positions": bit_or(one << (position % _MASK_BITS))}
+    for word in range(words):
+        mine = rows.place.fill_null(-1) // _MASK_BITS == word
+        found[f"word_{word}"] = bit_or(mine.ifelse(one << (rows.place % _MASK_BITS), zero))
+    if words:
+        found["moving"] = rows.place.count()
+    pages = rows.group_by(["session_id", "query_id"]).aggregate(**found)
+    suspect = pages.session_id.isnull() | (bit_count(pages.positions) != pages["size"])
+    if words:
+        suspect |= sum(bit_count(pages[f"word_{word}"]) for word in range(words)) != pages.moving
+    return pages.filter(suspect).select("session_id", "query_id", "size")
+
+
+def _moving_documents(cells: ir.Table) -> ir.Table:
+    """Documents that the log has at several positions, numbered within their query."""
+    import ibis
+
+    counted = cells.group_by(["query_id", "doc_id"]).aggregate(positions=cells.count())
+    moving = counted.filter((counted.positions > 1) & counted.query_id.notnull() & counted.doc_id.notnull())
+    return moving.select(
+        "query_id", "doc_id", place=ibis.row_number().over(group_by="query_id", order_by="doc_id").cast("int64")
+    )
+
+
+def _with_reason(rows: ir.Table) -> ir.Table:
+    """Rows with bad keys, with what is wrong with them."""
+    import ibis
+
+    lost = rows.position.fill_null(0) < 1
+    unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
+    reason = ibis.cases(
+        (unnamed, "null key"),
+        (lost & (rows.clicks > 0), "click never shown"),
+        (rows.position.isnull(), "null key"),
+        else_="position below 1",
+    )
+    return rows.select(reason=reason, session_id="session_id", **{name: name for name in _CELL}, clicks="clicks")
+
+
+def _judged(rows: ir.Table, every_click: bool) -> ir.Table:
+    """Rows of suspect pages; `reason` is null for those that are kept, `clicks` is what counts, `own_clicks` was logged.
+
+    Of repeated rows the first clicked one is kept, of a document shown twice the upper one.
+    """
+    import ibis
+
+    same = ibis.window(group_by=[*KEYS, "position"], order_by=ibis.desc("clicks"))
+    page = ibis.window(group_by=list(KEYS))
+    repeated = ibis.row_number().over(same) > 0
+    lower = rows.position > rows.position.min().over(page)
+    clicks = rows.clicks
+    if every_click:
+        clicks = rows.clicks.sum().over(ibis.window(group_by=[*KEYS, "position"]))
+    reason = ibis.cases((lower, "document twice"), (repeated, "repeated row"))
+    return rows.select(*KEYS, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
+
+
+def _elsewhere(values: int) -> int:
+    raise AssertionError(f"engines have this function themselves; it was called on {values}")
+
+
+def bit_or(values: ir.IntegerColumn) -> ir.IntegerScalar:
+    """The bitwise or of a group, which engines have and Ibis knows for few of them."""
+    import ibis
+
+    return ibis.udf.agg.builtin(_elsewhere, name="bit_or", signature=(("int64",), "int64"))(values)
+
+
+def bit_count(values: ir.IntegerColumn) -> ir.IntegerColumn:
+    """How many bits are set."""
+    import ibis
+
+    return ibis.udf.scalar.builtin(_elsewhere, name="bit_count", signature=(("int64",), "int64"))(values)
+
+
+# -- in memory -----------------------------------------------------------------------------------------------------------
+
+
+def _negated(cells: pa.Table) -> pa.Table:
+    for name in ("impressions", "clicks"):
+        cells = cells.set_column(cells.column_names.index(name), name, pc.negate(cells[name].cast(pa.int64())))
+    return cells
+
+
+def _added(parts: list[pa.Table]) -> pa.Table:
+    """One table of cells from several, with the counts of equal cells added; cells with bad keys are gone by then."""
+    counts = {name: pa.int64() for name in ("position", "impressions", "clicks")}
+    typed = [
+        part.cast(pa.schema([(name, counts.get(name, part.schema.field(name).type)) for name in part.column_names]))
+        for part in parts
+    ]
+    cells = pa.concat_tables(typed, promote_options="permissive")
+    if len(parts) > 1:
+        cells = cells.group_by(list(_CELL)).aggregate([("impressions", "sum"), ("clicks", "sum")])
+        cells = cells.rename_columns([*_CELL, "impressions", "clicks"])
+    return cells.filter(pc.greater(cells["impressions"], 0))
+
+
+def _constant(table: pa.Table, name: str, value: Any) -> pa.Table:
+    return table.append_column(name, pa.array([value] * len(table), type=pa.string()))
