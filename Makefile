@@ -39,7 +39,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-timing > build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
+	@$(BIN)/lint-imports > build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -147,6 +147,49 @@ class TestData:
         assert set(run("data", "cache", "--clear", "--json").json) == {"folder", "entries", "bytes", "removed"}
 
 
+class TestClicks:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        rows = [(s, f"q{s % 3}", f"d{k}", k, int((s + k) % 4 == 0)) for s in range(60) for k in range(1, 5)]
+        rows += [(0, "q0", "d1", 1, 1), (7, "", "d1", 1, 0)]  # a repeated row, a missing query
+        path = tmp_path / "log.csv"
+        lines = ["session_id,query_id,doc_id,position,clicked", *(",".join(map(str, row)) for row in rows)]
+        path.write_text("\n".join(lines))
+        return path
+
+    def test_aggregate_show_and_add(self, run: Run, log: Path, tmp_path: Path) -> None:
+        made = run("clicks", "aggregate", log, "-o", "cells.parquet", "--rejects", "rejects.parquet", "--json").json
+        assert made["log"]["rows"] == 242
+        assert made["log"]["reasons"] == {"null key": 1, "repeated row": 1}
+        assert made["impressions"] == 240
+        assert pq.read_table(tmp_path / "rejects.parquet")["reason"].to_pylist() == ["null key", "repeated row"]
+        shown = run("clicks", "show", "cells.parquet", "--json").json
+        assert [entry["impressions"] for entry in shown["positions"]] == [60] * 4
+        added = run("clicks", "aggregate", log, "-o", "sum.parquet", "--add-to", "cells.parquet", "--json").json
+        assert added["impressions"] == 480
+        assert "2 set aside" in run("clicks", "aggregate", log, "-o", "cells.parquet").out
+        assert "click rate" in run("clicks", "show", "cells.parquet").out
+
+    def test_too_many_rejects_fail_and_leave_the_rejects(self, run: Run, log: Path, tmp_path: Path) -> None:
+        ran = run("clicks", "aggregate", log, "-o", "c.parquet", "--max-rejected", "0.001", "--rejects", "r.parquet")
+        assert ran.code == 1
+        assert "0.8% of 242 rows had to be set aside, more than the 0.1% allowed" in ran.err
+        assert not (tmp_path / "c.parquet").exists()
+        assert pq.read_table(tmp_path / "r.parquet").num_rows == 2
+
+    def test_errors(self, run: Run, log: Path, train: Path) -> None:
+        cases = [
+            (1, "holds no cells", ["clicks", "show", train]),
+            (1, "no such file", ["clicks", "show", "absent"]),
+            (1, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
+            (2, "no engine 'hive'", ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"]),
+            (2, "takes one column", ["clicks", "aggregate", log, "-o", "x.parquet", "--column", "doc_id=a,b"]),
+        ]
+        for code, message, arguments in cases:
+            ran = run(*arguments)
+            assert (ran.code, message in ran.err) == (code, True), ran
+
+
 class TestErrors:
     def test_exit_codes_and_one_or_two_lines(self, run: Run, train: Path, tmp_path: Path) -> None:
         (tmp_path / "bad.txt").write_text("1 qid:1 1:1\n1 qid:1 1:x\n")

@@ -39,7 +39,9 @@ def demo(
         for part, dataset in (("train", train), ("test", test)):
             dataset.to_parquet(paths[part])
     if not as_json:
-        console.print(f"  {paths['train']}: {train!r}\n  {paths['test']}: {test!r}", markup=False)
+        for part, dataset in (("train", train), ("test", test)):
+            counts = f"{dataset.n_queries:,} queries, {dataset.n_rows:,} candidates, {dataset.n_features} features"
+            console.print(f"  {paths[part]}: {counts}", markup=False)
 
     folder = out / "ranker"
     step(
@@ -48,8 +50,6 @@ def demo(
     with working("training …"):
         Oracle().fit(train).ranker_.save(folder)
     ranker = load_ranker(folder)
-    if not as_json:
-        console.print(f"  {ranker!r}", markup=False)
 
     step("3. Measured on queries it has not seen", f"cldrank evaluate {folder} --features {paths['test']}")
     result = evaluate(ranker, test)

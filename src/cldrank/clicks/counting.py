@@ -145,7 +145,7 @@ def _with_reason(rows: ir.Table) -> ir.Table:
 
 
 def _judged(rows: ir.Table, every_click: bool) -> ir.Table:
-    """Rows of suspect pages; `reason` is null for those that are kept, `clicks` is what counts, `own_clicks` was logged.
+    """Rows of suspect pages; `reason` is null for those kept, `clicks` is what counts, `own_clicks` was logged.
 
     Of repeated rows the first clicked one is kept, of a document shown twice the upper one.
     """
@@ -180,7 +180,7 @@ def bit_count(values: ir.IntegerColumn) -> ir.IntegerColumn:
     return ibis.udf.scalar.builtin(_elsewhere, name="bit_count", signature=(("int64",), "int64"))(values)
 
 
-# -- in memory -----------------------------------------------------------------------------------------------------------
+# -- in memory ---------------------------------------------------------------------------------------------------------
 
 
 def _negated(cells: pa.Table) -> pa.Table:

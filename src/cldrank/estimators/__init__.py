@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from cldrank.estimators.base import Estimator, NotFittedError
 from cldrank.estimators.oracle import Oracle
+from cldrank.estimators.svm_rank import SVMRank
 
-__all__ = ["Estimator", "NotFittedError", "Oracle"]
+__all__ = ["Estimator", "NotFittedError", "Oracle", "SVMRank"]

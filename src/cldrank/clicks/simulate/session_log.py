@@ -1,0 +1,196 @@
+"""Raw impression logs, session by session, streamed to Parquet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.simulate.parameters import whole
+from cldrank.clicks.table import ClickTable
+from cldrank.files import replacing
+
+if TYPE_CHECKING:
+    from cldrank.clicks.simulate.simulation import Progress, Sessions, Simulation
+
+_GROUP_ROWS = 1 << 20
+_WAITING = 2  # row groups made and not yet written
+
+# Session ids only ever grow: their differences take less than a bit each. Numbers of queries and positions come in runs
+# and cycles, which the compression finds more quickly than a dictionary.
+WRITER_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "column_encoding": {"session_id": "DELTA_BINARY_PACKED"},
+    "store_schema": False,  # ids read back as plain numbers or text
+}
+
+
+@dataclass(frozen=True)
+class WrittenLog:
+    """What went into a log: impressions and clicks by position, and, if they were counted, its cells."""
+
+    sessions: int
+    impressions: IntArray
+    clicks: IntArray
+    cells: ClickTable | None = None
+
+
+def write_log(
+    simulation: Simulation,
+    path: str | PathLike[str],
+    sessions: float,
+    *,
+    seed: int = 0,
+    count: bool = False,
+    progress: Progress | None = None,
+) -> WrittenLog:
+    """Write one row an impression to a Parquet file, which is there whole or not at all.
+
+    Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id (which
+    layout was shown) and, where it is known, propensity (the probability with which the policy shows this document at
+    this position). Memory does not grow with sessions. `count` also counts the cells; `progress` is told of sessions
+    done.
+    """
+    from cldrank.clicks.simulate.simulation import Counts
+
+    total = whole(sessions, "sessions")
+    counts = Counts(simulation) if count else None
+    by_position = np.zeros((2, simulation.depth), dtype=np.int64)
+    columns = Columns(simulation)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, columns.schema, **columns.options) as writer,
+        ThreadPoolExecutor(1) as thread,  # writing needs no interpreter, so it runs beside the drawing
+    ):
+        waiting: deque[Future[None]] = deque()
+        for group in _groups(simulation.sessions(total, seed=seed), simulation.depth):
+            for block in group:
+                by_position += (block.rows >= 0).sum(axis=0), (block.clicked & (block.rows >= 0)).sum(axis=0)
+                if counts:
+                    counts.add(block.rows, block.clicked)
+            table = pa.Table.from_batches([columns.batch(block) for block in group])
+            waiting.append(thread.submit(writer.write_table, table, row_group_size=len(table)))
+            if len(waiting) > _WAITING:
+                waiting.popleft().result()
+            if progress:
+                progress(group[-1].first + len(group[-1].queries))
+        for written in waiting:
+            written.result()
+    return WrittenLog(total, by_position[0], by_position[1], None if counts is None else counts.table())
+
+
+def _groups(blocks: Iterator[Sessions], depth: int) -> Iterator[list[Sessions]]:
+    """As many blocks together as make a row group."""
+    group: list[Sessions] = []
+    for block in blocks:
+        group.append(block)
+        if sum(len(part.queries) for part in group) * depth >= _GROUP_ROWS:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+class Columns:
+    """Turns sessions into the columns of a log."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        candidates = Candidates.of(simulation.dataset)
+        self.query_ids = _Ids(candidates.query_ids, np.arange(candidates.n_queries))
+        self.doc_ids = _Ids(candidates.doc_ids, simulation.showable)
+        self.varies = simulation.varies
+        self.names = pa.array([*simulation.layouts.names, simulation.policy.name])
+        self.chances = _Chances(simulation) if self.varies and _Chances.known(simulation) else None
+        fields = [("session_id", pa.int64()), ("query_id", self.query_ids.kind), ("doc_id", self.doc_ids.kind)]
+        fields += [("position", pa.int32()), ("clicked", pa.bool_())]
+        fields += [("ranker_id", pa.dictionary(pa.int32(), pa.string()))] if self.varies else []
+        fields += [("propensity", pa.float64())] if self.chances else []
+        self.schema = pa.schema(fields)
+        coded = {"doc_id", "ranker_id", "propensity"} | ({"query_id"} if self.query_ids.text else set())
+        self.options = WRITER_OPTIONS | {"use_dictionary": [name for name in self.schema.names if name in coded]}
+
+    def batch(self, block: Sessions) -> pa.RecordBatch:
+        """The impressions of some sessions."""
+        depth, rows = block.rows.shape[1], block.rows.ravel()
+        sessions = np.arange(block.first, block.first + len(block.queries))
+        place = np.tile(np.arange(1, depth + 1, dtype=np.int32), len(block.queries))
+        codes = [np.repeat(values, depth) for values in (sessions, block.queries, block.layout)]
+        values = [*codes, rows, place, block.clicked.ravel()]
+        if rows.min(initial=0) < 0:  # some pages are shorter
+            shown = rows >= 0
+            values = [part[shown] for part in values]
+        session, query, layout, row, position, clicked = values
+        columns = [
+            pa.array(session),
+            self.query_ids.of(query),
+            self.doc_ids.of(row),
+            pa.array(position),
+            pa.array(clicked),
+        ]
+        if self.varies:
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(layout.astype(np.int32)), self.names))
+        if self.chances:
+            columns.append(pa.array(self.chances.of(query, row, position)))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class _Ids:
+    """Ids by their index. Text is kept once, in a dictionary, unless that would weigh more than the rows of a group."""
+
+    def __init__(self, ids: NDArray[Any], used: IntArray) -> None:
+        self.ids = ids
+        self.text: pa.Array | None = None
+        if ids.dtype.kind in "iu":
+            self.kind = pa.from_numpy_dtype(ids.dtype)
+            return
+        unique, codes = np.unique(ids[used], return_inverse=True)
+        self.ids = np.zeros(len(ids), dtype=np.int32)
+        self.ids[used] = codes
+        self.text = pa.array(unique.astype(str), type=pa.string())
+        self.coded = len(unique) <= _GROUP_ROWS // 8
+        self.kind = pa.dictionary(pa.int32(), pa.string()) if self.coded else pa.string()
+
+    def of(self, index: IntArray) -> pa.Array:
+        values = pa.array(self.ids[index])
+        if self.text is None:
+            return values
+        return pa.DictionaryArray.from_arrays(values, self.text) if self.coded else self.text.take(values)
+
+
+class _Chances:
+    """P(the policy shows this row at this position | query): over the layouts, and over the drawn pages."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.depth
+        lengths, self.kinds = np.unique(ranking.lengths, return_inverse=True)
+        # by kind of page, place in production's order (one more for what is never laid out), and position
+        self.laid = np.zeros((len(lengths), depth + 1, depth))
+        for layout, places in enumerate(layouts.places):
+            self.laid[:, places, np.arange(depth)] += layouts.shares[lengths, layout][:, None]
+        queries = np.arange(ranking.n_queries)
+        chance = simulation.policy.drawn_chance(ranking, queries)
+        self.drawn = layouts.drawn * (np.zeros(len(queries)) if chance is None else chance)
+        ranks = segments.descending_ranks(ranking.scores, ranking.offsets)
+        self.places = np.minimum(ranks - 1, depth)
+
+    @staticmethod
+    def known(simulation: Simulation) -> bool:
+        """Whether the policy can tell the chance of a drawn page."""
+        return simulation.policy.drawn_chance(simulation.ranking, np.zeros(1, dtype=np.int64)) is not None
+
+    def of(self, queries: IntArray, rows: IntArray, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+        chances: NDArray[np.float64] = self.laid[self.kinds[queries], self.places[rows], positions - 1]
+        return chances + self.drawn[queries]

@@ -1,0 +1,120 @@
+"""The truth of a simulation, written beside what it made: all parameters, and what estimators should find."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._version import __version__
+from cldrank.clicks.simulate.parameters import whole
+from cldrank.clicks.simulate.simulation import Simulation
+from cldrank.errors import FormatError
+from cldrank.files import replacing
+
+FORMAT = "cldrank-simulation"
+FORMAT_VERSION = 1
+
+
+def truth_path(path: str | PathLike[str]) -> Path:
+    """Where the truth about a file lies: beside it, with `.json` after its name.
+
+    >>> print(truth_path("clicks/cells.parquet"))
+    clicks/cells.parquet.json
+    """
+    return Path(f"{Path(path)}.json")
+
+
+def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: bool = False) -> dict[str, Any]:
+    """All that made the clicks, ready for JSON; `by_session` says which of the two ways the seed was used in.
+
+    propensities   P(examined) by position; null where it depends on the page, as in a cascade
+    examination    the same, averaged over the sessions that show the position; null where no closed form is known
+    attraction     P(click | examined) by position, of relevant and of irrelevant results
+    """
+    data, model = simulation.dataset, simulation.model
+    propensities = model.propensities(simulation.cutoff)
+    irrelevant, relevant = model.attraction(simulation.cutoff)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "cldrank": __version__,
+        "sessions": whole(sessions, "sessions"),
+        "seed": seed,
+        "drawn": "by session" if by_session else "counted",
+        "cutoff": simulation.cutoff,
+        "model": model.describe(),
+        "policy": simulation.policy.describe(),
+        "relevance": {
+            "relevant_from": simulation.relevant_from,
+            "relevant_rows": int(simulation.relevant.sum()),
+        },
+        "propensities": None if propensities is None else propensities.tolist(),
+        "examination": _plain(mean_examination(simulation)),
+        "attraction": {"relevant": relevant.tolist(), "irrelevant": irrelevant.tolist()},
+        "production": dict(simulation.production),
+        "data": {
+            "name": data.name,
+            "synthetic": data.synthetic,
+            "queries": data.n_queries,
+            "rows": data.n_rows,
+            "longest_page": simulation.depth,
+        },
+    }
+
+
+def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
+    """P(examined | shown at the position) over all sessions; None where that depends on pages that are drawn.
+
+    >>> from cldrank.clicks.simulate import Cascade
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[2], [1], [2], [1]], [7, 7, 8, 8], labels=[1, 0, 0, 1])
+    >>> mean_examination(Simulation(data, data.features[:, 0], Cascade(noise=0.2)))
+    array([1. , 0.4])
+    """
+    depth = simulation.depth
+    propensities = simulation.model.propensities(depth)
+    if propensities is not None:
+        return propensities
+    if not simulation.counts_all:
+        return None
+    ranking, layouts = simulation.ranking, simulation.layouts
+    queries = np.arange(ranking.n_queries)
+    examined, shown = np.zeros(depth), np.zeros(depth)
+    for layout in range(len(layouts.names)):
+        rows = ranking.pages(queries, layouts.places[layout])
+        weight = layouts.shares[ranking.lengths, layout][:, None] * (rows >= 0)
+        examined += (weight * simulation.model.examination(simulation.relevant_on(rows))).sum(axis=0)
+        shown += weight.sum(axis=0)
+    return examined / shown
+
+
+def write_truth(told: dict[str, Any], path: str | PathLike[str]) -> Path:
+    """Write what `truth_of` told beside a file of clicks, and say where."""
+    target = truth_path(path)
+    with replacing(target) as temporary:
+        content = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
+        temporary.write_text(content + "\n", encoding="utf-8")
+    return target
+
+
+def read_truth(path: str | PathLike[str]) -> dict[str, Any]:
+    """The truth about a file of simulated clicks, found beside it."""
+    source = truth_path(path)
+    try:
+        found = json.loads(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"the truth about simulated clicks cannot be read ({error.strerror}).", path=source) from None
+    except ValueError as error:
+        raise FormatError(f"this is not JSON ({error}).", path=source) from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise FormatError(f'this does not describe a simulation: it lacks "format": "{FORMAT}".', path=source)
+    return found
+
+
+def _plain(values: NDArray[np.float64] | None) -> list[float] | None:
+    return None if values is None else [float(value) for value in values]

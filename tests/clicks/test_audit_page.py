@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from audit_logs import Logs
+
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.audit import Audit, audit
+from cldrank.clicks.audit.charts import Mark, bars, heat, points
+
+EVIL = "<script>alert('x')</script>&\"'"
+VOID = {"meta", "line", "circle", "rect", "polyline"}
+
+
+class Checked(HTMLParser):
+    """Reads a page, and insists that every element is closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.addresses += [
+            value or "" for name, value in attrs if name in ("src", "href", "action") or name[:2] == "on"
+        ]
+        if tag not in VOID or tag in ("circle", "rect"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        del attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """An audit with every section: users, surfaces, rankers, drift, rejects, overlap."""
+    made = Logs(tmp_path_factory.mktemp("log"))
+    columns: dict[str, Any] = {"surface": EVIL, "ranker_id": EVIL}
+    start = 1_700_006_400
+    made.add(600, made.shuffled, user_id=lambda p: f"u{p % 99}", timestamp=lambda p: start + 700 * p, **columns)
+    made.add(30, made.shuffled, boost=1e9, user_id=EVIL, timestamp=lambda p: start + 700 * p, **columns)
+    made.rows += made.rows[:3]
+    return audit(made.write(f"{EVIL.replace('/', '')}.parquet"))
+
+
+class TestPage:
+    def test_is_well_formed_and_needs_nothing_else(self, full: Audit) -> None:
+        page = full.to_html()
+        checked = Checked(page)
+        assert checked.addresses == []
+        assert "url(" not in page
+        assert "@import" not in page
+        assert checked.seen.count("svg") == 6
+        for title in ("Verdict", "Findings", "Positions", "Propensities", "Traffic", "Surfaces", "Rankers"):
+            assert f">{title}<" in page
+        assert "prefers-color-scheme: dark" in page
+        assert "@media print" in page
+
+    def test_names_from_the_log_are_escaped(self, full: Audit) -> None:
+        page = full.to_html()
+        assert "script" not in Checked(page).seen
+        assert "<script" not in page
+        assert page.count("&lt;script&gt;") >= 4  # title, user, surface, ranker
+
+    def test_cells_alone(self, tmp_path: Path) -> None:
+        made = Logs(tmp_path)
+        aggregate(made.add(100, made.fixed).write()).clicks.write(tmp_path / "cells.parquet")
+        page = audit(tmp_path / "cells.parquet").to_html()
+        Checked(page)
+        assert "cells only" in page
+        assert "not here" in page
+
+    def test_one_query_in_cells(self, tmp_path: Path) -> None:
+        made = Logs(tmp_path, queries=1)
+        aggregate(made.add(20, made.fixed).write()).clicks.write(tmp_path / "cells.parquet")
+        assert "Only one query" in audit(tmp_path / "cells.parquet").to_html()
+
+
+class TestCharts:
+    def test_values_stand_where_they_belong(self) -> None:
+        chart = points([Mark("1", 0.4, 0.3, 0.5), Mark("2", None), Mark("3", 0.2)], title="t", across="x")
+        Checked(chart)
+        heights = [float(y) for y in re.findall(r'cy="([\d.]+)"', chart)]
+        ticks = {float(m[1]): float(m[0]) - 4 for m in re.findall(r'y="([\d.]+)" text-anchor="end">([\d.]+)%', chart)}
+        assert heights == pytest.approx([ticks[40.0], ticks[20.0]])
+
+    @pytest.mark.parametrize("top", [0.0, 1e-6, 0.037, 1.0, 7.0, 999.0, 1.23e9])
+    def test_axes_are_round(self, top: float) -> None:
+        chart = bars([Mark("a", top), Mark("b", top / 3)], title="t", across="x")
+        Checked(chart)
+        assert 3 <= chart.count('class="grid"') <= 8
+
+    def test_a_heat_map_is_as_large_as_its_names(self) -> None:
+        values = np.arange(9).reshape(3, 3).tolist()
+        chart = heat(["1", "2", "<4>"], values, title="t", across="x")
+        Checked(chart)
+        assert chart.count("<rect") == 9
+        assert chart.count('class="self"') == 3
+        assert "&lt;4&gt;" in chart
+
+
+@pytest.fixture(scope="module")
+def written(full: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as a file, with a line that notes its colour for `--dump-dom`."""
+    path = tmp_path_factory.mktemp("page") / "audit.html"
+    note = "<script>document.body.dataset.ground = getComputedStyle(document.body).backgroundColor</script></body>"
+    path.write_text(full.to_html().replace("</body>", note), encoding="utf-8")
+    return path
+
+
+def look(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Open a page in Chromium."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("there is no Chromium here to look at the page with")
+    silent = ("gpu", "quic", "background-networking", "component-update", "sync")
+    call = [browser, "--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in silent)]
+    call += ["--enable-logging=stderr", "--v=0", f"--user-data-dir={page.parent / 'profile'}", *options, page.as_uri()]
+    return subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
+
+
+class TestInABrowser:
+    @pytest.mark.parametrize(("scheme", "ground"), [(0, "rgb(21, 24, 28)"), (1, "rgb(247, 247, 245)")])
+    def test_nothing_is_lost_or_complained_of(self, written: Path, scheme: int, ground: str) -> None:
+        ran = look(written, "--dump-dom", f"--blink-settings=preferredColorScheme={scheme}")
+        assert "CONSOLE" not in ran.stderr
+        assert ran.stdout.count("<svg") == 6
+        assert ran.stdout.count("<rect") == written.read_text(encoding="utf-8").count("<rect")
+        assert f'data-ground="{ground}"' in ran.stdout
+
+    @pytest.mark.parametrize("width", [1200, 500])
+    def test_a_picture_of_it_is_not_blank(self, written: Path, width: int) -> None:
+        picture = written.with_suffix(".png")
+        ran = look(written, f"--screenshot={picture}", f"--window-size={width},2400", "--hide-scrollbars")
+        assert "CONSOLE" not in ran.stderr
+        data = picture.read_bytes()
+        assert [int.from_bytes(data[place : place + 4]) for place in (16, 20)] == [width, 2400]
+        packed = b"".join(
+            data[chunk.end() : chunk.end() + int.from_bytes(data[chunk.start() - 4 : chunk.start()])]
+            for chunk in re.finditer(b"IDAT", data)
+        )
+        lines = np.frombuffer(zlib.decompressobj().decompress(packed), dtype=np.uint8).reshape(2400, -1)
+        assert lines[:, 1:].any(axis=1).mean() > 0.2  # of a blank page, lines differ nowhere from the line above
+        assert len(np.unique(lines)) > 100
