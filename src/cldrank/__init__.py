@@ -13,18 +13,20 @@ from cldrank import errors
 from cldrank._version import __version__
 
 if TYPE_CHECKING:
-    from cldrank import clicks, data, measures
+    from cldrank import clicks, data, measures, propensity
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
     from cldrank.estimators.oracle import Oracle
     from cldrank.evaluation import compare, evaluate
+    from cldrank.propensity import Propensities
     from cldrank.rankers import load_ranker
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
 _HOMES = {
     "ClickTable": "cldrank.clicks.table",
     "Oracle": "cldrank.estimators.oracle",
+    "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
     "clicks": "",
     "compare": "cldrank.evaluation",
@@ -33,11 +35,13 @@ _HOMES = {
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
     "measures": "",
+    "propensity": "",
 }
 
 __all__ = [
     "ClickTable",
     "Oracle",
+    "Propensities",
     "RankingDataset",
     "__version__",
     "clicks",
@@ -48,6 +52,7 @@ __all__ = [
     "load",
     "load_ranker",
     "measures",
+    "propensity",
 ]
 
 
