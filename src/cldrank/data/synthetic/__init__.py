@@ -1,0 +1,109 @@
+"""Synthetic sets in the shape of published ones, for trying things out where the real ones are not at hand.
+
+A set is made of chunks of CHUNK queries, each drawn whole from a random stream of its own, seeded by (seed, kind,
+chunk). So query i of a seed is always the same, however many queries are asked for and in whatever blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.synthetic import web10k, world, yahoo
+from cldrank.data.synthetic.world import Kind
+from cldrank.errors import UsageError
+
+__all__ = ["CHUNK", "KINDS", "Kind", "generate", "make"]
+
+KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (web10k.KIND, yahoo.KIND)})
+
+CHUNK = 64
+
+
+def make(kind: str, queries: int, seed: int) -> RankingDataset:
+    """A synthetic set in memory.
+
+    >>> make("yahoo-like", 3, seed=0)
+    RankingDataset(yahoo-like (synthetic): 3 queries, ... rows, 519 features, labels 0…..., document ids)
+    """
+    return next(generate(kind, queries, seed, block_queries=queries))
+
+
+def generate(kind: str, queries: int, seed: int, *, block_queries: int = 16 * CHUNK) -> Iterator[RankingDataset]:
+    """The same set in blocks of queries, so that only one block need be in memory. Multiples of CHUNK are quickest.
+
+    >>> [len(block) for block in generate("yahoo-like", 10, seed=0, block_queries=4)]
+    [4, 4, 2]
+    """
+    if kind not in KINDS:
+        raise UsageError(f"there is no synthetic kind {kind!r}; the kinds are {', '.join(KINDS)}.")
+    for name, value, least in (("queries", queries, 1), ("seed", seed, 0), ("block_queries", block_queries, 1)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise UsageError(f"{name} must be a whole number, at least {least}, not {value!r}.")
+    return (
+        _block(KINDS[kind], seed, start, min(start + block_queries, queries))
+        for start in range(0, queries, block_queries)
+    )
+
+
+def _block(kind: Kind, seed: int, start: int, stop: int) -> RankingDataset:
+    """Queries start … stop-1."""
+    chunks = [_Chunk(kind, seed, index) for index in range(start // CHUNK, (stop - 1) // CHUNK + 1)]
+    sizes = np.concatenate([chunk.sizes[chunk.within(start, stop)] for chunk in chunks])
+    offsets = segments.from_lengths(sizes)
+    features = np.empty((offsets[-1], kind.n_features), dtype=np.float32)
+    labels = np.empty(offsets[-1], dtype=np.float32)
+    row = 0
+    for chunk in chunks:
+        row = chunk.write(chunk.within(start, stop), features, labels, row)
+    query_ids = np.arange(start, stop) + 1
+    return RankingDataset(
+        features=features,
+        offsets=offsets,
+        labels=labels,
+        query_ids=query_ids,
+        doc_ids=_doc_ids(query_ids, offsets),
+        feature_names=kind.feature_names,
+        name=kind.name,
+        synthetic=True,
+    )
+
+
+def _doc_ids(query_ids: IntArray, offsets: IntArray) -> IntArray:
+    """Document 7 of query 12 is 12007: no kind has a thousand candidates a query."""
+    sizes = np.diff(offsets)
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
+    ids: IntArray = np.repeat(query_ids * 1000, sizes) + place
+    return ids
+
+
+class _Chunk:
+    """CHUNK queries with a random stream of their own, always drawn whole."""
+
+    def __init__(self, kind: Kind, seed: int, index: int) -> None:
+        stream = np.random.SeedSequence(seed, spawn_key=(list(KINDS).index(kind.name), index))
+        self.random = np.random.Generator(np.random.Philox(stream))
+        self.kind = kind
+        self.first = index * CHUNK
+        self.sizes = kind.draw_sizes(CHUNK, self.random)
+
+    def within(self, start: int, stop: int) -> slice:
+        """Which of this chunk's queries lie between two queries of the set."""
+        return slice(max(start - self.first, 0), min(stop - self.first, CHUNK))
+
+    def write(self, queries: slice, features: world.Values, labels: world.Values, row: int) -> int:
+        """Write some of the chunk's queries from a row on; returns the row after the last written."""
+        drawn = world.draw(self.sizes, self.random)
+        grades = world.grades(world.relevance(drawn, self.random), self.kind.thresholds)
+        rendered = np.empty((len(grades), self.kind.n_features), dtype=np.float32)
+        self.kind.render(drawn, self.random, rendered)
+        offsets = segments.from_lengths(self.sizes)
+        rows = slice(offsets[queries.start], offsets[queries.stop])
+        end = row + rows.stop - rows.start
+        features[row:end], labels[row:end] = rendered[rows], grades[rows]
+        return int(end)

@@ -1,0 +1,148 @@
+"""The hidden world behind the synthetic sets: what queries want, what documents are, and which are relevant.
+
+Both kinds of set share it; they differ in the features through which they show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+
+Values = NDArray[np.float32]
+
+PEAK = 1.1  # the match beyond which relevance falls
+
+
+@dataclass(frozen=True)
+class World:
+    """A draw of queries and their candidates, none of it directly visible in a data set.
+
+    sizes       (queries,) candidates of each query
+    query       (rows,) the query of each row
+    intent      (queries,) 0 … 1: the query wants one particular site rather than a topic
+    recency     (queries,) 0 … 1: the query wants news
+    ease        (queries,) how many of its candidates are any good
+    match       (rows,) how well the document answers the query
+    authority   (rows,) how well regarded it is
+    quality     (rows,) how well made it is
+    site        (rows,) how much it belongs to the site the query may mean
+    freshness   (rows,) how new it is
+    """
+
+    sizes: IntArray
+    query: IntArray
+    intent: Values
+    recency: Values
+    ease: Values
+    match: Values
+    authority: Values
+    quality: Values
+    site: Values
+    freshness: Values
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of synthetic set, with the published shape of the real set that it imitates.
+
+    grade_shares    the share of grades 0 … 4 among all rows
+    thresholds      the relevance from which grades 1 … 4 are given, measured so that the shares come out
+    render          writes the features of a world into a (rows, features) array
+    """
+
+    name: str
+    imitates: str
+    description: str
+    feature_names: tuple[str, ...]
+    documents_per_query: float
+    documents_spread: float
+    most_documents: int
+    grade_shares: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    render: Callable[[World, np.random.Generator, Values], None]
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.feature_names)
+
+    def draw_sizes(self, queries: int, random: np.random.Generator) -> IntArray:
+        """Candidates per query: log-normal around the published mean, at least one."""
+        centre = np.log(self.documents_per_query) - self.documents_spread**2 / 2
+        sizes = np.rint(np.exp(random.normal(centre, self.documents_spread, queries))).astype(np.int64)
+        return np.clip(sizes, 1, self.most_documents)
+
+
+def draw(sizes: IntArray, random: np.random.Generator) -> World:
+    """Queries of the given sizes, with their candidates.
+
+    >>> world = draw(np.array([3, 2]), np.random.default_rng(0))
+    >>> len(world.match), world.query
+    (5, array([0, 0, 0, 1, 1]))
+    """
+    queries, rows = len(sizes), int(sizes.sum())
+    per_query = random.standard_normal((3, queries), dtype=np.float32)
+    match, authority, quality, site, freshness = random.standard_normal((5, rows), dtype=np.float32)
+    return World(
+        sizes=sizes,
+        query=segments.segment_of_rows(segments.from_lengths(sizes)),
+        intent=_logistic(3 * per_query[0] - 1),
+        recency=_logistic(3 * per_query[1] - 2),
+        ease=per_query[2],
+        match=match,
+        authority=authority,
+        quality=quality,
+        site=site,
+        freshness=freshness,
+    )
+
+
+def relevance(world: World, random: np.random.Generator) -> Values:
+    """How relevant each candidate is, without unit: partly linear in the hidden traits, partly not, part noise.
+
+        1.5 match up to PEAK, falling by 1.8 beyond it      what repeats the query most was made for search engines
+        + 0.3 authority + 0.3 quality - 0.5 [quality < -1.2]
+        + 1.2 (intent - 0.3) site + 0.6 recency freshness   a site counts where it is meant, else it is in the way
+        + 0.8 ease + 0.9 noise
+
+    The fall beyond the peak is what makes learning from the displayed top harmful: a ranker that has learned that
+    match is good fills the top with documents near and beyond the peak, and there match looks useless or bad.
+
+    >>> world = draw(np.array([3]), np.random.default_rng(0))
+    >>> relevance(world, np.random.default_rng(1)).shape
+    (3,)
+    """
+    excess = np.maximum(world.match - np.float32(PEAK), 0)
+    noise = random.standard_normal(len(world.match), dtype=np.float32)
+    result: Values = (
+        np.float32(1.5) * (world.match - excess)
+        - np.float32(1.8) * excess
+        + np.float32(0.3) * (world.authority + world.quality)
+        - np.float32(0.5) * (world.quality < -1.2)
+        + np.float32(1.2) * (world.intent - np.float32(0.3))[world.query] * world.site
+        + np.float32(0.6) * world.recency[world.query] * world.freshness
+        + np.float32(0.8) * world.ease[world.query]
+        + np.float32(0.9) * noise
+    )
+    return result
+
+
+def grades(values: Values, thresholds: tuple[float, ...]) -> Values:
+    """Grades by thresholds.
+
+    >>> grades(np.array([-1.0, 0.5, 9.0]), (0.0, 1.0, 2.0, 3.0))
+    array([0., 1., 4.], dtype=float32)
+    """
+    return np.searchsorted(np.asarray(thresholds), values, side="right").astype(np.float32)
+
+
+def _logistic(values: NDArray[Any]) -> Values:
+    result: Values = 1 / (1 + np.exp(-values, dtype=np.float32))
+    return result

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cldrank import measures, scaling
+from cldrank.data import RankingDataset, synthetic
+from cldrank.data.synthetic import web10k, yahoo
+from cldrank.errors import UsageError
+from cldrank.estimators import Oracle
+
+KINDS = list(synthetic.KINDS)
+LARGE = {"web10k-like": 640, "yahoo-like": 2560}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def large(request: pytest.FixtureRequest) -> RankingDataset:
+    return synthetic.make(request.param, LARGE[request.param], seed=11)
+
+
+def assert_equal(one: RankingDataset, other: RankingDataset) -> None:
+    for attribute in ("features", "offsets", "labels", "query_ids", "doc_ids"):
+        np.testing.assert_array_equal(getattr(one, attribute), getattr(other, attribute))
+    assert (one.feature_names, one.name, one.synthetic) == (other.feature_names, other.name, other.synthetic)
+
+
+# -- the same queries, however they are asked for ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def yahoo_queries() -> RankingDataset:
+    return synthetic.make("yahoo-like", 3 * synthetic.CHUNK, seed=3)
+
+
+@hypothesis_settings(max_examples=15)
+@given(queries=st.integers(1, 3 * synthetic.CHUNK), block=st.integers(40, 200))
+def test_a_smaller_set_in_any_blocks_is_the_beginning_of_a_larger_one(
+    yahoo_queries: RankingDataset, queries: int, block: int
+) -> None:
+    blocks = list(synthetic.generate("yahoo-like", queries, seed=3, block_queries=block))
+    assert [len(part) for part in blocks[:-1]] == [block] * (len(blocks) - 1)
+    assert_equal(RankingDataset.concatenate(blocks), yahoo_queries[:queries])
+
+
+def test_web10k_like_is_the_same_in_blocks() -> None:
+    whole = synthetic.make("web10k-like", 100, seed=3)
+    blocks = list(synthetic.generate("web10k-like", 90, seed=3, block_queries=40))
+    assert_equal(RankingDataset.concatenate(blocks), whole[:90])
+
+
+def test_blocks_do_not_depend_on_how_many_are_taken() -> None:
+    first = next(synthetic.generate("yahoo-like", 10**9, seed=0, block_queries=8))  # never drawn beyond the first
+    assert_equal(first, synthetic.make("yahoo-like", 8, seed=0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_seed_gives_other_queries_of_the_same_features(kind: str) -> None:
+    one, again, other = (synthetic.make(kind, 4, seed=seed) for seed in (1, 1, 2))
+    assert_equal(one, again)
+    assert one.feature_names == other.feature_names
+    assert one.features.shape != other.features.shape or not np.array_equal(one.features, other.features)
+
+
+def test_large_seeds_do_not_meet_small_ones_of_another_kind() -> None:
+    small, large = (synthetic.make("yahoo-like", 2, seed=seed) for seed in (5, 5 + 2**32))
+    assert not np.array_equal(small.sizes, large.sizes) or not np.array_equal(small.features, large.features)
+
+
+# -- the published shapes ------------------------------------------------------------------------------------------
+
+
+def test_what_it_is_called() -> None:
+    data = synthetic.make("web10k-like", 2, seed=0)
+    assert data.synthetic
+    assert "web10k-like (synthetic)" in repr(data)
+
+
+def test_the_shape_is_the_published_one(large: RankingDataset) -> None:
+    kind = synthetic.KINDS[large.name]
+    assert large.n_features == kind.n_features == {"web10k-like": 136, "yahoo-like": 519}[large.name]
+    assert large.sizes.mean() == pytest.approx(kind.documents_per_query, rel=0.06)
+    assert large.sizes.min() < 0.35 * large.sizes.mean()
+    assert large.sizes.max() > 2.5 * large.sizes.mean()
+    assert large.labels is not None
+    shares = np.bincount(large.labels.astype(int), minlength=5) / large.n_rows
+    np.testing.assert_allclose(shares, kind.grade_shares, atol=0.015)
+    np.testing.assert_allclose(shares, kind.grade_shares, rtol=0.3)
+
+
+def test_values_are_finite_float32_and_names_unique(large: RankingDataset) -> None:
+    assert large.features.dtype == np.float32
+    assert np.isfinite(large.features).all()
+    assert len(set(large.feature_names)) == large.n_features
+    assert (large.features.std(axis=0) > 0).all()
+    assert large.doc_ids is not None
+    assert len(np.unique(large.doc_ids)) == large.n_rows
+
+
+def test_query_features_are_constant_within_queries_only(large: RankingDataset) -> None:
+    prefix = {"web10k-like": "idf_", "yahoo-like": "query_"}[large.name]
+    starts = large.features[large.offsets[:-1]][large.row_queries]
+    varies = (large.features != starts).any(axis=0)
+    assert set(np.array(large.feature_names)[~varies]) == {n for n in large.feature_names if n.startswith(prefix)}
+
+
+def test_queries_differ_in_how_many_good_documents_they_have(large: RankingDataset) -> None:
+    assert large.labels is not None
+    means = np.add.reduceat(large.labels.astype(float), large.offsets[:-1]) / large.sizes
+    by_chance = large.labels.std() / np.sqrt(np.median(large.sizes))
+    assert means.std() > 1.5 * by_chance
+
+
+def column(data: RankingDataset, name: str) -> NDArray[np.float64]:
+    return data.features[:, data.feature_names.index(name)].astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def web() -> RankingDataset:
+    return synthetic.make("web10k-like", 128, seed=5)
+
+
+def test_web10k_like_shares_of_zeros(web: RankingDataset) -> None:
+    expected = {"body": 0.1, "anchor": 0.85, "title": 0.3, "url": 0.65, "whole_document": 0.05}
+    for field, share in expected.items():
+        assert (column(web, f"sum_of_term_frequency_{field}") == 0).mean() == pytest.approx(share, abs=0.1)
+    assert 0.3 < (web.features == 0).mean() < 0.45
+
+
+def test_web10k_like_text_statistics_agree_with_each_other(web: RankingDataset) -> None:
+    for field in web10k.FIELDS:
+        total, smallest, largest, mean = (
+            column(web, f"{how}_of_term_frequency_{field}") for how in ("sum", "min", "max", "mean")
+        )
+        covered, ratio, length = (
+            column(web, f"{name}_{field}")
+            for name in ("covered_query_term_number", "covered_query_term_ratio", "stream_length")
+        )
+        assert (total == np.rint(total)).all()
+        assert ((smallest <= mean + 1e-4) & (mean <= largest + 1e-4) & (largest <= total)).all()
+        assert ((covered > 0) == (total > 0)).all()
+        assert ((ratio == 1) == (smallest > 0)).all()
+        assert ((column(web, f"boolean_model_{field}") == 1) == (smallest > 0)).all()
+        np.testing.assert_allclose(
+            column(web, f"sum_of_normalised_term_frequency_{field}"), total / np.maximum(length, 1), rtol=1e-5
+        )
+        assert column(web, f"vector_space_model_{field}").max() <= 1 + 1e-5
+        assert (column(web, f"lmir_jm_{field}") < 0).mean() > 0.99
+    parts = sum(column(web, f"sum_of_term_frequency_{field}") for field in web10k.FIELDS[:-1])
+    np.testing.assert_array_equal(column(web, "sum_of_term_frequency_whole_document"), parts)
+
+
+def test_web10k_like_bm25_by_hand(web: RankingDataset) -> None:
+    one_term = column(web, "covered_query_term_ratio_body") == column(web, "covered_query_term_number_body")
+    one_term &= column(web, "covered_query_term_number_body") == 1  # ratio 1 of one covered term: the only term
+    count, idf = column(web, "sum_of_term_frequency_body")[one_term], column(web, "idf_body")[one_term]
+    mean_length = 0.98 * np.exp(6.05 + 0.5)
+    norm = 1.2 * (0.25 + 0.75 * column(web, "stream_length_body")[one_term] / mean_length)
+    assert one_term.sum() > 100
+    np.testing.assert_allclose(column(web, "bm25_body")[one_term], idf * 2.2 * count / (count + norm), rtol=1e-4)
+
+
+def test_web10k_like_features_are_heavy_tailed_and_correlated(web: RankingDataset) -> None:
+    inlinks = column(web, "inlink_number")
+    assert inlinks.max() > 1000 * np.median(inlinks[inlinks > 0])
+    logs = [np.log1p(column(web, f"sum_of_term_frequency_{field}")) for field in ("body", "title", "url")]
+    assert np.corrcoef(logs)[np.triu_indices(3, 1)].min() > 0.1
+    assert np.corrcoef(column(web, "bm25_body"), column(web, "bm25_whole_document"))[0, 1] > 0.9
+
+
+def test_yahoo_like_values_lie_between_0_and_1_with_many_zeros_in_correlated_families(
+    yahoo_queries: RankingDataset,
+) -> None:
+    features = yahoo_queries.features
+    assert features.min() == 0
+    assert features.max() <= 1
+    assert 0.3 < (features == 0).mean() < 0.6
+    family = np.array([name.rsplit("_", 1)[0] for name in yahoo_queries.feature_names])
+    assert set(family) == set(yahoo.FAMILIES)
+    correlation = np.abs(np.corrcoef(features.T))
+    same = family[:, None] == family
+    np.fill_diagonal(same, val=False)
+    other = family[:, None] != family
+    assert np.quantile(correlation[same], 0.9) > 0.5
+    assert np.median(correlation[same]) > 3 * np.median(correlation[other])
+
+
+# -- calls that make no sense --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("web30k-like", {}, "no synthetic kind 'web30k-like'; the kinds are web10k-like, yahoo-like"),
+        ("yahoo-like", {"queries": 0}, "queries must be a whole number, at least 1, not 0"),
+        ("yahoo-like", {"queries": 2.5}, "queries must be a whole number, at least 1, not 2.5"),
+        ("yahoo-like", {"seed": -1}, "seed must be a whole number, at least 0, not -1"),
+        ("yahoo-like", {"block_queries": 0}, "block_queries must be a whole number, at least 1, not 0"),
+    ],
+)
+def test_refuses(kind: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        synthetic.generate(kind, **{"queries": 1, "seed": 0, **options})
+
+
+# -- what they are good for: the small version of benchmarks/synthetic.py -----------------------------------------
+
+Scorer = Callable[[NDArray[np.float32]], NDArray[Any]]
+
+
+def linear(features: NDArray[np.float32], labels: NDArray[np.float32], l2: float = 0.01) -> Scorer:
+    data = RankingDataset.from_arrays(features, np.zeros(len(features), dtype=int), labels)
+    return Oracle(l2=l2, scaling=None).fit(data).predict
+
+
+def mlp(features: NDArray[np.float32], labels: NDArray[np.float32], steps: int = 400) -> Scorer:
+    torch.manual_seed(0)
+    inputs, targets = torch.tensor(features), torch.tensor(labels) - float(labels.mean())
+    network = torch.nn.Sequential(
+        torch.nn.Linear(features.shape[1], 32), torch.nn.ELU(), torch.nn.Dropout(0.2), torch.nn.Linear(32, 1)
+    )
+    optimiser = torch.optim.AdamW(network.parameters(), weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=5e-3, total_steps=steps)
+    for _ in range(steps):
+        rows = torch.randint(len(inputs), (256,))
+        loss = ((network(inputs[rows])[:, 0] - targets[rows]) ** 2).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    network.eval()
+    return lambda other: network(torch.tensor(other))[:, 0].detach().numpy()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that wait for each other make small networks slow on a busy machine
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(("kind", "queries"), [("web10k-like", 150), ("yahoo-like", 500)])
+def test_linear_learns_an_mlp_beats_it_and_the_top_five_alone_mislead(kind: str, queries: int) -> None:
+    train, test = (synthetic.make(kind, queries, seed=seed) for seed in (1, 2))
+    scaled = scaling.fit("log", train.features)
+    train, test = (replace(data, features=scaled.transform(data.features)) for data in (train, test))
+    assert train.labels is not None
+    assert test.labels is not None
+    labelled = np.random.default_rng(0).choice(train.n_rows, 300, replace=False)
+    production = linear(train.features[labelled], train.labels[labelled], l2=3.0)
+    order = np.lexsort((-production(train.features), train.row_queries))
+    displayed = order[np.arange(train.n_rows) - train.offsets[train.row_queries] < 5]
+
+    quality = {"random": np.random.default_rng(1).random(test.n_rows)}
+    for name, learn in (("linear", linear), ("mlp", mlp)):
+        quality[f"{name}-all"] = learn(train.features, train.labels)(test.features)
+        quality[f"{name}-top5"] = learn(train.features[displayed], train.labels[displayed])(test.features)
+    found = {
+        name: measures.mean(measures.NDCG(10)(scores, test.labels, test.offsets)) for name, scores in quality.items()
+    }
+    assert found["linear-all"] > found["random"] + 0.15
+    assert found["mlp-all"] > found["linear-all"] + 0.005  # with more queries by more: see the benchmark
+    assert found["linear-top5"] < found["linear-all"] - 0.02
+    assert found["mlp-top5"] < found["mlp-all"] - 0.02
