@@ -178,7 +178,7 @@ class TestClicks:
         assert pq.read_table(tmp_path / "r.parquet").num_rows == 2
 
     def test_errors(self, run: Run, log: Path, train: Path) -> None:
-        cases = [
+        cases: list[tuple[int, str, list[str | Path]]] = [
             (1, "holds no cells", ["clicks", "show", train]),
             (1, "no such file", ["clicks", "show", "absent"]),
             (1, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
