@@ -64,10 +64,12 @@ def fetch(
 
     source = catalogue.get(name)
     with download_bar() as bar:
-        task = bar.add_task(f"fetching {source.key}", total=None)
+        tasks: dict[str, Any] = {}
 
         def report(file: str, done: int, total: int | None) -> None:
-            bar.update(task, description=file, completed=done, total=total)
+            if file not in tasks:
+                tasks[file] = bar.add_task(file)
+            bar.update(tasks[file], completed=done, total=total)
 
         fetched = download.fetch(source, accept_licence=accept_licence, force=force, progress=report)
     if as_json:

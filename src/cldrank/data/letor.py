@@ -29,6 +29,7 @@ from cldrank.data.lines import LineBlock, is_compressed, open_bytes, read_blocks
 from cldrank.errors import DataError, FormatError
 
 GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
+_NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
 
 
@@ -279,7 +280,8 @@ def _rows_carry_queries(paths: Sequence[Path]) -> bool:
         for line in bytes(block.text).splitlines():
             content = line.split(b"#", 1)[0].split()
             if content:
-                return len(content) > 1 and content[1].startswith(b"qid:")
+                is_row = _NUMBER.fullmatch(content[0]) is not None  # else the parser shall say what is wrong
+                return not is_row or (len(content) > 1 and content[1].startswith(b"qid:"))
     raise FormatError("holds no rows.", path=paths[0])
 
 

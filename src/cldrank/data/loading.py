@@ -58,7 +58,12 @@ def load(
     group_paths = _group_paths(groups)
 
     def read() -> RankingDataset:
-        dataset = read_as_named()
+        try:
+            dataset = read_as_named()
+        except DataError as error:
+            if str(paths[0]) in str(error):
+                raise
+            raise DataError(f"{paths[0]}: {error}") from None  # what only the dataset sees, it says without the file
         return dataset if dataset.name else dataset.renamed(_name_of(sources))
 
     def read_as_named() -> RankingDataset:
