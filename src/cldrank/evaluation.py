@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,42 @@ from cldrank.measures import (
 DEFAULT_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP", "RR")
 
 Measures = str | Measure | Iterable[str | Measure]
+Value = TypeVar("Value")
+
+
+class _ByMeasure(Mapping[str, Value], ABC):
+    """A mapping from the text form of a measure; any spelling of it finds the entry."""
+
+    @property
+    @abstractmethod
+    def _entries(self) -> Mapping[Measure, Any]:
+        """What is known of each measure."""
+
+    @abstractmethod
+    def _value(self, measure: Measure) -> Value:
+        """What the mapping gives for a measure."""
+
+    def __getitem__(self, measure: str | Measure) -> Value:
+        try:
+            known = parse(measure)
+        except UsageError:
+            raise KeyError(f"{measure}; here are {', '.join(self)}") from None
+        if known not in self._entries:
+            raise KeyError(f"{measure}; here are {', '.join(self)}")
+        return self._value(known)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(Mapping[str, float]):
+class Evaluation(_ByMeasure[float]):
     """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
 
     per_query   one value a query for each measure; NaN where a query without a relevant document is skipped
@@ -43,17 +76,12 @@ class Evaluation(Mapping[str, float]):
     per_query: Mapping[Measure, NDArray[np.float64]]
     intervals: Mapping[Measure, Interval] = field(default_factory=dict)
 
-    def __getitem__(self, measure: str | Measure) -> float:
-        try:
-            return mean(self.per_query[parse(measure)])
-        except (KeyError, UsageError):
-            raise KeyError(f"{measure}; computed were {', '.join(self)}") from None
+    @property
+    def _entries(self) -> Mapping[Measure, Any]:
+        return self.per_query
 
-    def __iter__(self) -> Iterator[str]:
-        return map(str, self.per_query)
-
-    def __len__(self) -> int:
-        return len(self.per_query)
+    def _value(self, measure: Measure) -> float:
+        return mean(self.per_query[measure])
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
@@ -62,8 +90,6 @@ class Evaluation(Mapping[str, float]):
             value = f"{self.intervals[measure]:.4f}" if measure in self.intervals else f"{self[measure]:.4f}"
             lines.append(f"  {measure!s:<{width}}  {value}")
         return "\n".join(lines)
-
-    __repr__ = __str__
 
     def as_dict(self) -> dict[str, Any]:
         """All but the values of single queries, ready for JSON."""
@@ -108,7 +134,7 @@ def evaluate(
 
 
 @dataclass(frozen=True, repr=False)
-class RankerComparison(Mapping[str, Comparison]):
+class RankerComparison(_ByMeasure[Comparison]):
     """Two rankers on one dataset, first minus second: a mapping from a measure's text form to the paired comparison."""
 
     data: str
@@ -117,25 +143,18 @@ class RankerComparison(Mapping[str, Comparison]):
     second: Evaluation
     differences: Mapping[Measure, Comparison]
 
-    def __getitem__(self, measure: str | Measure) -> Comparison:
-        try:
-            return self.differences[parse(measure)]
-        except (KeyError, UsageError):
-            raise KeyError(f"{measure}; compared were {', '.join(self)}") from None
+    @property
+    def _entries(self) -> Mapping[Measure, Any]:
+        return self.differences
 
-    def __iter__(self) -> Iterator[str]:
-        return map(str, self.differences)
-
-    def __len__(self) -> int:
-        return len(self.differences)
+    def _value(self, measure: Measure) -> Comparison:
+        return self.differences[measure]
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
         lines = [f"{described(self.data, self.synthetic)}, first minus second"]
         lines += [f"  {measure!s:<{width}}  {comparison}" for measure, comparison in self.differences.items()]
         return "\n".join(lines)
-
-    __repr__ = __str__
 
     def as_dict(self) -> dict[str, Any]:
         """All but the values of single queries, ready for JSON."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, download_bar, new_table, print_json, progress_bar, say, working
+from cldrank.cli.output import console, download_bar, new_table, print_json, progress_bar, say, some, working
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def show(
     if summary["labels"]:
         shares = ", ".join(f"{label}: {share:.1%}" for label, share in summary["labels"].items())
         console.print(f"labels: {shares}; queries without a label above 0: {summary['queries_without_relevant']:,}")
-    console.print(f"features: {_some(dataset.feature_names)}", markup=False)
+    console.print(f"features: {some(dataset.feature_names)}", markup=False)
     if summary["constant_features"]:
-        console.print(f"constant features: {_some(summary['constant_features'])}", markup=False)
+        console.print(f"constant features: {some(summary['constant_features'])}", markup=False)
     if dataset.source_rows is not None:
         say("The rows of some queries did not lie together in the file; they were brought together.")
 
@@ -225,11 +225,6 @@ def _summary(dataset: RankingDataset) -> dict[str, Any]:
         "document_ids": dataset.doc_ids is not None,
         "regrouped": dataset.source_rows is not None,
     }
-
-
-def _some(names: tuple[str, ...] | list[str], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _check_parquet_name(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, print_json, say, working
+from cldrank.cli.output import console, print_json, say, some, working
 
 
 class Method(StrEnum):
@@ -73,12 +73,7 @@ def train(
         return
     console.print(f"{model.ranker_!r}", markup=False)
     if constant:
-        say(f"constant in the training data, no weight: {_some(constant)}")
+        say(f"constant in the training data, no weight: {some(constant)}")
     if collinear:
-        say(f"determined by the features before them, their own coefficients mean little: {_some(collinear)}")
+        say(f"determined by the features before them, their own coefficients mean little: {some(collinear)}")
     console.print(f"saved in {out}", markup=False)
-
-
-def _some(names: list[str], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
