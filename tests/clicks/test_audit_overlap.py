@@ -100,6 +100,7 @@ class TestDisplayOrder:
         found = [display_order(counts(n, 0 * n)) for n in (permuted(400, candidates, depth, s) for s in range(20))]
         scores = np.array([order.strength / order.error for order in found])  # type: ignore[operator]
         assert abs(scores.mean()) < 1.0
+        assert min(order.p_value for order in found) > 1e-4  # type: ignore[type-var, operator]
         assert all(order.looks == "random" for order in found)
 
     def test_a_fixed_one_is_one(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import options
+from cldrank.cli import clicks_audit, options
 from cldrank.cli.output import console, new_table, print_json, say, working
 from cldrank.files import replacing
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
 
 app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, look at them, audit them.")
+app.command("audit")(clicks_audit.audit)
 
 
 @app.command()

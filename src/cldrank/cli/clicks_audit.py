@@ -1,0 +1,110 @@
+"""`cldrank clicks audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.output import console, new_table, print_json, say, working
+from cldrank.files import replacing
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cldrank.clicks.audit import Audit
+
+_COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "blocking": "red"}
+_MOST_POSITIONS = 30
+
+
+def audit(
+    log: options.LogFiles,
+    features: options.OptionalFeatures = None,
+    column: options.LogColumns = None,
+    first_position: options.FirstPosition = 1,
+    one_query: options.OneQuery = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with charts, which needs no other files."),
+    ] = None,
+    engine: options.EngineName = "duckdb",
+    master: options.Master = "local[*]",
+    memory_limit: options.MemoryLimit = "3GB",
+    as_json: options.Json = False,
+) -> None:
+    """Tell what a click log can and cannot support, before training on it.
+
+    Clicks by position, candidates never shown, odd pages, suspicious users, drift, and whether propensities can be
+    estimated, by which method and how precisely. Takes logs as `cldrank clicks aggregate` does, or a file of cells.
+
+    Example: `cldrank clicks audit logs/ --features train.parquet --html audit.html`
+    """
+    from cldrank.clicks.audit import audit as run
+
+    dataset = options.Reading().load(features) if features else None
+    with working(f"auditing {', '.join(log)} …"):
+        result = run(
+            log,
+            dataset,
+            engine=engine,
+            columns=options.log_columns(column),
+            first_position=first_position,
+            one_query=one_query,
+            memory_limit=memory_limit,
+            master=master,
+        )
+    if html:
+        with replacing(html) as temporary:
+            temporary.write_text(result.to_html(), encoding="utf-8")
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result)
+    if html:
+        say(f"the page: {html}")
+
+
+def _print(result: Audit) -> None:
+    facts, verdict = result.facts, result.verdict
+    console.print(
+        f"{facts.source}: {facts.impressions:,} impressions, {facts.clicks:,} clicks, {facts.queries.searched:,} "
+        f"{'query' if facts.queries.searched == 1 else 'queries'}, {facts.depth} positions deep",
+        style="bold",
+        markup=False,
+    )
+    console.print(_by_position(result))
+    if len(facts.curve) > _MOST_POSITIONS:
+        console.print(f"and {len(facts.curve) - _MOST_POSITIONS} positions more", style="dim")
+    console.print(
+        "in common: candidates that the position above has shown too; error: standard error of the log of the ratio of "
+        "their propensities, from clicks on those\n",
+        style="dim",
+    )
+    for finding in verdict.findings:
+        console.print(f"[{_COLOURS[finding.severity]}]{finding.severity:>8}[/]", end="  ")
+        console.print(f"{finding.topic}: {finding.found}", markup=False, soft_wrap=True)
+        if finding.severity != "ok":
+            console.print(f"{'':>8}  {finding.advice}", markup=False, style="dim", soft_wrap=True)
+    console.print()
+    console.print(verdict.sentence, markup=False, style=f"bold {_COLOURS[verdict.severity]}", soft_wrap=True)
+
+
+def _by_position(result: Audit) -> Table:
+    curve = result.facts.curve
+    errors = {entry.position: entry for entry in result.facts.precision}
+    table = new_table("position", "impressions", "clicks", "rate", "95% interval", "in common", "error")
+    for entry in curve[:_MOST_POSITIONS]:
+        error = errors.get(entry.position)
+        table.add_row(
+            f"{entry.position}",
+            f"{entry.impressions:,}",
+            f"{entry.clicks:,}",
+            f"{entry.rate:.4f}",
+            f"{entry.low:.4f} … {entry.high:.4f}",
+            f"{error.candidates:,}" if error else "",
+            f"{error.step:.3f}" if error and error.step is not None else "",
+        )
+    return table

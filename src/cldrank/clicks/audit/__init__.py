@@ -1,0 +1,104 @@
+"""The audit of a click log: before training, what it can and cannot support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cldrank.clicks.aggregate import Report, aggregate
+from cldrank.clicks.audit.methods import Method, methods
+from cldrank.clicks.audit.overlap import display_order, overlap, precision
+from cldrank.clicks.audit.pages import LogFacts, describe_log
+from cldrank.clicks.audit.positions import curve, describe_queries
+from cldrank.clicks.audit.report import Audit, Facts
+from cldrank.clicks.audit.rules import judge
+from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
+from cldrank.clicks.cells import is_cells, read_cells
+from cldrank.clicks.engines import connected
+from cldrank.clicks.log import Paths, existing, open_log
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import UsageError
+
+__all__ = ["Audit", "Facts", "Finding", "Method", "Severity", "Verdict", "audit", "audit_table"]
+
+
+def audit(
+    paths: Paths,
+    dataset: RankingDataset | None = None,
+    *,
+    engine: str | Any = "duckdb",
+    columns: Mapping[str, str] | None = None,
+    first_position: int = 1,
+    one_query: bool = False,
+    memory_limit: str = "3GB",
+    threads: int | None = None,
+    master: str = "local[*]",
+) -> Audit:
+    r"""Find out what a log of impressions, or a file of cells, can and cannot support.
+
+    With a dataset, also how many of its candidates were never shown. The other arguments are those of
+    `cldrank.clicks.aggregate.aggregate`; nothing is refused here for having too many bad rows.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "log.csv"
+    ...     rows = [f"{s},shoes,{d},{1 + (d + s) % 2},{int(d == s % 2)}" for s in range(200) for d in range(2)]
+    ...     _ = path.write_text("session_id,query_id,doc_id,position,clicked\n" + "\n".join(rows))
+    ...     result = audit(path)
+    >>> [(entry.position, entry.clicks) for entry in result.facts.curve]
+    [(1, 200), (2, 0)]
+    >>> result.verdict.severity == Severity.warning
+    True
+    """
+    files = existing(paths)
+    source = ", ".join(file.name for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    if all(is_cells(file) for file in files):
+        if columns or one_query or first_position != 1:
+            raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
+        return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
+    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
+        reading: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
+        found = aggregate(files, dataset, engine=opened.connection, max_rejected=1.0, **reading)
+        shown = int(found.clicks.impressions.sum())
+        rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
+        log = describe_log(open_log(files, opened, **reading), rate)
+    return _judged(found.clicks, dataset is not None, source, found.report, log)
+
+
+def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str = "cells") -> Audit:
+    """The audit of cells alone; what only a log can tell stays unknown.
+
+    knows_candidates   whether the table is aligned to a dataset, and so knows the candidates that were never shown
+    source             what to call it
+    """
+    return _judged(table, knows_candidates, source, None, None)
+
+
+def _judged(
+    table: ClickTable, knows_candidates: bool, source: str, rejects: Report | None, log: LogFacts | None
+) -> Audit:
+    by_position = curve(table)
+    common, order = overlap(table), display_order(table)
+    errors = precision(table, by_position)
+    facts = Facts(
+        source=source,
+        rejects=rejects,
+        curve=by_position,
+        queries=describe_queries(table, knows_candidates),
+        overlap=common,
+        order=order,
+        precision=errors,
+        methods=methods(by_position, order, common, errors),
+        log=log,
+    )
+    return Audit(facts, judge(facts))
+
+
+def _merged(files: list[Path], dataset: RankingDataset | None) -> ClickTable:
+    """The cells of all files together."""
+    first, *others = (read_cells(file, dataset) for file in files)
+    for other in others:
+        first = first.merge(other)
+    return first

@@ -1,0 +1,182 @@
+"""Charts as inline SVG. Colours come from the style sheet of the page, so that they follow light and dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 440, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 10, 12, 40
+_MOST_LABELS = 9
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value to draw, with an interval where there is one, and what to say when pointed at."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    told: str = ""
+
+
+def points(marks: Sequence[Mark], *, title: str, across: str, percent: bool = True) -> str:
+    """Values with intervals, joined by a line."""
+    known = [mark for mark in marks if mark.value is not None]
+    top = max((mark.high if mark.high is not None else mark.value or 0.0 for mark in known), default=1.0)
+    scale = _Scale(top, percent)
+    parts = [scale.axis()]
+    places = _places(len(marks))
+    line = []
+    for x, mark in zip(places, marks, strict=True):
+        if mark.value is None:
+            continue
+        y = scale.at(mark.value)
+        line.append(f"{x:.1f},{y:.1f}")
+        if mark.low is not None and mark.high is not None:
+            low, high = scale.at(mark.low), scale.at(mark.high)
+            parts.append(f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+        radius = 3.2 if len(marks) <= 40 else 1.8
+        parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">{_title(mark)}</circle>')
+    parts.insert(1, f'<polyline class="line" points="{" ".join(line)}"/>')
+    return _figure(title, [*parts, _labels([mark.label for mark in marks], places, across)])
+
+
+def bars(marks: Sequence[Mark], *, title: str, across: str, percent: bool = False) -> str:
+    """Values as columns."""
+    scale = _Scale(max((mark.value or 0.0 for mark in marks), default=1.0), percent)
+    places = _places(len(marks))
+    width = min(48.0, 0.78 * (WIDTH - _LEFT - _RIGHT) / max(len(marks), 1))
+    parts = [scale.axis()]
+    for x, mark in zip(places, marks, strict=True):
+        y = scale.at(mark.value or 0.0)
+        parts.append(
+            f'<rect class="bar" x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" '
+            f'height="{HEIGHT - _BOTTOM - y:.1f}" rx="1.5">{_title(mark)}</rect>'
+        )
+    return _figure(title, [*parts, _labels([mark.label for mark in marks], places, across)])
+
+
+def heat(names: Sequence[str], values: Sequence[Sequence[int]], *, title: str, across: str) -> str:
+    """A square table of counts, darker where they are larger, on a log scale; the diagonal is left out."""
+    size = len(names)
+    side = 330.0 / max(size, 1)
+    left, top = 50.0, 12.0
+    most = math.log1p(max((values[i][j] for i in range(size) for j in range(size) if i != j), default=0)) or 1.0
+    gap = min(1.0, side * 0.06)
+    parts = []
+    for i in range(size):
+        for j in range(size):
+            x, y = left + j * side, top + i * side
+            shape = f'x="{x:.1f}" y="{y:.1f}" width="{side - gap:.2f}" height="{side - gap:.2f}"'
+            if i == j:
+                parts.append(f'<rect class="self" {shape}/>')
+                continue
+            count = values[i][j]
+            strength = math.log1p(count) / most
+            told = f"<title>{escape(names[i])} and {escape(names[j])}: {count:,} candidates</title>"
+            kind = f'class="heat" fill-opacity="{0.12 + 0.88 * strength:.2f}"' if count else 'class="none"'
+            parts.append(f"<rect {kind} {shape}>{told}</rect>")
+    step = max(1, math.ceil(size / _MOST_LABELS))
+    for index in range(0, size, step):
+        middle = (index + 0.5) * side
+        name = escape(names[index])
+        parts.append(f'<text class="tick" x="{left - 6}" y="{top + middle + 4:.1f}" text-anchor="end">{name}</text>')
+        parts.append(
+            f'<text class="tick" x="{left + middle:.1f}" y="{top + 330 + 15}" text-anchor="middle">{name}</text>'
+        )
+    parts.append(
+        f'<text class="name" x="{left + 165}" y="{top + 330 + 32}" text-anchor="middle">{escape(across)}</text>'
+    )
+    return _figure(title, parts, height=385)
+
+
+# -- what charts are made of --------------------------------------------------------------------------------------
+
+
+class _Scale:
+    """The vertical axis from 0 to a round number."""
+
+    def __init__(self, top: float, percent: bool) -> None:
+        self.step = _round_step(top if top > 0 else 1.0)
+        self.top = self.step * max(1, math.ceil((top if top > 0 else 1.0) / self.step - 1e-9))
+        self.percent = percent
+
+    def at(self, value: float) -> float:
+        """The height of a value on the page."""
+        return _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - value / self.top)
+
+    def axis(self) -> str:
+        """Grid lines with their numbers."""
+        parts = []
+        for index in range(round(self.top / self.step) + 1):
+            value = index * self.step
+            y = self.at(value)
+            parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(
+                f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{self._told(value)}</text>'
+            )
+        return "".join(parts)
+
+    def _told(self, value: float) -> str:
+        if self.percent:
+            digits = max(0, -math.floor(math.log10(self.step * 100) + 1e-9))
+            return f"{100 * value:.{digits}f}%"
+        return short(value)
+
+
+def short(value: float) -> str:
+    """A number in few letters.
+
+    >>> short(0), short(950), short(12_000), short(1_500_000)
+    ('0', '950', '12k', '1.5M')
+    """
+    for bound, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= bound:
+            return f"{value / bound:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def _round_step(top: float) -> float:
+    """A round distance between grid lines, for three to six of them.
+
+    >>> _round_step(0.27), _round_step(9_800)
+    (0.05, 2000.0)
+    """
+    size = 10.0 ** math.floor(math.log10(top))
+    for part in (0.1, 0.2, 0.5, 1.0, 2.0):
+        if top / (part * size) <= 6:
+            return float(f"{part * size:.6g}")
+    return size
+
+
+def _places(count: int) -> list[float]:
+    room = WIDTH - _LEFT - _RIGHT
+    return [_LEFT + room * (index + 0.5) / max(count, 1) for index in range(count)]
+
+
+def _labels(labels: Sequence[str], places: Sequence[float], across: str) -> str:
+    longest = max(map(len, labels), default=1)
+    fitting = max(2, min(12, int((WIDTH - _LEFT - _RIGHT) / (7 * longest + 8))))
+    step = max(1, math.ceil(len(labels) / fitting))
+    parts = [
+        f'<text class="tick" x="{place:.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">{escape(label)}</text>'
+        for label, place in list(zip(labels, places, strict=True))[::step]
+    ]
+    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    parts.append(f'<text class="name" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(across)}</text>')
+    return "".join(parts)
+
+
+def _title(mark: Mark) -> str:
+    return f"<title>{escape(mark.told)}</title>" if mark.told else ""
+
+
+def _figure(title: str, parts: Sequence[str], height: int = HEIGHT) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+    )
