@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
+import docs
 import pytest
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import docs  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["docs/cli.md", "docs/datasets.md"])
