@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import docs
 import pytest
+
+import docs
 
 ROOT = Path(__file__).parents[1]
 
