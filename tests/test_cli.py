@@ -84,7 +84,10 @@ class TestTheWholeWay:
         assert compared["measures"]["nDCG@3"]["p_value"] < 0.01
 
     def test_the_same_for_people(self, run: Run, train: Path) -> None:
-        assert "constant in the training data, no weight: f3" in run("train", "oracle", "-f", train, "-o", "ranker").err
+        assert (
+            "note: constant in the training data, no weight: f3"
+            in run("train", "oracle", "-f", train, "-o", "ranker").err
+        )
         shown = run("evaluate", "ranker", "-f", train)
         assert shown.code == 0
         assert "ranker on train, 30 queries" in shown.out
@@ -100,12 +103,59 @@ class TestTheWholeWay:
         assert table.num_rows == 30
 
     def test_demo(self, run: Run) -> None:
-        result = run("demo", "--queries", "40", "--json").json
-        assert result["synthetic"] is True
-        assert result["measures"]["nDCG@10"]["mean"] > 0.4
-        again = run("evaluate", "demo/ranker", "-f", "demo/test.parquet", "--json").json
-        assert again["measures"] == result["measures"]
-        assert "(synthetic)" in run("demo", "--queries", "40").out
+        methods = run("demo", "--queries", "50", "--json").json["methods"]
+        assert list(methods) == ["production", "naive", "ips", "heckman", "cld", "oracle"]
+        assert all(result["synthetic"] for result in methods.values())
+        again = run("evaluate", "demo/cld", "-f", "demo/test.parquet", "-m", "nDCG@1,nDCG@3,nDCG@10", "--json").json
+        assert again["measures"] == methods["cld"]["measures"]
+
+    def test_the_commands_that_the_demo_shows_give_what_it_leaves(self, run: Run) -> None:
+        shown = run("demo", "--queries", "50").out
+        assert "web10k-like (synthetic), 25 queries" in shown
+        before = pq.read_table("demo/cells.parquet")
+        commands = [line.split("$ ")[1] for line in shown.splitlines() if "$ cldrank" in line]
+        for command in commands:
+            assert run(*command.split()[1:]).code == 0
+        assert pq.read_table("demo/cells.parquet").equals(before)
+
+    def test_train_from_clicks(self, run: Run, train: Path) -> None:
+        run("simulate", train, "--out", "cells.parquet", "--sessions", "2000", "--fraction", "1")
+        arguments: list[str | Path] = ["-f", train, "-c", "cells.parquet", "-p", "power:1.0"]
+        for method in ("cld", "naive", "ips", "heckman", "pijd"):
+            trained = run("train", method, *arguments, "-o", method, "--json")
+            assert trained.code == 0, trained
+            if method != "pijd":  # production ranks by one feature alone, which its position effects then explain
+                found = run("evaluate", method, "-f", train, "-m", "nDCG@3", "--json").json
+                assert found["measures"]["nDCG@3"]["mean"] > 0.9
+        assert "std. error" in run("train", "cld", *arguments, "-o", "cld", "--gamma", "0.2", "--summary").out
+        cases: list[tuple[str, list[str | Path]]] = [
+            ("learns from clicks", ["train", "cld", "-f", train, "-o", "x"]),
+            ("needs the propensities", ["train", "ips", "-f", train, "-c", "cells.parquet", "-o", "x"]),
+            ("naive has no option --gamma", ["train", "naive", *arguments, "-o", "x", "--gamma", "0.1"]),
+            ("--gamma is a number", ["train", "cld", *arguments, "-o", "x", "--gamma", "much"]),
+        ]
+        for message, call in cases:
+            ran = run(*call)
+            assert (ran.code, message in ran.err) == (2, True), ran
+
+    def test_nothing_that_is_read_is_written_over(self, run: Run, train: Path, tmp_path: Path) -> None:
+        run("data", "convert", train, "-o", "train.parquet")
+        run("train", "oracle", "-f", train, "-o", "ranker")
+        (tmp_path / "log.csv").write_text("session_id,query_id,doc_id,position,clicked\n1,0,1,1,0\n")
+        contents = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        calls: list[list[str]] = [
+            ["simulate", "train.parquet", "--out", "train.parquet", "--fraction", "1"],
+            ["evaluate", "ranker", "-f", "train.parquet", "--per-query", "train.parquet"],
+            ["data", "convert", "train.parquet", "-o", "./train.parquet"],
+            ["clicks", "audit", "log.csv", "--html", "log.csv"],
+            ["clicks", "aggregate", "log.csv", "-o", "c.parquet", "--rejects", "c.parquet"],
+            ["clicks", "aggregate", "log.csv", "-f", "train.parquet", "-o", "train.parquet"],
+        ]
+        for call in calls:
+            ran = run(*call)
+            assert ran.code == 2, (call, ran)
+            assert "written" in ran.err
+        assert {path: path.read_bytes() for path in contents} == contents
 
 
 class TestData:
@@ -276,6 +326,15 @@ class TestStart:
             subprocess.run([sys.executable, "-m", "cldrank", "--help"], capture_output=True, check=True)
             times.append(time.perf_counter() - start)
         assert min(times) < 0.5
+
+    def test_a_termination_leaves_no_temporary_file(self, tmp_path: Path) -> None:
+        command = [sys.executable, "-m", "cldrank", "data", "make", "web10k-like", "-n", "50000", "-o", "big.parquet"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_reader_that_goes_away(self) -> None:
         command = f"{sys.executable} -m cldrank data list --json | head -1"

@@ -44,3 +44,11 @@ class MissingDependencyError(CldrankError, ImportError):
 
 class DownloadError(CldrankError, OSError):
     """A data set could not be fetched; what is on disk is still whole."""
+
+
+class CldrankWarning(UserWarning):
+    """The base of every warning: the result stands, but there is something to know before it is used."""
+
+
+class ConvergenceWarning(CldrankWarning):
+    """A fit that did not end at an optimum; its `status_` says how it ended."""

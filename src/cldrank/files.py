@@ -28,7 +28,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise CldrankError(f"{target}: the folder {target.parent} does not exist; create it first.")
     if target.is_dir():
         raise CldrankError(f"{target} is a folder; name a file to write.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise CldrankError(f"{target} cannot be written: {error.strerror}.") from None
     os.close(handle)
     temporary = Path(name)
     try:

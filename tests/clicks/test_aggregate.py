@@ -175,6 +175,24 @@ class TestOnEachEngine:
         parts = [tmp_path / f"log/day={day}/part.parquet" for day in (1, 2)]
         assert cells(aggregate(parts, engine=engine).clicks) == expected
 
+    def test_values_that_are_no_numbers_are_set_aside(self, tmp_path: Path, engine: Any) -> None:
+        lines = ["1,q,a,1,0", "1,q,b,2,true", "2,q,a,one,0", "2,q,b,2,yes", "3,q,a,1.5,0", "3,q,b,2,-5", "4,q,a,1,0.3"]
+        lines += ["text,q,a,1.0,FALSE", "5,q,a,nan,0", "5,q,b,99999999,0", "6,q,a,,", "7,q,a,1,"]
+        (tmp_path / "log.csv").write_text("\n".join([",".join(COLUMNS), *lines]))
+        result = aggregate(tmp_path / "log.csv", engine=engine, max_rejected=1)
+        assert cells(result.clicks) == {("q", "a", 1): (3, 0), ("q", "b", 2): (1, 1)}
+        assert result.report.rejected == {"null key": 1, "no number": 7}
+        assert result.report.rows == 12
+        odd = [row["position"] for row in result.rejects.to_pylist() if row["reason"] == "no number"]
+        assert odd == [None] * 7
+
+    def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
+        rows: list[Row] = [(s, "q", f"d{k}", k, int(k == 0)) for s in range(5) for k in range(3)]
+        path = write(tmp_path / "log.parquet", rows)
+        with pytest.raises(TooManyRejectsError, match="33.3% of 15 rows"):
+            aggregate(path, engine=engine)
+        assert aggregate(path, engine=engine, first_position=0).clicks.depth == 3
+
     def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
         path = tmp_path / "pages.parquet"
         pages = {
@@ -214,6 +232,8 @@ class TestRefusing:
         pq.write_table(pa.table({"session_id": [1]}), tmp_path / "few.parquet")
         text = {name: ["x"] for name in COLUMNS}
         pq.write_table(pa.table(text), tmp_path / "text.parquet")
+        pq.write_table(pa.table({**{n: [1] for n in COLUMNS}, "position": [[1]]}), tmp_path / "lists.parquet")
+        (tmp_path / "long.csv").write_text(",".join(COLUMNS) + "\n" + "1,q,a,1,0\n" * 50_000 + "1,q,a,1,0,9,9\n" * 9)
         good = write(tmp_path / "good.parquet", CLEAN)
         cases: list[tuple[type[CldrankError], str, Any, dict[str, Any]]] = [
             (DataError, "no such log", tmp_path / "absent.parquet", {}),
@@ -222,7 +242,9 @@ class TestRefusing:
             (DataError, "bad.parquet", tmp_path / "bad.parquet", {}),
             (DataError, "holds no files", tmp_path / "empty", {}),
             (FormatError, "no column 'query_id'; the log has session_id", tmp_path / "few.parquet", {}),
-            (FormatError, "holds string, not numbers", tmp_path / "text.parquet", {}),
+            (FormatError, "holds array<int64>, not numbers", tmp_path / "lists.parquet", {}),
+            (TooManyRejectsError, "not a whole number", tmp_path / "text.parquet", {}),
+            (DataError, "long.csv: the log cannot be read|long.csv cannot be read", tmp_path / "long.csv", {}),
             (FormatError, "no column 'zz' .asked for as doc_id", good, {"columns": {"doc_id": "zz"}}),
             (UsageError, "maps 'rank', which is none of", good, {"columns": {"rank": "position"}}),
             (DataError, "has other columns than", [good, tmp_path / "few.parquet"], {}),

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from cldrank import scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
-from cldrank.estimators.oracle import Oracle, collinear, least_squares_sums, ridge
+from cldrank.estimators.linear.least_squares import collinear, least_squares_sums, ridge
+from cldrank.estimators.oracle import Oracle
 
 METHODS = ["standard", "minmax", "log", "quantile", None]
 
@@ -140,7 +141,7 @@ def test_repr_and_parameters() -> None:
     model = Oracle(l2=0.5, scaling=scaling.Standard(clip=3))
     assert repr(model) == "Oracle(l2=0.5, scaling=Standard(clip=3))"
     origin = model.fit(example()).ranker_.provenance
-    assert origin.parameters == {"l2": 0.5, "scaling": "Standard(clip=3)"}
+    assert origin.parameters == {"l2": 0.5, "scaling": "Standard(clip=3)", "cluster": None}
 
 
 @pytest.mark.parametrize(

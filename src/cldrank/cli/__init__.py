@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -56,13 +57,14 @@ def main() -> None:
     """Run the command line; every error ends in one or two lines and the right exit code."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         sys.exit(app(args=arguments, prog_name="cldrank", standalone_mode=False))
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        print_error("stopped.")
+        print_error("stopped; nothing half-written is left behind.")
         sys.exit(130)
     except Exception as error:
         if debug and not _is_misspelled_call(error):
@@ -71,6 +73,12 @@ def main() -> None:
         if text:
             print_error(text)
         sys.exit(code)
+
+
+def _terminate(number: int, frame: object) -> None:
+    """End as Ctrl-C ends, so that temporary files go."""
+    del frame
+    sys.exit(128 + number)
 
 
 def _explained(error: Exception) -> tuple[str, int]:

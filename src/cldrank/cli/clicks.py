@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import clicks_audit, options
-from cldrank.cli.output import console, new_table, print_json, say, working
+from cldrank.cli.output import check_parquet_name, console, new_table, print_json, say, working
 from cldrank.files import replacing
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def aggregate(
     from cldrank.clicks.aggregate import aggregate as run
     from cldrank.clicks.table import ClickTable
 
+    check_parquet_name(out)
+    options.check_outputs([out, rejects], [*log, *(features or [])])
     dataset = options.Reading().load(features) if features else None
     earlier = ClickTable.read(add_to, dataset) if add_to else None
     try:

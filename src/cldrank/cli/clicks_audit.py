@@ -30,6 +30,7 @@ def audit(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with charts, which needs no other files."),
     ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the verdict is blocking.")] = False,
     engine: options.EngineName = "duckdb",
     master: options.Master = "local[*]",
     memory_limit: options.MemoryLimit = "3GB",
@@ -44,6 +45,7 @@ def audit(
     """
     from cldrank.clicks.audit import audit as run
 
+    options.check_outputs([html], [*log, *(features or [])])
     dataset = options.Reading().load(features) if features else None
     with working(f"auditing {', '.join(log)} …"):
         result = run(
@@ -65,6 +67,8 @@ def audit(
         _print(result)
     if html:
         say(f"the page: {html}")
+    if strict and result.verdict.severity == "blocking":
+        raise typer.Exit(1)
 
 
 def _print(result: Audit) -> None:

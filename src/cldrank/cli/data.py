@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, download_bar, new_table, print_json, progress_bar, say, some, working
-from cldrank.errors import UsageError
+from cldrank.cli.output import (
+    check_parquet_name,
+    console,
+    download_bar,
+    new_table,
+    print_json,
+    progress_bar,
+    say,
+    some,
+    working,
+)
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -134,7 +143,8 @@ def convert(
     """
     from cldrank.data.parquet import write_parquet
 
-    _check_parquet_name(out)
+    check_parquet_name(out)
+    options.check_outputs([out], source)
     dataset = options.Reading(column, groups, n_features, missing, cache=False).load(source)
     with working(f"writing {out} …"):
         write_parquet([dataset], out, features="list" if as_list else "columns")
@@ -149,7 +159,12 @@ def make(
     kind: Annotated[str, typer.Argument(help="`web10k-like` or `yahoo-like`.", show_default=False)],
     queries: Annotated[int, typer.Option("--queries", "-n", min=1, help="How many queries.")] = 1000,
     seed: options.Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="The Parquet file to write.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The Parquet file to write; by default KIND-QUERIES-SEED.parquet here."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Make a synthetic data set in the shape of a published one. Its results are always labelled synthetic.
@@ -160,7 +175,7 @@ def make(
     from cldrank.data.parquet import write_parquet
 
     target = out or Path(f"{kind}-{queries}-{seed}.parquet")
-    _check_parquet_name(target)
+    check_parquet_name(target)
     blocks = synthetic.generate(kind, queries, seed)
     with progress_bar() as bar:
         task = bar.add_task(f"making {kind}", total=queries)
@@ -225,8 +240,3 @@ def _summary(dataset: RankingDataset) -> dict[str, Any]:
         "document_ids": dataset.doc_ids is not None,
         "regrouped": dataset.source_rows is not None,
     }
-
-
-def _check_parquet_name(path: Path) -> None:
-    if path.suffix not in (".parquet", ".pq"):
-        raise UsageError(f"{path}: the file to write must end in .parquet.")

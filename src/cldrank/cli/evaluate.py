@@ -44,6 +44,7 @@ def evaluate(
     from cldrank.evaluation import DEFAULT_MEASURES
     from cldrank.evaluation import evaluate as run
 
+    options.check_outputs([per_query], [*features, ranker])
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
     result = run(
         _model(ranker, dataset),

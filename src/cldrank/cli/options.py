@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,7 +89,7 @@ LogColumns = Annotated[
     ),
 ]
 FirstPosition = Annotated[
-    int, typer.Option("--first-position", help="The number of the top position in the log: 1 or 0.")
+    int, typer.Option("--first-position", min=0, max=1, help="The number of the top position in the log.")
 ]
 OneQuery = Annotated[
     bool, typer.Option("--one-query", help="The log has no queries (recommendations): take all pages as one query's.")
@@ -98,6 +99,18 @@ Master = Annotated[str, typer.Option("--master", help="Spark: where it runs.")]
 MemoryLimit = Annotated[
     str, typer.Option("--memory-limit", help="DuckDB: spill to disk beyond this; Spark: driver memory.")
 ]
+
+
+def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
+    """Refuse to write over what is read, or two things to one file."""
+    written = [path.resolve() for path in outputs if path is not None]
+    for path in written:
+        if written.count(path) > 1:
+            raise UsageError(f"{path} is to be written twice; name different files.")
+        for source in inputs:
+            read = Path(source).resolve()
+            if path == read or (read.is_dir() and path.is_relative_to(read) and path.exists()):
+                raise UsageError(f"{path} is read and would be written over; name another file to write.")
 
 
 def log_columns(named: list[str] | None) -> dict[str, str] | None:

@@ -7,17 +7,21 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+
+from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
-# highlight=False: numbers keep their plain colour; soft_wrap: a message is one line however narrow the terminal
-console = Console(highlight=False)
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
+# highlight=False: numbers keep their plain colour; emoji=False: `mq2008:train` is no tram; soft_wrap: a message is one
+# line however narrow the terminal
+console = Console(highlight=False, emoji=False)
+messages = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_error(text: str) -> None:
@@ -45,6 +49,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def check_parquet_name(path: Path) -> None:
+    """Refuse a name that does not say what the file will be."""
+    if path.suffix not in (".parquet", ".pq"):
+        raise UsageError(f"{path}: the file to write must end in .parquet.")
 
 
 def new_table(*columns: str) -> Table:

@@ -227,6 +227,7 @@ def simulate(
 
     count = whole(_number(sessions, "--sessions"), "--sessions")
     _check_targets(out, log)
+    options.check_outputs([out, log], features)
     given = {
         "eta": eta,
         "noise": noise,

@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates
 from cldrank.clicks.counting import count
-from cldrank.clicks.engines import connected
-from cldrank.clicks.log import Paths, open_log
+from cldrank.clicks.engines import connected, reading
+from cldrank.clicks.log import ODD_POSITION, Paths, existing, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, UsageError
 
 REASONS = {
     "null key": "session, query, document or position is missing",
-    "position below 1": "shown at a position before the first",
+    "no number": "position or clicks is not a whole number, or a senseless one",
+    "position below 1": "shown at a position before the first (if the log counts from 0: first_position=0)",
     "click never shown": "clicked, but shown at no position",
     "repeated row": "the same document at the same position of the same page again",
     "document twice": "the same document further down on the same page",
@@ -123,7 +125,8 @@ def aggregate(
     start = time.perf_counter()
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=one_query)
-        with ExitStack() as held:  # tables that the engine keeps until the work is done
+        # the stack holds tables that the engine keeps until the work is done
+        with reading(existing(paths)), ExitStack() as held:
             cells, rows, rejects = count(log, opened, every_click, held)
     clicks, unknown = _aligned(cells, dataset, every_click)
     rejects = _reject_table([*rejects, unknown])
@@ -146,6 +149,10 @@ def _reject_table(parts: list[pa.Table]) -> pa.Table:
             part[name].cast(kind) if name in part.column_names else pa.nulls(len(part), kind)
             for name, kind in zip(_REJECTS.names, _REJECTS.types, strict=True)
         ]
+        position = _REJECTS.names.index("position")
+        columns[position] = pc.if_else(
+            pc.equal(columns[position], ODD_POSITION), pa.scalar(None, pa.int64()), columns[position]
+        )
         typed.append(pa.table(columns, schema=_REJECTS))
     return pa.concat_tables(typed) if typed else _REJECTS.empty_table()
 

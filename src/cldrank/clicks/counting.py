@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cldrank.clicks.engines import Engine
-from cldrank.clicks.log import KEYS, Log
+from cldrank.clicks.log import KEYS, ODD_POSITION, Log
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -137,11 +137,12 @@ def _with_reason(rows: ir.Table) -> ir.Table:
     unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
     reason = ibis.cases(
         (unnamed, "null key"),
+        (rows.position.fill_null(0) == ODD_POSITION, "no number"),
         (lost & (rows.clicks > 0), "click never shown"),
         (rows.position.isnull(), "null key"),
         else_="position below 1",
     )
-    return rows.select(reason=reason, session_id="session_id", **{name: name for name in _CELL}, clicks="clicks")
+    return rows.select("session_id", *_CELL, "clicks", reason=reason)
 
 
 def _judged(rows: ir.Table, every_click: bool) -> ir.Table:

@@ -15,7 +15,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cldrank.errors import DataError, MissingDependencyError, UsageError
+from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -64,8 +64,7 @@ class Engine(ABC):
         try:
             return self.read_one(path, form)
         except Exception as error:  # every engine has its own exceptions
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise DataError(f"{path} cannot be read as {form} ({reason}).") from error
+            raise DataError(f"{path} cannot be read as {form} ({_first_line(error)}).") from error
 
 
 class DuckDB(Engine):
@@ -82,7 +81,8 @@ class DuckDB(Engine):
             case "parquet":
                 return self.connection.read_parquet(where, hive_partitioning=hive)
             case "csv":
-                return self.connection.read_csv(where, hive_partitioning=hive)
+                # as text: one odd value must not decide the type of a column, nor stop the reading
+                return self.connection.read_csv(where, hive_partitioning=hive, all_varchar=True, null_padding=True)
             case "json":
                 return self.connection.read_json(where, format="newline_delimited", hive_partitioning=hive)
 
@@ -99,7 +99,7 @@ class DuckDB(Engine):
                 FROM ({self.connection.compile(rows.select(first, second))})
             ) WHERE NOT coalesce(a > a0 OR (a = a0 AND b > b0), n = 1 AND a IS NOT NULL AND b IS NOT NULL)
         """  # noqa: S608 - the names are our own
-        return bool(self.connection.raw_sql(query).fetchone()[0] == 0)
+        return bool(self.connection.raw_sql(query).fetchall()[0][0] == 0)
 
 
 class Backend(Engine):
@@ -113,7 +113,7 @@ class Backend(Engine):
                 return self.connection.read_parquet(where)
             case "csv":
                 separator = "\t" if path.suffix == ".tsv" else ","
-                return self.connection.read_csv(where, header=True, inferSchema=True, sep=separator)
+                return self.connection.read_csv(where, header=True, inferSchema=False, sep=separator)
             case "json":
                 return self.connection.read_json(where)
 
@@ -149,6 +149,21 @@ def connected(
             yield Backend(connection)
         case _:
             raise UsageError(f"there is no engine {engine!r}; the engines are duckdb and spark.")
+
+
+@contextmanager
+def reading(paths: Sequence[Path]) -> Iterator[None]:
+    """Engines read files when a query runs: what they say of them then becomes an error that names the files."""
+    try:
+        yield
+    except (CldrankError, KeyboardInterrupt, MemoryError, AssertionError):
+        raise
+    except Exception as error:  # every engine has its own exceptions
+        raise DataError(f"{', '.join(map(str, paths))}: the log cannot be read ({_first_line(error)}).") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def format_of(path: Path) -> Format:

@@ -19,6 +19,8 @@ REQUIRED = (*KEYS, "position", "clicked")
 PAGE = ("session_id", "query_id", "documents", "clicked_positions")
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 ONE_QUERY = "all"
+DEEPEST = 10_000  # a position beyond it is a mistake
+ODD_POSITION = -(1 << 40)  # stands for a position or a number of clicks that is none
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -121,19 +123,42 @@ def _common(table: ir.Table, names: dict[str, str], one_query: bool) -> dict[str
 def _flat(table: ir.Table, path: Path, names: dict[str, str], first_position: int, one_query: bool) -> ir.Table:
     import ibis
 
-    position, clicked = table[names["position"]], table[names["clicked"]]
-    for role, value in (("position", position), ("clicked", clicked)):
-        if not (value.type().is_numeric() or (role == "clicked" and value.type().is_boolean())):
-            raise FormatError(f"column {names[role]!r} ({role}) holds {value.type()}, not numbers.", path=path)
-    place = position.cast("int64") if position.type().is_integer() else position.floor().cast("int64")
+    position, odd_position = _whole(table[names["position"]], f"{names['position']!r} (position)", path)
+    clicked, odd_clicks = _whole(table[names["clicked"]], f"{names['clicked']!r} (clicked)", path)
     if first_position != 1:
-        place = place + (1 - first_position)
+        position = position + (1 - first_position)
+    odd = (position > DEEPEST) | (clicked < 0)
+    for more in (odd_position, odd_clicks):
+        odd = odd if more is None else odd | more
     return table.select(
         **_common(table, names, one_query),
         doc_id=table[names["doc_id"]],
-        position=place,
-        clicks=ibis.coalesce(clicked.cast("int64"), 0),
+        position=odd.fill_null(False).ifelse(ODD_POSITION, position),
+        clicks=ibis.greatest(ibis.coalesce(clicked, 0), 0),
     )
+
+
+def _whole(value: ir.Value, what: str, path: Path) -> tuple[ir.IntegerValue, ir.BooleanValue | None]:
+    """Whole numbers from what a log has, and where that is something else; None if it cannot be."""
+    kind = value.type()
+    if kind.is_integer():
+        return value.cast("int64"), None
+    if kind.is_boolean():
+        return value.cast("int64"), None
+    if kind.is_string():  # as in CSV; an empty text is a missing value
+        text = value.strip().lower()
+        text = (text == "").ifelse(None, text)
+        text = (text == "true").ifelse("1", (text == "false").ifelse("0", text))
+        number = text.try_cast("float64")
+        odd = text.notnull() & number.isnull()
+    elif kind.is_floating() or kind.is_decimal():
+        number, odd = value.cast("float64"), None
+    else:
+        raise FormatError(f"column {what} holds {kind}, not numbers.", path=path)
+    sensible = (number >= -DEEPEST) & (number <= 1 << 40) & (number % 1 == 0)
+    fraction = number.notnull() & ~sensible.fill_null(False)
+    whole = sensible.fill_null(False).ifelse(number, None).try_cast("int64")
+    return whole, fraction if odd is None else odd | fraction
 
 
 def _unnested(table: ir.Table, path: Path, names: dict[str, str], one_query: bool) -> tuple[ir.Table, ir.Table]:

@@ -174,8 +174,11 @@ class ClickTable:
         if not self.n_cells:
             return np.zeros(self.n_queries, dtype=np.int64)
         query = self.candidates.row_queries[self.row]
-        pages = np.bincount(query * self.depth + self.position - 1, self.impressions, self.n_queries * self.depth)
-        most: IntArray = pages.reshape(self.n_queries, self.depth).max(axis=1).astype(np.int64)
+        places, inverse = np.unique(query * (self.depth + 1) + self.position, return_inverse=True)
+        pages = np.zeros(len(places), dtype=np.int64)
+        np.add.at(pages, inverse, self.impressions)
+        most = np.zeros(self.n_queries, dtype=np.int64)
+        np.maximum.at(most, places // (self.depth + 1), pages)
         return most
 
     def check_same(self, dataset: RankingDataset) -> None:

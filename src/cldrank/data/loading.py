@@ -48,6 +48,8 @@ def load(
     ...     load(path)
     RankingDataset(train: 2 queries, 3 rows, 1 feature, labels 0…2)
     """
+    if not isinstance(source, str | PathLike | Sequence):
+        raise UsageError(f"load takes paths or names of data sets, not a {type(source).__name__}.")
     sources = [source] if isinstance(source, str | PathLike) else list(source)
     paths = [path for one in sources for path in _expanded(one)]
     if not paths:
@@ -61,7 +63,7 @@ def load(
         try:
             dataset = read_as_named()
         except DataError as error:
-            if str(paths[0]) in str(error):
+            if any(str(path) in str(error) for path in paths):
                 raise
             raise DataError(f"{paths[0]}: {error}") from None  # what only the dataset sees, it says without the file
         return dataset if dataset.name else dataset.renamed(_name_of(sources))

@@ -123,17 +123,7 @@ class _Roles:
 
     @classmethod
     def of(cls, schema: pa.Schema, path: Path, columns: ColumnNames | None) -> _Roles:
-        mapped = dict(columns or {})
-        unknown = set(mapped) - set(_ROLES)
-        if unknown:
-            raise UsageError(f"columns maps {sorted(unknown)[0]!r}, which is none of {', '.join(_ROLES)}.")
-        for role, named in mapped.items():
-            for column in [named] if isinstance(named, str) else named:
-                if column not in schema.names:
-                    raise FormatError(
-                        f"there is no column {column!r} (asked for as {role}); it has {_listed(schema.names)}.",
-                        path=path,
-                    )
+        mapped = _checked_columns(schema, path, columns)
 
         def one(role: str) -> str | None:
             named = mapped.get(role, role if role in schema.names else None)
@@ -167,6 +157,22 @@ class _Roles:
         for column in (self.query_id, self.doc_id, self.label, *self.features):
             if column is not None and column not in schema.names:
                 raise FormatError(f"there is no column {column!r}, which the first part has.", path=path)
+
+
+def _checked_columns(schema: pa.Schema, path: Path, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
+    mapped = dict(columns or {})
+    unknown = set(mapped) - set(_ROLES)
+    if unknown:
+        raise UsageError(f"columns maps {sorted(unknown)[0]!r}, which is none of {', '.join(_ROLES)}.")
+    for role, named in mapped.items():
+        for column in [named] if isinstance(named, str) else named:
+            if column not in schema.names:
+                raise FormatError(
+                    f"there is no column {column!r} (asked for as {role}); it has {_listed(schema.names)}.", path=path
+                )
+    if not mapped and {"position", "impressions", "clicks"} <= set(schema.names):
+        raise FormatError("holds cells of a click log, not features; see `cldrank clicks show`.", path=path)
+    return mapped
 
 
 def _check_numeric(schema: pa.Schema, column: str, path: Path) -> None:

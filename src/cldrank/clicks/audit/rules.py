@@ -255,7 +255,10 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
     if facts.log is not None and facts.log.propensity:
         told = "The log has a column of propensities of its own."
         yield Finding(
-            "propensities", Severity.note, told, "Compare it with the click-through rates before trusting it."
+            "propensities",
+            Severity.note,
+            told,
+            "Policy-aware methods use it, if it is the probability of being shown at that position.",
         )
 
 

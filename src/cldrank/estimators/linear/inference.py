@@ -1,0 +1,184 @@
+"""What a statistician expects of a fit: standard errors, which features say nothing of their own, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.optimise import Matrix, Vector, inverse
+
+INTERCEPT = "(intercept)"
+COLLINEAR = 1e-12  # of a feature's variance; float32 rounding of the features leaves about 1e-14
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates:
+    """Parameters by name with their covariance, printed as a table.
+
+    parts         the part of the model that each parameter belongs to: `relevance`, `selection`, `noise`
+    names         (parameters,)
+    values        (parameters,)
+    covariance    (parameters, parameters); NaN where there is none to be had
+
+    >>> Estimates(("relevance",) * 2, ("bm25", "(intercept)"), np.array([2.0, 0.5]), np.diag([1.0, 0.25]))
+    relevance     estimate  std. error        z          p
+    bm25                 2           1     2.00     0.0455
+    (intercept)        0.5         0.5     1.00      0.317
+    """
+
+    parts: tuple[str, ...]
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @property
+    def standard_errors(self) -> NDArray[np.float64]:
+        """The standard error of each parameter; 0 where the data say nothing of it, up to rounding."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+    @property
+    def z(self) -> NDArray[np.float64]:
+        """Estimate over standard error; NaN without one."""
+        errors = self.standard_errors
+        return np.divide(self.values, errors, out=np.full_like(errors, np.nan), where=errors > 0)
+
+    @property
+    def p(self) -> NDArray[np.float64]:
+        """How often a parameter that is 0 would be estimated this far from it, or farther (two-sided, Gaussian)."""
+        from scipy.special import ndtr
+
+        found: NDArray[np.float64] = 2 * ndtr(-np.abs(self.z))
+        return found
+
+    def of(self, part: str) -> Estimates:
+        """Those of one part."""
+        kept = np.array([own == part for own in self.parts], dtype=bool)
+        names = tuple(name for name, keep in zip(self.names, kept, strict=True) if keep)
+        return Estimates((part,) * len(names), names, self.values[kept], self.covariance[np.ix_(kept, kept)])
+
+    def error_of(self, part: str, names: Sequence[str]) -> NDArray[np.float64]:
+        """The standard errors of the named parameters of a part; NaN for those it does not have."""
+        own = self.of(part)
+        known = dict(zip(own.names, own.standard_errors, strict=True))
+        return np.array([known.get(name, np.nan) for name in names])
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in (*self.names, *self.parts)), default=0)
+        lines: list[str] = []
+        rows = zip(self.parts, self.names, self.values, self.standard_errors, self.z, self.p, strict=True)
+        last = ""
+        for part, name, value, error, z, p in rows:
+            if part != last:
+                lines += [""] * bool(lines)
+                lines.append(f"{part:<{width}}  {'estimate':>9}  {'std. error':>10}  {'z':>7}  {'p':>9}")
+                last = part
+            lines.append(f"{name:<{width}}  {value:>9.4g}  {error:>10.3g}  {z:>7.2f}  {p:>9.3g}")
+        return "\n".join(lines)
+
+
+def covariance(information: Matrix, clustered: Matrix | None = None, clusters: int = 0) -> Matrix:
+    """The covariance of estimates from their information; robust to dependence within clusters if their sum is given.
+
+        observed:  I⁻¹        clustered:  m/(m-1) I⁻¹ (Σ g gᵀ) I⁻¹, over m clusters
+
+    >>> covariance(np.array([[4.0]]), np.array([[8.0]]), clusters=2)
+    array([[1.]])
+    """
+    found = inverse(information)
+    if clustered is None:
+        return found
+    correction = clusters / (clusters - 1) if clusters > 1 else np.nan
+    return correction * (found @ clustered @ found)
+
+
+def grouped(queries: IntArray, gradients: Matrix) -> tuple[IntArray, Matrix]:
+    """The sum of the gradients of each run of equal queries."""
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    return queries[starts], np.add.reduceat(gradients, starts, axis=0)
+
+
+def sum_of_squares(groups: Iterable[tuple[IntArray, Matrix]], width: int) -> Matrix:
+    """Σ g gᵀ over the sums of queries; a query may go on from one group of rows to the next.
+
+    >>> sum_of_squares([(np.array([0, 1]), np.ones((2, 1))), (np.array([1, 2]), np.ones((2, 1)))], 1)
+    array([[6.]])
+    """
+    middle, carried, query = np.zeros((width, width)), np.zeros(width), -1
+    for queries, sums in groups:
+        if queries[0] == query:
+            sums[0] += carried
+        else:
+            middle += np.outer(carried, carried)
+        carried, query = sums[-1].copy(), int(queries[-1])
+        middle += sums[:-1].T @ sums[:-1]
+    return middle + np.outer(carried, carried)
+
+
+def determined(gram: Matrix, tolerance: float = COLLINEAR) -> NDArray[np.bool_]:
+    """Which columns the ones before them determine linearly, all but a small share of their square.
+
+    A Cholesky factorisation, scaled to a unit diagonal, that leaves out each column as it turns out to be determined.
+
+    >>> determined(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]]))
+    array([False,  True, False])
+    """
+    diagonal = np.diag(gram)
+    size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    correlation = gram / np.outer(size, size)
+    found = np.zeros(len(size), dtype=bool)
+    factor = np.zeros_like(correlation)  # row j: the part of column j that each earlier, independent one explains
+    for index in range(len(size)):
+        unexplained = correlation[index, index] - factor[index] @ factor[index]
+        if unexplained <= tolerance:
+            found[index] = True
+            continue
+        factor[:, index] = (correlation[:, index] - factor @ factor[index]) / np.sqrt(unexplained)
+    return found
+
+
+def determined_beside_intercept(gram: Matrix) -> NDArray[np.bool_]:
+    """The same for a Gram matrix whose last column is the intercept, which goes first and is never named.
+
+    >>> determined_beside_intercept(np.array([[5.0, 2.0, 4.0], [2.0, 1.0, 2.0], [4.0, 2.0, 4.0]]))
+    array([False,  True])
+    """
+    order = np.roll(np.arange(len(gram)), 1)
+    return determined(gram[np.ix_(order, order)])[1:]
+
+
+def lines_of(facts: Iterable[tuple[str, str]]) -> str:
+    """Facts about a fit, one a line, names and values aligned.
+
+    >>> print(lines_of([("rows", "1,000"), ("status", "converged")]))
+    rows      1,000
+    status    converged
+    """
+    facts = list(facts)
+    width = max((len(name) for name, _ in facts), default=0)
+    return "\n".join(f"{name:<{width}}    {value}" for name, value in facts)
+
+
+def some(names: Sequence[str], most: int = 6) -> str:
+    """The first few of many names.
+
+    >>> some(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def linear_map(design_factor: Vector, design_center: Vector, columns: NDArray[np.int64]) -> Matrix:
+    """The matrix that turns parameters of a design's columns (the ones last) into those of the scaled features.
+
+    >>> linear_map(np.array([2.0, 1.0]), np.array([3.0, 0.0]), np.array([0, 1]))
+    array([[ 2.,  0.], [-6.,  1.]])
+    """
+    factor, center = design_factor[columns], design_center[columns]
+    found: Matrix = np.diag(factor)
+    if len(columns) and columns[-1] == len(design_factor) - 1:
+        found[-1, :-1] = -(factor * center)[:-1]
+    return found

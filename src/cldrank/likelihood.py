@@ -1,0 +1,203 @@
+"""Pure log-likelihoods of one candidate each, with first and second derivatives, always in float64.
+
+Arrays may be numpy's or torch's: the result is of the same kind, on the same device. Everywhere, with γ the correlation
+of the two noises and σ the size of the relevance noise,
+
+    residual   e = (target - score) / σ
+    index      z = (selection + γ e) / sqrt(1 - γ²) = selection cosh a + e sinh a,    a = atanh γ
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, is_numpy_namespace
+
+from cldrank.errors import UsageError
+
+Array = Any  # a numpy array or a torch tensor, float64
+
+_FAR = 60.0  # beyond, z + m(z) has lost 12 digits, and the series has gained 14
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class LogCdf(NamedTuple):
+    """log Φ(z), its slope m(z) = φ(z)/Φ(z), and its curvature -m'(z) = m (z + m), which lies in 0 … 1."""
+
+    value: Array
+    slope: Array
+    curvature: Array
+
+
+def log_cdf(z: Array) -> LogCdf:
+    """The logarithm of Φ with its slope, the inverse Mills ratio, and its curvature; right for any finite z.
+
+        m(z) = sqrt(2/π) / erfcx(-z/√2);    far to the left, m (z + m) = 1 - 1/z² + 6/z⁴ - 50/z⁶ + 518/z⁸ - …
+
+    >>> import numpy as np
+    >>> log_cdf(np.array([0.0, -1e6]))
+    LogCdf(value=array([-6.931e-01, -5.0e+11]), slope=array([7.978e-01, 1.0e+06]), curvature=array([0.6366, 1. ]))
+    """
+    xp = array_namespace(z)
+    special = _special(xp)
+    slope = math.sqrt(2 / math.pi) / special.erfcx(z * -math.sqrt(0.5))
+    inverse = 1 / xp.where(z < -_FAR, z, -_FAR) ** 2
+    far = 1 - inverse * (1 - inverse * (6 - inverse * (50 - 518 * inverse)))
+    return LogCdf(special.log_ndtr(z), slope, xp.where(z < -_FAR, far, slope * (z + slope)))
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a shown candidate's target is distributed around its score.
+
+    gamma      γ, the correlation of the noises of selection and relevance, inside -1 … 1
+    sigma      σ, the size of the relevance noise; the paper's form knows only 1
+    gaussian   False: the paper's -e², a Gaussian of variance ½ beside a Φ that assumes 1;
+               True: the type-II Tobit likelihood, -e²/2 - log σ - log √(2π), which integrates to one
+
+    >>> Form(0.6).tilt
+    (1.25, 0.75)
+    """
+
+    gamma: float
+    sigma: float = 1.0
+    gaussian: bool = False
+
+    def __post_init__(self) -> None:
+        if not -1 < self.gamma < 1:
+            raise UsageError(f"gamma must lie between -1 and 1, both excluded, not {self.gamma!r}.")
+        if not 1e-100 < self.sigma < 1e100:  # so that its square is a number too
+            raise UsageError(f"sigma must be a number above 0, and of a sensible size, not {self.sigma!r}.")
+        if not self.gaussian and self.sigma != 1:
+            raise UsageError(f"the paper's form has no sigma; {self.sigma!r} needs the Tobit form.")
+
+    @property
+    def tilt(self) -> tuple[float, float]:
+        """The pair cosh a and sinh a: what one unit of selection and one of residual add to the index."""
+        scale = math.sqrt((1 - self.gamma) * (1 + self.gamma))
+        return 1 / scale, self.gamma / scale
+
+    @property
+    def squares(self) -> float:
+        """The curvature of the square: minus its second derivative by the score."""
+        return (1.0 if self.gaussian else 2.0) / self.sigma**2
+
+    @property
+    def direction(self) -> tuple[float, float]:
+        """How the index changes with score and selection; the Hessian of a shown row is
+        -squares (1, 0)(1, 0)ᵀ - curvature direction directionᵀ.
+        """
+        cosh, sinh = self.tilt
+        return -sinh / self.sigma, cosh
+
+
+class Shown(NamedTuple):
+    """Of each shown candidate: the log-likelihood, its derivatives by score and selection, the curvature of log Φ."""
+
+    value: Array
+    score: Array
+    selection: Array
+    curvature: Array
+
+
+def shown(score: Array, selection: Array, target: Array, form: Form) -> Shown:
+    """The log-likelihood of candidates that were shown.
+
+        paper:  -e² + log Φ(z)            Tobit:  -e²/2 - log σ - log √(2π) + log Φ(z)
+
+    >>> import numpy as np
+    >>> shown(np.array([0.2]), np.array([1.0]), np.array([1.0]), Form(0.5)).value
+    array([-0.694])
+    """
+    cosh, sinh = form.tilt
+    residual = (target - score) / form.sigma
+    index = log_cdf(cosh * selection + sinh * residual)
+    half = 0.5 if form.gaussian else 1.0
+    constant = math.log(form.sigma) + _LOG_SQRT_2PI if form.gaussian else 0.0
+    return Shown(
+        index.value - half * residual**2 - constant,
+        (2 * half * residual - sinh * index.slope) / form.sigma,
+        cosh * index.slope,
+        index.curvature,
+    )
+
+
+def unshown(selection: Array) -> LogCdf:
+    """The log-likelihood of candidates that were not shown, log Φ(-selection), by the selection.
+
+    >>> import numpy as np
+    >>> unshown(np.array([-3.0]))
+    LogCdf(value=array([-0.00135081]), slope=array([-0.00443784]), curvature=array([0.01333]))
+    """
+    index = log_cdf(-selection)
+    return LogCdf(index.value, -index.slope, index.curvature)
+
+
+class Nuisance(NamedTuple):
+    """Derivatives of the shown rows' log-likelihood by log σ and by a = atanh γ.
+
+    gradient    (2, rows)
+    score       (2, rows): the mixed second derivatives with the score
+    selection   (2, rows): the same with the selection
+    hessian     (2, 2, rows)
+    """
+
+    gradient: Array
+    score: Array
+    selection: Array
+    hessian: Array
+
+
+def shown_nuisance(score: Array, selection: Array, target: Array, form: Form) -> Nuisance:
+    """What the two parameters that all rows share add to `shown`; without meaning for log σ in the paper's form.
+
+        ∂e/∂log σ = -e,    ∂z/∂a = selection sinh a + e cosh a,    ∂²z/∂a² = z
+
+    >>> import numpy as np
+    >>> shown_nuisance(np.array([0.0]), np.array([0.0]), np.array([1.0]), Form(0.0, gaussian=True)).gradient.T
+    array([[0.    , 0.7978]])
+    """
+    xp = array_namespace(score)
+    cosh, sinh = form.tilt
+    residual = (target - score) / form.sigma
+    z = cosh * selection + sinh * residual
+    turned = sinh * selection + cosh * residual  # ∂z/∂a
+    _, slope, curvature = log_cdf(z)
+    squares = 1.0 if form.gaussian else 2.0
+    by_residual = -squares * residual + sinh * slope
+    by_residual_twice = -squares - sinh**2 * curvature
+    by_residual_turn = cosh * slope - sinh * curvature * turned
+    sigma_sigma = residual * (residual * by_residual_twice + by_residual)
+    sigma_turn = -residual * by_residual_turn
+    turn_turn = slope * z - curvature * turned**2
+    return Nuisance(
+        xp.stack([-residual * by_residual - (1.0 if form.gaussian else 0.0), slope * turned]),
+        xp.stack([by_residual + residual * by_residual_twice, -by_residual_turn]) / form.sigma,
+        xp.stack([residual * sinh * cosh * curvature, sinh * slope - cosh * curvature * turned]),
+        xp.stack([xp.stack([sigma_sigma, sigma_turn]), xp.stack([sigma_turn, turn_turn])]),
+    )
+
+
+def loglik(score: Array, selection: Array, target: Array, was_shown: Array, form: Form) -> Array:
+    """The log-likelihood of each candidate, shown or not; the target of one not shown may be anything.
+
+    >>> import numpy as np
+    >>> nan = float("nan")
+    >>> loglik(np.array([.2, .2]), np.array([1., -3.]), np.array([1., nan]), np.array([True, False]), Form(0.5))
+    array([-0.694, -0.00135])
+    """
+    xp = array_namespace(score)
+    known = xp.where(was_shown, target, 0.0)  # an unshown target must not reach the result
+    return xp.where(was_shown, shown(score, selection, known, form).value, unshown(selection).value)
+
+
+def _special(xp: Any) -> Any:
+    if is_numpy_namespace(xp):
+        import scipy.special
+
+        return scipy.special
+    import torch
+
+    return torch.special

@@ -1,0 +1,206 @@
+"""Optimisers: a damped Newton method, and one loop for stochastic training. How it ended is always said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import UsageError
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Status = Literal["converged", "max_steps", "non_finite", "boundary"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+_FLAT = 1e-11  # of the largest curvature, all parameters brought to the same size: less is rounding
+_ARMIJO = 1e-4  # of the gain that the slope promises: what a step must bring
+_HALVINGS = 40
+_NEAR = 1e-4  # a step this short is about the last but one
+
+
+class Evaluation(NamedTuple):
+    """An objective to be maximised, at one point: value, gradient, and Hessian, negative where it is concave."""
+
+    value: float
+    gradient: Vector
+    hessian: Matrix
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is."""
+        return bool(np.isfinite(self.value) and np.isfinite(self.gradient).all() and np.isfinite(self.hessian).all())
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where an optimiser ended, and how.
+
+    parameters    the best point found
+    value         the objective there
+    n_steps       steps taken
+    n_passes      evaluations of the objective, one pass over the data each
+    status        `converged`; `max_steps`: stopped before; `non_finite`: the objective is not finite, nor near by;
+                  `boundary`: it left for the edge of what makes sense
+    flat          directions in which the objective does not change, so that the data say nothing about them
+    evaluation    the objective with its derivatives, at the end or so close to it that nobody can tell
+    """
+
+    parameters: Vector
+    value: float
+    n_steps: int
+    n_passes: int
+    status: Status
+    flat: int = 0
+    evaluation: Evaluation | None = field(default=None, repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the optimum was found."""
+        return self.status == "converged"
+
+
+def newton(
+    evaluate: Callable[[Vector], Evaluation],
+    start: Vector,
+    *,
+    exact: Callable[[Vector], Evaluation] | None = None,
+    max_steps: int = 50,
+    tolerance: float = 1e-9,
+    inside: Callable[[Vector], bool] | None = None,
+) -> Solution:
+    """Maximise by Newton's method, each step halved until it gains.
+
+    Converged is when a whole step moves each parameter by at most `tolerance` times its size or 1, whichever is more.
+    Where the Hessian of `evaluate` is a cheap one, `exact` gives that of the last evaluations. A search that can only
+    leave what is `inside` ends with status `boundary`.
+
+    >>> newton(lambda x: Evaluation(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
+    Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, n_passes=2, status='converged', flat=0)
+    """
+    point, here, passes, flat = start, evaluate(start), 1, 0
+
+    def ended(status: Status, steps: int, at: Vector) -> Solution:
+        return Solution(at, here.value, steps, passes, status, flat, here)
+
+    if not here.finite:
+        return ended("non_finite", 0, point)
+    for steps in range(max_steps + 1):
+        step, flat = ascent(here)
+        length = float(np.max(np.abs(step) / np.maximum(1.0, np.abs(point)), initial=0.0))
+        if length <= tolerance:
+            # this close, one more step costs nothing and needs no check: it squares what error is left
+            return ended("converged", steps, point + step)
+        if steps == max_steps:
+            break
+        promised = float(step @ here.gradient)
+        if inside is not None:
+            share = next((0.5**halved for halved in range(8) if inside(point + 0.5**halved * step)), 0.0)
+            if not share:  # so close to the edge that hardly any of the step is left
+                return ended("boundary", steps, point)
+            step, promised = share * step, share * promised
+        near = evaluate if exact is None or length > _NEAR else exact
+        there, share, tried = _backtrack(near, point, here, step, promised)
+        passes += tried
+        if there is None:
+            hopeless = promised > 1e-12 * max(1.0, abs(here.value))
+            return ended("non_finite" if hopeless else "converged", steps, point)
+        point, here = point + share * step, there
+    return ended("max_steps", max_steps, point)
+
+
+def _backtrack(
+    evaluate: Callable[[Vector], Evaluation], point: Vector, here: Evaluation, step: Vector, promised: float
+) -> tuple[Evaluation | None, float, int]:
+    """The first of whole, half, quarter … step that gains enough, that share, and how many were tried."""
+    noise = 1e-13 * max(1.0, abs(here.value))  # gains below it drown in the rounding of the value
+    share = 1.0
+    for tried in range(1, _HALVINGS + 1):
+        there = evaluate(point + share * step)
+        if there.finite and there.value >= here.value + _ARMIJO * share * promised - noise:
+            return there, share, tried
+        share /= 2
+    return None, 0.0, _HALVINGS
+
+
+def ascent(here: Evaluation) -> tuple[Vector, int]:
+    """Newton's step, uphill also where the objective is not concave, and how many directions are flat.
+
+    Parameters are first brought to the same curvature. What has none to speak of is not moved along; along a
+    direction that curves upwards the step is as for the same curvature downwards (as in Levenberg's method).
+
+    >>> ascent(Evaluation(0.0, np.array([1.0, 0.0]), np.array([[-2.0, 0.0], [0.0, 0.0]])))
+    (array([0.5, 0. ]), 1)
+    """
+    values, vectors, size = _decomposed(-here.hessian)
+    if values is None:  # positive definite: `vectors` holds the Cholesky factor
+        from scipy.linalg import cho_solve
+
+        step: Vector = size * cho_solve((vectors, True), size * here.gradient, check_finite=False)
+        return step, 0
+    kept = np.abs(values) > _FLAT
+    along = vectors[:, kept]
+    step = size * (along @ ((along.T @ (size * here.gradient)) / np.abs(values[kept])))
+    return step, int((~kept).sum())
+
+
+def inverse(information: Matrix) -> Matrix:
+    """The inverse of a positive definite matrix; where it is flat, the pseudo-inverse of what is not.
+
+    >>> inverse(np.array([[2.0, 0.0], [0.0, 0.0]]))
+    array([[0.5, 0. ], [0. , 0. ]])
+    """
+    values, vectors, size = _decomposed(information)
+    if values is None:
+        from scipy.linalg import cho_solve
+
+        found: Matrix = cho_solve((vectors, True), np.diag(size), check_finite=False) * size[:, None]
+        return (found + found.T) / 2
+    kept = values > _FLAT
+    along = vectors[:, kept] * size[:, None]
+    return (along / values[kept]) @ along.T
+
+
+def _decomposed(matrix: Matrix) -> tuple[Vector | None, Matrix, Vector]:
+    """The matrix scaled to a unit diagonal as a Cholesky factor, or, where it is not safely definite, eigenvectors."""
+    diagonal = np.diag(matrix)
+    size = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 1.0)
+    scaled = matrix * np.outer(size, size)
+    try:
+        factor = np.linalg.cholesky(scaled)
+        if np.diag(factor).min(initial=1.0) ** 2 > _FLAT * 10:
+            return None, factor, size
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(scaled)
+    return values, vectors, size
+
+
+def adam(
+    gradients: Iterable[Callable[[Vector], Vector]],
+    start: Vector,
+    *,
+    learning_rate: float,
+    total: int,
+    momentum: tuple[float, float] = (0.9, 0.999),
+) -> Vector:
+    """Climb along gradients of batches by Adam (Kingma and Ba 2015), the rate falling linearly to 0 over `total` steps.
+
+    >>> adam([lambda x: 3.0 - x] * 500, np.zeros(1), learning_rate=0.1, total=500)
+    array([3.])
+    """
+    if not 0 < learning_rate < np.inf:
+        raise UsageError(f"learning_rate must be a number above 0, not {learning_rate!r}.")
+    point, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    first, second = momentum
+    for step, gradient_at in enumerate(gradients):
+        gradient = gradient_at(point)
+        mean += (1 - first) * (gradient - mean)
+        square += (1 - second) * (gradient**2 - square)
+        unbiased = mean / (1 - first ** (step + 1))
+        spread = np.sqrt(square / (1 - second ** (step + 1))) + 1e-8
+        point += learning_rate * max(0.0, 1 - step / total) * unbiased / spread
+    return point

@@ -1,0 +1,118 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank.errors import UsageError
+from cldrank.optimise import Evaluation, Solution, Vector, adam, ascent, inverse, newton
+
+
+def quadratic(matrix: Any, top: Any) -> Any:
+    """-(x - top)ᵀ matrix (x - top) / 2."""
+
+    def evaluate(point: Vector) -> Evaluation:
+        away = point - top
+        return Evaluation(-float(away @ matrix @ away) / 2, -matrix @ away, -matrix)
+
+    return evaluate
+
+
+def log_cosh(point: Vector) -> Evaluation:
+    """-Σ log cosh: Newton's undamped steps diverge from beyond 1.09."""
+    value = float(np.sum(np.logaddexp(point, -point)))
+    return Evaluation(-value, -np.tanh(point), -np.diag(1 - np.tanh(point) ** 2))
+
+
+@given(st.integers(1, 6), st.integers(0, 1000))
+def test_a_quadratic_takes_one_step(width: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    root = random.normal(size=(width, width + 2))
+    top = random.normal(size=width)
+    found = newton(quadratic(root @ root.T + 0.1 * np.eye(width), top), np.zeros(width))
+    assert (found.status, found.n_steps, found.n_passes) == ("converged", 1, 2)
+    np.testing.assert_allclose(found.parameters, top, atol=1e-9)
+
+
+@given(st.floats(-8, 8))
+def test_damping_finds_the_top_from_far_away(start: float) -> None:
+    found = newton(log_cosh, np.array([start]))
+    assert found.converged
+    assert found.parameters[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_flat_direction_is_left_alone_and_counted() -> None:
+    found = newton(quadratic(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([3.0, 1.0])), np.zeros(2))
+    assert (found.status, found.flat) == ("converged", 1)
+    np.testing.assert_allclose(found.parameters, [2, 2])
+
+
+def test_a_direction_that_curves_upwards_is_still_climbed() -> None:
+    def two_tops(point: Vector) -> Evaluation:
+        x = point[0]
+        return Evaluation(float(x**2 - x**4 / 4), np.array([2 * x - x**3]), np.array([[2 - 3 * x**2]]))
+
+    found = newton(two_tops, np.array([0.1]))
+    assert found.parameters[0] == pytest.approx(np.sqrt(2))
+
+
+def test_it_says_how_it_ended() -> None:
+    assert newton(log_cosh, np.array([5.0]), max_steps=1).status == "max_steps"
+    nothing = Evaluation(np.nan, np.zeros(1), np.eye(1))
+    assert newton(lambda _: nothing, np.zeros(1)).status == "non_finite"
+
+    def rising(point: Vector) -> Evaluation:
+        return Evaluation(float(np.log(point[0])), 1 / point, np.diag(-1 / point**2))
+
+    found = newton(rising, np.array([1.0]), inside=lambda point: bool(point[0] < 10))
+    assert found.status == "boundary"
+    assert 5 < found.parameters[0] < 10
+
+
+def test_a_cheap_hessian_ends_where_an_exact_one_does() -> None:
+    def cheap(point: Vector) -> Evaluation:
+        here = log_cosh(point)
+        return here._replace(hessian=here.hessian * 1.01)
+
+    calls: list[float] = []
+
+    def exact(point: Vector) -> Evaluation:
+        calls.append(float(point[0]))
+        return log_cosh(point)
+
+    found = newton(cheap, np.array([0.9]), exact=exact)
+    assert found.converged
+    assert abs(found.parameters[0]) < 1e-12
+    assert calls
+    assert found.evaluation is not None
+    np.testing.assert_allclose(found.evaluation.hessian, [[-1]])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
+def test_size_of_parameters_does_not_matter(scale: float) -> None:
+    matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
+    turn = np.diag([scale, 1.0])
+    step, flat = ascent(Evaluation(0.0, turn @ np.ones(2), -turn @ matrix @ turn))
+    assert flat == 0
+    np.testing.assert_allclose(turn @ step, np.linalg.solve(matrix, np.ones(2)), rtol=1e-12)
+    np.testing.assert_allclose(turn @ inverse(turn @ matrix @ turn) @ turn, np.linalg.inv(matrix), rtol=1e-12)
+
+
+def test_inverse_of_a_singular_matrix_is_that_of_what_is_not() -> None:
+    root = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+    matrix = root @ root.T
+    found = inverse(matrix)
+    np.testing.assert_allclose(matrix @ found @ matrix, matrix, atol=1e-12)
+
+
+def test_adam_gets_near_the_top_of_noisy_gradients() -> None:
+    random = np.random.default_rng(0)
+    gradients = [lambda x, noise=noise: 2.0 - x + noise for noise in random.normal(size=2000)]
+    assert adam(gradients, np.zeros(1), learning_rate=0.05, total=2000)[0] == pytest.approx(2, abs=0.1)
+    with pytest.raises(UsageError, match="learning_rate"):
+        adam([], np.zeros(1), learning_rate=0, total=1)
+
+
+def test_a_solution_prints_without_its_matrices() -> None:
+    assert "evaluation" not in repr(Solution(np.zeros(1), 0.0, 1, 1, "converged"))
