@@ -4,8 +4,8 @@
 
 As in the paper: production shows its top 5, noise 0.1, 10^5 sessions, eta 0.1 and 1; the propensities given are true. A
 seed draws the production ranker's 1% of the labels and the clicks. Every figure is the mean over seeds with its 90%
-t-interval; on MQ2008 the value of a seed is the mean over five folds. Prints one JSON line a data set and eta, and a table
-in Markdown for people on standard error.
+t-interval; on MQ2008 the value of a seed is the mean over five folds. Prints one JSON line a data set and eta, and a
+table in Markdown for people on standard error.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def table(values: dict[str, dict[str, list[float]]]) -> str:
         gaps = []
         for measure in MEASURES[1:]:
             whole = means["Oracle"][measure] - means["Naive"][measure]
-            gaps.append(f"{(means[method][measure] - means['Naive'][measure]) / whole:.0%}")
+            share = (means[method][measure] - means["Naive"][measure]) / whole
+            gaps.append(f"{share:.0%}" if whole > 0.005 else "–")  # no gap to speak of
         lines.append(f"| {method} | {' | '.join(cells)} | {' / '.join(gaps)} |")
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from cldrank import RankingDataset
 from cldrank.data import letor, lines
 from cldrank.data.letor import read_letor
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import CldrankWarning, DataError, FormatError
 
 Write = Callable[..., Path]
 
@@ -71,6 +71,8 @@ class TestWhatIsInTheWild:
         assert read_letor([write("0 qid:1 1:1 # good\n0 qid:1 1:1 # good\n")]).doc_ids is None
         assert read_letor([write("0 qid:1 1:1 # two words\n0 qid:1 1:1 # b\n")]).doc_ids is None
         assert read_letor([write("0 qid:1 1:1 # a\n0 qid:1 1:1\n")]).doc_ids is None
+        with pytest.warns(CldrankWarning, match="the first of those in row 1"):
+            assert read_letor([write("0 qid:1 1:1 #docid = a\n0 qid:1 1:1\n")]).doc_ids is None
 
     def test_windows_line_ends_blank_lines_comment_lines_tabs_and_no_final_newline(self, write: Write) -> None:
         text = "# made by hand\r\n\r\n 1 qid:1\t1:1  2:2 \r\n   \r\n#\r\n0 qid:1 2:3\t\r\n\r\n2 qid:1 1:4"

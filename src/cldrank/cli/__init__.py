@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
+from typing import Any
 
 import typer
 
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, simulate, train
-from cldrank.cli.output import print_error
-from cldrank.errors import CldrankError, UsageError
+from cldrank.cli.output import print_error, say
+from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,6 +60,7 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     signal.signal(signal.SIGTERM, _terminate)
+    warnings.showwarning = _show_warning
     try:
         sys.exit(app(args=arguments, prog_name="cldrank", standalone_mode=False))
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
@@ -73,6 +76,12 @@ def main() -> None:
         if text:
             print_error(text)
         sys.exit(code)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Our warnings in one line; those of other packages are for developers, who run Python itself."""
+    if issubclass(category, CldrankWarning):
+        say(f"warning: {message}")
 
 
 def _terminate(number: int, frame: object) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,7 +27,7 @@ from cldrank.data import letor_kernel as kernel
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.grouping import gather_queries, narrowed
 from cldrank.data.lines import LineBlock, is_compressed, open_bytes, read_blocks
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import CldrankWarning, DataError, FormatError
 
 GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
 _NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
@@ -332,9 +333,20 @@ def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
 def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArray | None) -> NDArray[Any] | None:
     """Document ids from comments: `docid = X`, or a comment of one word if those are unique within each query."""
     every = list(itertools.chain.from_iterable(comments))
-    if not all(every):
+    if not any(every):
         return None
     matches = [_DOCUMENT.search(comment) for comment in every]
+    if any(matches) and not all(matches):
+        row = next(row for row, match in enumerate(matches) if not match)
+        warnings.warn(
+            f"some rows have a `docid =` and some have none, the first of those in row {row} (from 0); all document ids "
+            "are left out.",
+            CldrankWarning,
+            stacklevel=3,
+        )
+        return None
+    if not all(every):
+        return None
     if all(matches):
         words = [match.group(1) for match in matches if match]
     else:
