@@ -116,9 +116,7 @@ def train(
     if facts["constant_features"]:
         say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
     if facts["collinear_features"]:
-        say(
-            f"note: determined by other features, coefficients mean little: {some(facts['collinear_features'])}"
-        )
+        say(f"note: determined by other features, coefficients mean little: {some(facts['collinear_features'])}")
     for text in said:
         console.print(f"[yellow]warning:[/] {text}")
     console.print(f"saved in {out}", markup=False)

@@ -339,7 +339,7 @@ def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArra
     if any(matches) and not all(matches):
         row = next(row for row, match in enumerate(matches) if not match)
         warnings.warn(
-            f"some rows have a `docid =` and some have none, the first of those in row {row} (from 0); all document ids "
+            f"some rows have a `docid =` and some none, the first of those in row {row} (from 0); all document ids "
             "are left out.",
             CldrankWarning,
             stacklevel=3,
