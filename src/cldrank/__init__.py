@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
-    from cldrank.estimators.oracle import Oracle
+    from cldrank.estimators import CLD, IPS, PIJD, HeckmanRank, Naive, Oracle, SVMRank
     from cldrank.evaluation import compare, evaluate
     from cldrank.propensity import Propensities
     from cldrank.rankers import load_ranker
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
 _HOMES = {
     "ClickTable": "cldrank.clicks.table",
-    "Oracle": "cldrank.estimators.oracle",
+    **dict.fromkeys(("CLD", "HeckmanRank", "IPS", "Naive", "Oracle", "PIJD", "SVMRank"), "cldrank.estimators"),
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
     "clicks": "",
@@ -39,10 +39,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "CLD",
+    "IPS",
+    "PIJD",
     "ClickTable",
+    "HeckmanRank",
+    "Naive",
     "Oracle",
     "Propensities",
     "RankingDataset",
+    "SVMRank",
     "__version__",
     "clicks",
     "compare",
