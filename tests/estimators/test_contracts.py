@@ -29,7 +29,7 @@ ESTIMATORS: list[Estimator] = [
     HeckmanRank(),
     HeckmanRank(weighting="candidates", position_correction=True, cluster="query"),
     PIJD(),
-    PIJD(position_effects=False, scaling="minmax"),
+    PIJD(position_effects=True, scaling="minmax"),
 ]
 
 

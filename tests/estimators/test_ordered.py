@@ -99,7 +99,7 @@ def test_gradient_and_hessian_are_those_of_the_value(all_shown: bool) -> None:
 def test_gradients_of_rows_add_up() -> None:
     probit = drawn()
     point = probit.start()
-    rows = np.concatenate([probit.gradients(block, point) for block in probit.design.blocks()])
+    rows = np.concatenate(list(probit.design.map(lambda block: probit.gradients(block, point))))
     whole = probit.evaluate(point).gradient + 2 * probit.penalty * point
     np.testing.assert_allclose(rows.sum(axis=0) / probit.entries.total, whole, atol=1e-12)
 
@@ -109,7 +109,7 @@ def test_an_independent_optimiser_ends_at_the_same_place() -> None:
     found = newton(probit.evaluate, probit.start())
     assert found.status == "converged"
     entries = probit.entries
-    x = np.concatenate([block.wide[:, :2] for block in probit.design.blocks()])
+    x = np.concatenate(list(probit.design.map(lambda block: block.wide[:, :2])))
     absent = entries.absent > 0
 
     def loss(point: Floats) -> float:

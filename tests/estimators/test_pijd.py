@@ -38,7 +38,7 @@ def one_place(clicks: ClickTable, data: RankingDataset) -> ClickTable:
 
 def test_what_the_data_were_drawn_from_is_found() -> None:
     data, clicks = drawn(20_000)
-    model = PIJD(**PLAIN, weighting="candidates", cluster="query").fit(data, clicks)
+    model = PIJD(**PLAIN, weighting="candidates", position_effects=True, cluster="query").fit(data, clicks)
     assert model.status_ == "converged"
     np.testing.assert_array_equal(model.positions_, [1, 2, 3])
     truth = np.concatenate([BETA, EFFECTS, [0.03], OMEGA, THRESHOLDS])
@@ -66,9 +66,9 @@ def test_with_one_position_it_is_heckmanrank(position_effects: bool, cluster: An
     assert (model.rho_, model.sigma_) == (other.rho_, other.sigma_)
 
 
-def test_one_intercept_for_all_positions_where_asked() -> None:
+def test_one_intercept_for_all_positions_unless_asked() -> None:
     data, clicks = drawn(300)
-    model = PIJD(position_effects=False).fit(data, clicks)
+    model = PIJD().fit(data, clicks)
     assert model.position_effects_.shape == (1,)
     assert model.thresholds_.shape == (3,)
     assert "(intercept)" in model.estimates_.of("relevance").names
@@ -79,7 +79,7 @@ def test_numbers_of_positions_do_not_matter_only_their_order() -> None:
     apart = ClickTable.from_arrays(
         data, row=clicks.row, position=3 * clicks.position + 1, impressions=clicks.impressions, clicks=clicks.clicks
     )
-    model, other = PIJD().fit(data, apart), PIJD().fit(data, clicks)
+    model, other = (PIJD(position_effects=True).fit(data, table) for table in (apart, clicks))
     np.testing.assert_array_equal(model.positions_, [4, 7, 10])
     np.testing.assert_array_equal(model.estimates_.values, other.estimates_.values)
     assert "(position 7)" in model.summary()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from cldrank.estimators.linear.estimator import LinearEstimator
 from cldrank.estimators.linear.fitting import warn_unless_converged
 from cldrank.estimators.linear.inference import INTERCEPT, Estimates, determined
 from cldrank.estimators.linear.rows import Observations, check_clicks, check_propensities, observe
-from cldrank.estimators.ordered import Entries
+from cldrank.estimators.ordered import Entries, Result
 from cldrank.estimators.selection import TwoStages, two_stages
 from cldrank.propensity import Propensities
 from cldrank.scaling import Scaling
@@ -100,7 +100,9 @@ class SelectionCorrected(LinearEstimator):
         thresholds = self._threshold_names(width - first)
         labels = (*every[relevance.columns], *effects, CORRECTION, *every[selection.columns[:first]], *thresholds)
         parts = ("relevance",) * (len(labels) - width) + ("selection",) * width
-        self.estimates_ = Estimates(parts, labels, values, turn @ found.covariance @ turn.T)
+        covariance = turn @ found.covariance @ turn.T
+        np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0.0))  # rounding, in directions without data
+        self.estimates_ = Estimates(parts, labels, values, covariance)
         self._leave_linear(data, scaling, relevance.spread(values, len(every)), float(values[n_features]))
         self.selection_coef_ = selection.spread(values[len(labels) - width :][:first], len(every))
         self.standard_errors_ = self.estimates_.error_of("relevance", data.feature_names)
@@ -322,8 +324,7 @@ class _InMemory:
     """A matrix as a design of one block."""
 
     def __init__(self, matrix: NDArray[np.float64]) -> None:
-        self.n_rows = len(matrix)
-        self._matrix = matrix
+        self._block = Block(0, len(matrix), matrix, matrix)
 
-    def blocks(self) -> Iterator[Block]:
-        yield Block(0, self.n_rows, self._matrix, self._matrix)
+    def map(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        yield function(self._block)

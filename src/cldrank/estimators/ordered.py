@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from cldrank.likelihood import log_cdf
 from cldrank.optimise import Evaluation
 
 Floats = NDArray[np.float64]
+Result = TypeVar("Result")
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 
@@ -23,12 +24,28 @@ _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 class Blocks(Protocol):
     """Rows that are passed over block by block; the last column of each block is all ones."""
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
+    def map(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        """What a function makes of each block, in their order."""
 
-    def blocks(self) -> Iterator[Block]:
-        """All rows, block after block."""
+
+def added(parts: Iterator[Sequence[Floats]]) -> list[Floats]:
+    """The sums of what each block gives.
+
+    >>> added(iter([(np.ones(2), np.array(1.0)), (np.ones(2), np.array(2.0))]))
+    [array([2., 2.]), array(3.)]
+    """
+    total = [np.array(part) for part in next(parts)]
+    for block in parts:
+        for place, part in enumerate(block):
+            total[place] += part
+    return total
+
+
+def chosen(wide: Floats, columns: IntArray) -> Floats:
+    """Some columns of a block; the first ones are not copied."""
+    if len(columns) and columns[-1] == len(columns) - 1:
+        return wide[:, : len(columns)]
+    return wide[:, columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,37 +160,36 @@ class OrderedProbit:
 
     def evaluate(self, parameters: Floats) -> Evaluation:
         """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
-        count, split = self.entries.n_thresholds, len(self.columns)
+        split = len(self.columns)
         if not np.all(np.diff(parameters[split:]) < 0):
             nothing = np.full(self.n_parameters, np.nan)
             return Evaluation(np.nan, nothing, np.diag(nothing))
-        value, gradient = 0.0, np.zeros(self.n_parameters)
-        hessian = np.zeros((self.n_parameters, self.n_parameters))
-        for block in self.design.blocks():
-            x = block.wide[:, self.columns]
-            places, interval, weight = self.seen(block, x, parameters)
-            owner, upper = places.owner, places.level - 1  # of the thresholds around it, the upper is one before
-            value += float(weight @ interval.value)
-            slope = np.bincount(owner, weight * interval.correction, len(x))
-            curvature = np.bincount(owner, weight * interval.shrinkage, len(x))
-            gradient[:split] += x.T @ slope
-            hessian[:split, :split] -= x.T @ (x * curvature[:, None])
-            mixed, own, ends = np.zeros((len(x), count + 2)), np.zeros((count + 2, count + 2)), np.zeros(count + 2)
-            for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
-                ends += np.bincount(end, weight * by, count + 2)
-                own[np.diag_indices(count + 2)] += np.bincount(end, weight * twice, count + 2)
-                both = np.bincount(owner * (count + 2) + end, weight * (interval.ab + twice), mixed.size)
-                mixed -= both.reshape(mixed.shape)
-            between = np.bincount(upper, weight * interval.ab, count + 1)
-            own += np.diag(between, 1) + np.diag(between, -1)
-            gradient[split:] += ends[1:-1]
-            hessian[split:, split:] += own[1:-1, 1:-1]
-            hessian[:split, split:] += x.T @ mixed[:, 1:-1]
-        hessian[split:, :split] = hessian[:split, split:].T
+        value, slope, ends, curvature, mixed, own = added(self.design.map(lambda block: self._sums(block, parameters)))
         total = self.entries.total
-        hessian = hessian / total - np.diag(2 * self.penalty)
-        gradient = gradient / total - 2 * self.penalty * parameters
-        return Evaluation(value / total - float(self.penalty @ parameters**2), gradient, hessian)
+        hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
+        gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
+        return Evaluation(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
+
+    def _sums(self, block: Block, parameters: Floats) -> tuple[Floats, ...]:
+        """Of a block: the value, its gradient by ω and by the thresholds, and minus the first, the mixed and the last
+        part of its Hessian.
+        """
+        count = self.entries.n_thresholds + 2  # with the infinite ones, which fall away in the end
+        x = chosen(block.wide, self.columns)
+        places, interval, weight = self.seen(block, x, parameters)
+        owner, upper = places.owner, places.level - 1  # of the thresholds around a place, the upper is one before
+        mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
+        for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
+            ends += np.bincount(end, weight * by, count)
+            own[np.diag_indices(count)] += np.bincount(end, weight * twice, count)
+            both = np.bincount(owner * count + end, weight * (interval.ab + twice), mixed.size)
+            mixed -= both.reshape(mixed.shape)
+        between = np.bincount(upper, weight * interval.ab, count - 1)
+        own += np.diag(between, 1) + np.diag(between, -1)
+        root = x * np.sqrt(np.bincount(owner, weight * interval.shrinkage, len(x)))[:, None]
+        slope = np.bincount(owner, weight * interval.correction, len(x))
+        value = np.asarray(weight @ interval.value)
+        return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
 
     def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, Interval, Floats]:
         """Of a block: where its candidates were, shown or not, the likelihood of that, and its weight."""
@@ -196,7 +212,7 @@ class OrderedProbit:
 
     def gradients(self, block: Block, parameters: Floats) -> Floats:
         """The gradient of the log-likelihood of each row of a block."""
-        x = block.wide[:, self.columns]
+        x = chosen(block.wide, self.columns)
         places, interval, weight = self.seen(block, x, parameters)
         split, each = len(self.columns), np.arange(len(weight))
         ends = np.zeros((len(weight), self.entries.n_thresholds + 2))
@@ -208,24 +224,23 @@ class OrderedProbit:
 
     def separated(self, parameters: Floats) -> bool:
         """Whether all candidates shown lie above all those not shown."""
-        lowest, highest = np.inf, -np.inf
-        for block in self.design.blocks():
-            index = block.wide[:, self.columns] @ parameters[: len(self.columns)]
+
+        def ends(block: Block) -> tuple[float, float]:
+            index = chosen(block.wide, self.columns) @ parameters[: len(self.columns)]
             places = self.places(block)
             shown = places.level <= self.entries.n_levels
-            lowest = min(lowest, index[places.owner[shown]].min(initial=np.inf))
-            highest = max(highest, index[places.owner[~shown]].max(initial=-np.inf))
-        return bool(np.isfinite(highest) and lowest > highest)
+            lowest = index[places.owner[shown]].min(initial=np.inf)
+            return float(lowest), float(index[places.owner[~shown]].max(initial=-np.inf))
+
+        lowest, highest = zip(*self.design.map(ends), strict=True)
+        return bool(np.isfinite(max(highest)) and min(lowest) > max(highest))
 
     def jacobian(self, x: Floats, level: IntArray, interval: Interval) -> Floats:
         """The derivative of each entry's correction by the parameters; x are its own columns."""
-        found = np.zeros((len(x), len(self.columns) + self.entries.n_thresholds + 2))
-        split, each = len(self.columns), np.arange(len(x))
-        found[each, split + level - 1] = -(interval.ab + interval.bb)
-        found[each, split + level] = -(interval.ab + interval.aa)
-        kept = np.delete(found, [split, found.shape[1] - 1], axis=1)  # the infinite thresholds are no parameters
-        kept[:, :split] = -interval.shrinkage[:, None] * x
-        return kept
+        ends, each = np.zeros((len(x), self.entries.n_thresholds + 2)), np.arange(len(x))
+        ends[each, level - 1] = -(interval.ab + interval.bb)
+        ends[each, level] = -(interval.ab + interval.aa)
+        return np.hstack([-interval.shrinkage[:, None] * x, ends[:, 1:-1]])
 
 
 class Places(NamedTuple):

@@ -22,15 +22,15 @@ class PIJD(SelectionCorrected):
     """Propensity-independent joint debiasing, linear: an ordered probit of the position, then a regression of clicks.
 
         1.  position k if t_k < ω·x + ε ≤ t_{k-1}, not shown below t_K: over all candidates of the queries displayed
-        2.  c/n = a_k + β·x + κ E[ε | x, k] + noise, over the cells
+        2.  c/n = intercept + β·x + κ E[ε | x, k] + noise, over the cells
 
-    Ranks by β·x. The intercepts a_k take up position bias, as far as it adds to clicks; the correction E[ε | x, k], the
-    inverse Mills ratio of an interval, takes up what put a candidate at k beyond its features. Without
-    `position_effects` there is one intercept. With a single position that is HeckmanRank; penalty and weighting are as
-    there. This is our reading of a short description (Ovaisi 2021): see docs/baselines.md for what
-    is certain and what is not.
+    Ranks by β·x. The correction E[ε | x, k], the inverse Mills ratio of an interval, takes up what put a candidate at k
+    beyond its features. `position_effects` gives each position an intercept of its own, which takes up position bias as
+    far as it adds to clicks; but then κ and the part of β along ω are told apart by little. With a single position this
+    is HeckmanRank; penalty and weighting are as there. It is our reading of a method known to us by description only
+    (Ovaisi 2021): see docs/baselines.md.
 
-    `thresholds_` are the t_k and `position_effects_` the a_k, of `positions_`; `intercept_` is the first a_k.
+    `thresholds_` are the t_k of `positions_`, `position_effects_` the intercepts; `intercept_` is the first of them.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
@@ -51,7 +51,7 @@ class PIJD(SelectionCorrected):
         l2: float = 1e-3,
         scaling: str | scalings.Method | None = "standard",
         weighting: Weighting = "impressions",
-        position_effects: bool = True,
+        position_effects: bool = False,
         relevance_features: Sequence[str] | None = None,
         selection_features: Sequence[str] | None = None,
         cluster: Literal["query"] | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.estimators.linear.design import Block
-from cldrank.estimators.ordered import Blocks, Entries, Interval, OrderedProbit
+from cldrank.estimators.ordered import Blocks, Entries, Interval, OrderedProbit, added, chosen
 from cldrank.optimise import Solution, inverse, newton
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,10 @@ class SecondStage(NamedTuple):
 
 
 def corrected_regression(
-    selected: Callable[[], Iterator[Selected]], targets: Targets, penalty: Floats, first: Floats
+    over: Callable[[Callable[[Selected], Sequence[Floats]]], Iterator[Sequence[Floats]]],
+    targets: Targets,
+    penalty: Floats,
+    first: Floats,
 ) -> SecondStage:
     """Weighted ridge regression on a correction for selection, with errors that know the correction was estimated.
 
@@ -78,29 +81,28 @@ def corrected_regression(
 
     V is `first`, the covariance of the first stage's parameters (Heckman 1979; Greene 1981). Where ρ comes out beyond
     -1 … 1, κ² counts as σ² in the middle sum, or variances might be negative. Weights act as repetitions.
-    `selected` starts a pass over the rows, block by block; there are two.
+    `over` gives what a function makes of each block of rows; there are two passes.
     """
-    columns = len(penalty)
-    gram, cross, weight = np.zeros((columns, columns)), np.zeros(columns), 0.0
-    for block in selected():
-        weights = targets.weight[block.rows]
-        weighted = block.design * weights[:, None]
-        gram += weighted.T @ block.design
-        cross += weighted.T @ targets.mean[block.rows]
-        weight += float(weights.sum())
+
+    def moments(block: Selected) -> Sequence[Floats]:
+        weight = targets.weight[block.rows]
+        weighted = block.design * weight[:, None]
+        return weighted.T @ block.design, weighted.T @ targets.mean[block.rows], np.asarray(weight.sum())
+
+    gram, cross, weight = added(over(moments))
     bread = inverse(gram / weight + np.diag(penalty)) / weight
     coefficients = bread @ cross
     kappa = float(coefficients[-1])
-    squares, shrunk_gram = 0.0, np.zeros_like(gram)
-    leverage, chance = np.zeros((columns, len(first))), np.zeros(len(first))
-    for block in selected():
-        weights = targets.weight[block.rows]
+
+    def errors(block: Selected) -> Sequence[Floats]:
+        weight = targets.weight[block.rows]
         residual = targets.mean[block.rows] - block.design @ coefficients
-        squares += float(weights @ (residual**2 + targets.spread[block.rows] + kappa**2 * block.shrinkage))
-        weighted = block.design * weights[:, None]
-        shrunk_gram += weighted.T @ (block.design * block.shrinkage[:, None])
-        leverage += kappa * weighted.T @ block.jacobian
-        chance += (weights * residual) @ block.jacobian
+        squares = weight @ (residual**2 + targets.spread[block.rows] + kappa**2 * block.shrinkage)
+        weighted = block.design * weight[:, None]
+        shrunk = weighted.T @ (block.design * block.shrinkage[:, None])
+        return np.asarray(squares), shrunk, kappa * weighted.T @ block.jacobian, (weight * residual) @ block.jacobian
+
+    squares, shrunk_gram, leverage, chance = added(over(errors))
     sigma = float(np.sqrt(squares / weight))
     own = sigma**2 * gram - min(kappa**2, sigma**2) * shrunk_gram
     middle = own + leverage @ first @ leverage.T
@@ -174,14 +176,14 @@ def two_stages(
     targets = Targets(entries.mean, entries.spread, entries.weight)
     unpenalised = np.zeros((entries.n_levels if effects else 1) + 1)
     second = corrected_regression(
-        lambda: map(step.selected, design.blocks()), targets, np.append(penalty, unpenalised), first
+        lambda function: design.map(lambda block: function(step.selected(block))),
+        targets,
+        np.append(penalty, unpenalised),
+        first,
     )
     if cluster:
         count = len(np.unique(entries.queries))
-        influences = (
-            (entries.queries[block.start : block.stop], step.influence(block, second, first))
-            for block in design.blocks()
-        )
+        influences = design.map(lambda block: step.influence(block, second, first))
         covariance = clustered(influences) * (count / (count - 1) if count > 1 else np.nan)
     else:
         across = -second.bread @ second.leverage @ first
@@ -200,7 +202,7 @@ class _Step(NamedTuple):
 
     def selected(self, block: Block) -> Selected:
         """The entries of a block as the second stage sees them."""
-        x = block.wide[:, self.probit.columns]
+        x = chosen(block.wide, self.probit.columns)
         places, interval, _ = self.probit.seen(block, x, self.parameters)
         count = places.rows.stop - places.rows.start
         owner, level = places.owner[:count], places.level[:count]
@@ -209,14 +211,14 @@ class _Step(NamedTuple):
         design = np.hstack([block.wide[np.ix_(owner, self.columns)], intercepts, interval.correction[:, None]])
         return Selected(places.rows, design, interval.shrinkage, self.probit.jacobian(x[owner], level, interval))
 
-    def influence(self, block: Block, second: SecondStage, first: Floats) -> Floats:
-        """How far each row of a block moves the second stage's coefficients and the first stage's parameters."""
+    def influence(self, block: Block, second: SecondStage, first: Floats) -> tuple[IntArray, Floats]:
+        """The queries of a block's rows, and how far each row moves the parameters, the second stage's first."""
         on_first = self.probit.gradients(block, self.parameters) @ first
-        chosen, entries = self.selected(block), self.probit.entries
-        residual = entries.mean[chosen.rows] - chosen.design @ second.coefficients
+        rows, entries = self.selected(block), self.probit.entries
+        residual = entries.mean[rows.rows] - rows.design @ second.coefficients
         equations = np.zeros((len(on_first), len(second.coefficients)))
-        pulls = chosen.design * (entries.weight[chosen.rows] * residual)[:, None]
-        np.add.at(equations, entries.owner[chosen.rows] - block.start, pulls)
+        pulls = rows.design * (entries.weight[rows.rows] * residual)[:, None]
+        np.add.at(equations, entries.owner[rows.rows] - block.start, pulls)
         equations -= on_first @ second.leverage.T
         equations[:, -1] += on_first @ second.chance
-        return np.hstack([equations @ second.bread, on_first])
+        return entries.queries[block.start : block.stop], np.hstack([equations @ second.bread, on_first])

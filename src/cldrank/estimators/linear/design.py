@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,60 @@ Result = TypeVar("Result")
 
 _BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the steps of a pass
 _DEVICE_VALUES = 1 << 25  # on an accelerator, few large blocks
+_WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
 _KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made anew in each pass
 
 
-class Block(NamedTuple):
-    """The rows from `start` to `stop` as the model sees them: in float64, and in float32 for what need not be exact."""
+class Block:
+    """The rows from `start` to `stop` as the model sees them: in float64, and in float32 for what need not be exact.
 
-    start: int
-    stop: int
-    wide: Array
-    narrow: Array
+    Without `wide` the two are the same numbers, and compiled loops read float32 without a wide copy being made.
+
+    >>> block = Block(0, 2, None, np.array([[1, 2], [3, 4]], dtype=np.float32))
+    >>> block.dot(np.array([1.0, 0.5])), block.back(np.array([1.0, 0.5]))
+    (array([2., 5.]), array([2.5, 4. ]))
+    """
+
+    def __init__(self, start: int, stop: int, wide: Array | None, narrow: Array) -> None:
+        self.start, self.stop, self.narrow, self._wide = start, stop, narrow, wide
+
+    @property
+    def wide(self) -> Array:
+        """The rows in float64."""
+        if self._wide is None:
+            self._wide = self.narrow.astype(np.float64)
+        return self._wide
+
+    def dot(self, coefficients: Array) -> Array:
+        """Of each row, Σ column * coefficient, in float64."""
+        return self.wide @ coefficients if self._wide is not None else _kernel().dot(self.narrow, coefficients)
+
+    def back(self, values: Array) -> Array:
+        """Of each column, Σ value of the row * entry, in float64."""
+        return self.wide.T @ values if self._wide is not None else _kernel().back(self.narrow, values)
+
+    def take(self, places: Array) -> Array:
+        """Some of the rows, in float64."""
+        return self.narrow[places].astype(np.float64) if self._wide is None else self._wide[places]
+
+    def gram(self, weight: Array, narrow: bool) -> Array:
+        """Σ weight x xᵀ over the rows, in sums of float32 if `narrow`."""
+        if self._wide is None:
+            root = np.sqrt(weight)
+            part = _kernel().scaled(self.narrow, root.astype(np.float32) if narrow else root)
+            return part.T @ part
+        return gram(self.narrow if narrow else self._wide, weight)
+
+
+def gram(rows: Array, weight: Array) -> Array:
+    """Σ weight x xᵀ, as the square of the weighted rows, which halves the work for BLAS.
+
+    >>> gram(np.array([[1.0, 2.0]]), np.array([4.0]))
+    array([[ 4.,  8.], [ 8., 16.]])
+    """
+    root = weight**0.5
+    part = rows * (root.astype(rows.dtype) if isinstance(root, np.ndarray) else root.to(rows.dtype))[:, None]
+    return part.T @ part
 
 
 class Design:
@@ -71,6 +115,7 @@ class Design:
         self._torch, self._device = _torch(device), device
         values = _BLOCK_VALUES if device is None else _DEVICE_VALUES
         self.block_rows = block_size(block_rows) or max(1, values // self.width)
+        self._compiles = self.n_rows * self.width >= _WORTH_COMPILING
         self._table: Array | None = None
         table = self._survey(centred)
         if table is not None:
@@ -86,11 +131,12 @@ class Design:
         self.moving, total, squares = np.zeros(self.width, dtype=bool), np.zeros(self.width), np.zeros(self.width)
 
         def look(span: tuple[int, int]) -> tuple[Any, Any, Any]:
-            part = self._scaled(*span)
-            if table is not None:
-                table[slice(*span)] = part
+            part = self._scaled(*span, out=None if table is None else table[slice(*span)])
             away = np.zeros((1, self.width)) if even else part - origin
-            return (part != first).any(axis=0), away.sum(axis=0), np.einsum("ij,ij->j", away, away)
+            moves = self.moving.copy()
+            still = np.flatnonzero(~moves)  # after the first blocks, hardly any: what has moved need not be looked at
+            moves[still] = (part[:, still] != first[still]).any(axis=0)
+            return moves, away.sum(axis=0), np.einsum("ij,ij->j", away, away)
 
         for moves, deviation, square in in_order(look, self.spans):
             self.moving |= moves
@@ -118,6 +164,8 @@ class Design:
     def block(self, start: int, stop: int) -> Block:
         """The rows from start to stop."""
         part = self.array(self._scaled(start, stop)) if self._table is None else self._table[start:stop]
+        if self._torch is None and not self._shifts and self._compiles:
+            return Block(start, stop, None, part)
         wide = part.astype(np.float64) if self._torch is None else part.double()
         if not self._shifts:
             return Block(start, stop, wide, part)
@@ -134,8 +182,8 @@ class Design:
         size = self.block_rows
         return [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
 
-    def _scaled(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Scaled features and ones."""
+    def _scaled(self, start: int, stop: int, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Scaled features and ones, written to `out` if there is one."""
         rows: slice | IntArray = slice(start, stop)
         if self._rows is not None:
             rows = self._rows[start:stop]
@@ -144,7 +192,7 @@ class Design:
         part = self._features[rows]
         if not isinstance(self._scaling.method, scalings.Unscaled):
             part = self._scaling.transform(part)
-        found = np.empty((len(part), self.width), dtype=np.float32)
+        found = np.empty((len(part), self.width), dtype=np.float32) if out is None else out
         found[:, :-1] = part if self._columns is None else part[:, self._columns]
         found[:, -1] = 1.0
         return found
@@ -187,6 +235,12 @@ def block_size(block_rows: Any) -> int | None:
     if isinstance(block_rows, bool) or not isinstance(block_rows, int | np.integer) or block_rows < 1:
         raise UsageError(f"block_rows must be a whole number of at least 1, or None, not {block_rows!r}.")
     return int(block_rows)
+
+
+def _kernel() -> Any:
+    from cldrank.estimators.linear import kernel
+
+    return kernel
 
 
 def _torch(device: str | None) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cldrank import likelihood, segments
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
-from cldrank.estimators.linear.design import Array, Block, Design
+from cldrank.estimators.linear.design import Array, Block, Design, gram
 from cldrank.estimators.linear.inference import grouped, sum_of_squares
 from cldrank.estimators.linear.rows import Observations
 from cldrank.likelihood import Form
@@ -165,7 +165,7 @@ class SelectionObjective:
         coefficients = self.design.array(self.unpacked(parameters)[1])
 
         def extremes(block: Block) -> tuple[float, float]:
-            index = as_numpy(block.wide @ coefficients)
+            index = as_numpy(block.dot(coefficients))
             away = self.observed.absent[block.start : block.stop] > 0
             return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
 
@@ -185,13 +185,13 @@ class SelectionObjective:
     def _terms(self, block: Block, score: Vector, selection: Vector, form: Form | None) -> _Terms:
         """The derivatives of the rows of a block."""
         array, observed = self.design.array, self.observed
-        index = block.wide @ array(selection) if len(self.selection) else block.wide[:, -1] * _SURE
+        index = block.dot(array(selection)) if len(self.selection) else block.take(slice(None))[:, -1] * _SURE
         first, last = (int(place) for place in np.searchsorted(observed.shown, [block.start, block.stop]))
         chosen = array(observed.shown[first:last] - block.start)
         entries = slice(int(observed.offsets[first]), int(observed.offsets[last]))
         owner, weight = self._owner[entries] - first, self._weight[entries]
         offsets = array(observed.offsets[first : last + 1] - entries.start)
-        scores = (block.wide[chosen] @ array(score))[owner]
+        scores = (block.take(chosen) @ array(score))[owner]
         terms, shared = _shown(scores, index[chosen][owner], self._target[entries], form, bool(self.free))
         by_row = [segments.sums_of_segments(weight * part, offsets) for part in terms[1:]]
         value, by_selection, absent = (weight * terms.value).sum(), index * 0.0, None
@@ -260,15 +260,15 @@ def _shown(
 
 def _block_sums(block: Block, terms: _Terms, narrow: bool, fixed: bool) -> list[Array | None]:
     """What a block adds to each part of `_Sums`; None for nothing."""
-    chosen = block.wide[terms.chosen]
-    few, many = (block.narrow[terms.chosen], block.narrow) if narrow else (chosen, block.wide)
+    chosen = block.take(terms.chosen)
+    few = block.narrow[terms.chosen] if narrow else chosen
     parts = [
         terms.value,
         chosen.T @ terms.score,
-        block.wide.T @ terms.selection,
-        _gram(few, terms.curvature),
-        None if terms.absent is None else _gram(many, terms.absent),
-        _gram(few, terms.fixed) if fixed else None,
+        block.back(terms.selection),
+        gram(few, terms.curvature),
+        None if terms.absent is None else block.gram(terms.absent, narrow),
+        gram(few, terms.fixed) if fixed else None,
     ]
     if terms.shared is None:
         return parts
@@ -280,13 +280,6 @@ def _shapes(width: int) -> list[tuple[int, ...]]:
     """The shapes of the parts of `_Sums`."""
     square = (width, width)
     return [(), (width,), (width,), square, square, square, (2,), (2, width), (2, width), (2, 2)]
-
-
-def _gram(block: Array, weight: Array) -> Array:
-    """Σ weight x xᵀ, as the square of a block, which BLAS takes half the time for."""
-    root = weight**0.5
-    scaled = block * (root.astype(block.dtype) if isinstance(root, np.ndarray) else root.to(block.dtype))[:, None]
-    return scaled.T @ scaled
 
 
 def _columns(columns: IntArray | None, useful: NDArray[np.bool_]) -> IntArray:
