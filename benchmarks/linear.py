@@ -98,7 +98,7 @@ def fit(rows):
     before = resident("VmRSS")
     linear.CLD().fit(data, table, linear.Propensities.power(1, linear.SHOWN))
     return (resident("VmHWM") - before) / 2**20
-fit(12_000)
+fit(48_000)
 print(fit({rows}))
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

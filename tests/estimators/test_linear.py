@@ -123,6 +123,24 @@ def test_float32_sums_and_torch_lead_to_the_same_optimum(form: Form | None, meth
         np.testing.assert_allclose(found.parameters, exact.parameters, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("narrow", [True, False])
+def test_compiled_sums_are_the_same(form: Form | None, narrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = scene(4)
+    free: Any = {"free": ("log_sigma",)} if form and form.gaussian else {}
+    point = np.random.default_rng(0).normal(size=objective(given, form, **free).n_parameters) * 0.3
+    plain = objective(given, form, narrow=narrow, block_rows=31, **free).evaluate(point)
+    monkeypatch.setattr(designs, "_WORTH_COMPILING", 0)
+    problem = objective(given, form, narrow=narrow, block_rows=31, **free)
+    compiled = problem.evaluate(point)
+    assert compiled.value == pytest.approx(plain.value, rel=1e-13)
+    np.testing.assert_allclose(compiled.gradient, plain.gradient, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        compiled.hessian, plain.hessian, rtol=1e-5 if narrow else 1e-11, atol=1e-6 if narrow else 1e-13
+    )
+    np.testing.assert_allclose(problem.clustered(point), objective(given, form, **free).clustered(point), rtol=1e-9)
+
+
 def test_clustered_sum_is_that_of_the_gradients_of_single_queries() -> None:
     given = scene(2)
     form = Form(0.4, 0.8, gaussian=True)

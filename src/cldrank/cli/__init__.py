@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import warnings
-from typing import Any
+from typing import TextIO
 
 import typer
 
@@ -78,8 +78,16 @@ def main() -> None:
         sys.exit(code)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Our warnings in one line; those of other packages are for developers, who run Python itself."""
+    del filename, lineno, file, line
     if issubclass(category, CldrankWarning):
         say(f"warning: {message}")
 
