@@ -184,7 +184,7 @@ class TestOnEachEngine:
         assert result.report.rejected == {"null key": 1, "no number": 7}
         assert result.report.rows == 12
         odd = [row["position"] for row in result.rejects.to_pylist() if row["reason"] == "no number"]
-        assert odd == [None] * 7
+        assert sorted(odd, key=str) == [99_999_999, *[None] * 6]
 
     def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
         rows: list[Row] = [(s, "q", f"d{k}", k, int(k == 0)) for s in range(5) for k in range(3)]

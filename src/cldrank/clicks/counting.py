@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cldrank.clicks.engines import Engine
-from cldrank.clicks.log import KEYS, ODD_POSITION, Log
+from cldrank.clicks.log import DEEPEST, KEYS, ODD_POSITION, Log
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -29,7 +29,7 @@ _MASK_WORDS = 4  # with more moving documents a query, grouping by document is t
 def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> tuple[pa.Table, int, list[pa.Table]]:
     """Cells of the rows that are kept, the number of all rows, and the rows set aside."""
     rows = log.rows
-    if not every_click:
+    if not every_click and not log.once:
         rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
     grouped = held.enter_context(_cells(rows).cache())
     every = grouped.to_pyarrow()
@@ -63,13 +63,17 @@ def _cells(rows: ir.Table) -> ir.Table:
 
 def _has_good_keys(rows: ir.Table) -> ir.BooleanValue:
     return (
-        rows.session_id.notnull() & rows.query_id.notnull() & rows.doc_id.notnull() & (rows.position.fill_null(0) >= 1)
+        rows.session_id.notnull()
+        & rows.query_id.notnull()
+        & rows.doc_id.notnull()
+        & rows.position.fill_null(0).between(1, DEEPEST)
     )
 
 
 def _has_bad_keys(cells: pa.Table) -> bool:
     nulls = any(cells[key].null_count for key in _CELL)
-    return nulls or bool(pc.any(pc.less(cells["position"], 1)).as_py())
+    extremes = pc.min_max(cells["position"]).as_py()
+    return nulls or (len(cells) > 0 and not 1 <= extremes["min"] <= extremes["max"] <= DEEPEST)
 
 
 def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitStack) -> tuple[ir.Table, int, int]:
@@ -104,7 +108,7 @@ def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> i
         rows = rows.left_join(moving, ["query_id", "doc_id"])
         rows = rows.select("session_id", "query_id", "position", "place")
     zero, one = (ibis.literal(value, "int64") for value in (0, 1))
-    position = ibis.greatest(rows.position.fill_null(0), 0)
+    position = ibis.greatest(rows.position.fill_null(0), 0).cast("int64")
     found = {"size": rows.count(), "positions": bit_or(one << (position % _MASK_BITS))}
     for word in range(words):
         mine = rows.place.fill_null(-1) // _MASK_BITS == word
@@ -137,7 +141,7 @@ def _with_reason(rows: ir.Table) -> ir.Table:
     unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
     reason = ibis.cases(
         (unnamed, "null key"),
-        (rows.position.fill_null(0) == ODD_POSITION, "no number"),
+        ((rows.position == ODD_POSITION) | (rows.position > DEEPEST), "no number"),
         (lost & (rows.clicks > 0), "click never shown"),
         (rows.position.isnull(), "null key"),
         else_="position below 1",

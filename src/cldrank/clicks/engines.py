@@ -89,17 +89,23 @@ class DuckDB(Engine):
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
         """Whether (first, second) grows from each row to the next, as in a log that lies session by session.
 
-        One streaming pass, where grouping would need a table of all sessions. In whatever order DuckDB visits the rows:
-        if every step grows, no pair occurs twice and none is null.
+        One pass over two columns, where grouping would need a table of all sessions; it ends at the first step back. In
+        whatever order DuckDB hands over the rows: if every step grows, no pair occurs twice and none is null.
         """
-        query = f"""
-            SELECT count(*) FROM (
-                SELECT {first} AS a, {second} AS b, lag({first}) OVER () AS a0, lag({second}) OVER () AS b0,
-                       row_number() OVER () AS n
-                FROM ({self.connection.compile(rows.select(first, second))})
-            ) WHERE NOT coalesce(a > a0 OR (a = a0 AND b > b0), n = 1 AND a IS NOT NULL AND b IS NOT NULL)
-        """  # noqa: S608 - the names are our own
-        return bool(self.connection.raw_sql(query).fetchall()[0][0] == 0)
+        last: tuple[Any, Any] | None = None
+        relation = self.connection.con.sql(self.connection.compile(rows.select(first, second)))
+        for batch in relation.fetch_arrow_reader(1 << 16):
+            if not batch.num_rows:
+                continue
+            one, two = batch.columns
+            if one.null_count or two.null_count:
+                return False
+            one, two = (column.to_numpy(zero_copy_only=False) for column in (one, two))
+            grows = (one[1:] > one[:-1]) | ((one[1:] == one[:-1]) & (two[1:] > two[:-1]))
+            if not grows.all() or (last is not None and last >= (one[0], two[0])):
+                return False
+            last = (one[-1], two[-1])
+        return True
 
 
 class Backend(Engine):

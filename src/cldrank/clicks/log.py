@@ -33,11 +33,13 @@ class Log:
                those of timestamp, user_id, ranker_id, surface, propensity that the log has
     phantoms   clicks on positions that their page does not have, in logs with one row a page; else None
     optional   which optional columns there are
+    once       whether clicks are only ever 0 or 1
     """
 
     rows: ir.Table
     phantoms: ir.Table | None
     optional: tuple[str, ...]
+    once: bool = False
 
 
 def open_log(
@@ -63,11 +65,12 @@ def open_log(
     names = _named(table, files[0], columns or {}, one_query)
     optional = tuple(role for role in OPTIONAL if role in names)
     phantoms = None
+    once = "documents" in names or table[names["clicked"]].type().is_boolean()
     if "documents" in names:
         table, phantoms = _unnested(table, files[0], names, one_query)
     else:
         table = _flat(table, files[0], names, first_position, one_query)
-    return Log(table.select(*KEYS, "position", "clicks", *optional), phantoms, optional)
+    return Log(table.select(*KEYS, "position", "clicks", *optional), phantoms, optional, once)
 
 
 def existing(paths: Paths) -> list[Path]:
@@ -127,14 +130,16 @@ def _flat(table: ir.Table, path: Path, names: dict[str, str], first_position: in
     clicked, odd_clicks = _whole(table[names["clicked"]], f"{names['clicked']!r} (clicked)", path)
     if first_position != 1:
         position = position + (1 - first_position)
-    odd = (position > DEEPEST) | (clicked < 0)
-    for more in (odd_position, odd_clicks):
-        odd = odd if more is None else odd | more
+    clicks = ibis.coalesce(clicked, 0)
+    if not table[names["clicked"]].type().is_boolean():
+        negative = (clicked < 0).fill_null(False)
+        odd_clicks = negative if odd_clicks is None else negative | odd_clicks
+        clicks = ibis.greatest(clicks, 0)
+    for odd in (odd_position, odd_clicks):
+        if odd is not None:  # the common types cannot be odd, and cost nothing here
+            position = odd.ifelse(ODD_POSITION, position)
     return table.select(
-        **_common(table, names, one_query),
-        doc_id=table[names["doc_id"]],
-        position=odd.fill_null(False).ifelse(ODD_POSITION, position),
-        clicks=ibis.greatest(ibis.coalesce(clicked, 0), 0),
+        **_common(table, names, one_query), doc_id=table[names["doc_id"]], position=position, clicks=clicks
     )
 
 
@@ -142,9 +147,9 @@ def _whole(value: ir.Value, what: str, path: Path) -> tuple[ir.IntegerValue, ir.
     """Whole numbers from what a log has, and where that is something else; None if it cannot be."""
     kind = value.type()
     if kind.is_integer():
-        return value.cast("int64"), None
+        return value, None
     if kind.is_boolean():
-        return value.cast("int64"), None
+        return value.cast("int32"), None
     if kind.is_string():  # as in CSV; an empty text is a missing value
         text = value.strip().lower()
         text = (text == "").ifelse(None, text)
