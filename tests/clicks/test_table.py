@@ -65,7 +65,8 @@ class TestMaking:
         assert "0 cells, 0 impressions, 0 clicks" in repr(table)
 
     def test_every_click(self) -> None:
-        ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[4], every_click=True)
+        table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[4], every_click=True)
+        assert table.row_clicks.tolist() == [4]
 
     @pytest.mark.parametrize(
         ("change", "message"),

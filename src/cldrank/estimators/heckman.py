@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
@@ -111,16 +112,16 @@ class SelectionCorrected(LinearEstimator):
         self.sigma_, self.rho_ = found.second.sigma, found.second.rho
         self.separated_, self.log_likelihood_ = found.separated, found.log_likelihood
         self.n_iter_, self.status_ = found.solution.n_steps, found.solution.status
-        order = np.roll(
-            np.arange(n_features + len(effects)), len(effects)
-        )  # intercepts first: a feature may repeat them
+        # intercepts first: a feature may repeat them
+        order = np.roll(np.arange(n_features + len(effects)), len(effects))
         repeated = determined(found.second.gram[np.ix_(order, order)])[len(effects) :]
         self.collinear_features_ = tuple(every[relevance.columns[repeated]])
 
     _threshold_sign = 1.0
 
+    @abstractmethod
     def _threshold_names(self, count: int) -> tuple[str, ...]:
-        raise NotImplementedError
+        """What the summary calls the thresholds of the selection."""
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = super()._facts()
