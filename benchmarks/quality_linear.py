@@ -22,6 +22,7 @@ from typing import Any
 
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
+from cldrank.data import catalogue
 from cldrank.errors import CldrankWarning
 from cldrank.estimators import CLD, IPS, PIJD, HeckmanRank, Naive, Oracle, SVMRank
 from cldrank.measures import mean_interval
@@ -91,6 +92,9 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", CldrankWarning)
     for name in arguments.data:
+        if catalogue.get(name).find() is None:
+            print(json.dumps({"benchmark": "quality_linear", "data": name, "skipped": "the data set is not here"}))
+            continue
         for eta in arguments.eta:
             start = time.perf_counter()
             values = run(name, eta, arguments.seeds, list(dict.fromkeys(["Naive", *arguments.methods])))
