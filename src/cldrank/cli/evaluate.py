@@ -101,13 +101,14 @@ def compare(
         return
     title = f"{first} against {second} on {described(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
     console.print(title, style="bold", markup=False)
-    table = new_table("measure", "first", "second", f"difference, {confidence:.0%} interval", "p", "better/equal/worse")
+    table = new_table("measure", "first", "second", "difference", f"{confidence:.0%} interval", "p", "won/tied/lost")
     for name, found in result.items():
         table.add_row(
             name,
             f"{result.first[name]:.4f}",
             f"{result.second[name]:.4f}",
-            f"{found.interval:+.4f}",
+            f"{found.difference:+.4f}",
+            f"{found.interval.low:+.4f} … {found.interval.high:+.4f}",
             f"{found.p_value:.2g}",
             f"{found.wins:,}/{found.ties:,}/{found.losses:,}",
         )

@@ -62,7 +62,7 @@ def new_table(*columns: str) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     return table
