@@ -36,7 +36,9 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Naive": Naive,
     "IPS": IPS,
     "Heckman^rank": HeckmanRank,
+    "Heckman^rank, position corrected": partial(HeckmanRank, position_correction=True),
     "PIJD": PIJD,
+    "PIJD, position effects": partial(PIJD, position_effects=True),
     **{f"CLD, γ = {gamma}": partial(CLD, gamma=gamma) for gamma in GAMMAS},
 }
 
