@@ -327,4 +327,4 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_kind_can_be_loaded() -> None:
-    assert {kind: ranker.kind for kind, ranker in rankers.KINDS.items()} == {kind: kind for kind in rankers.KINDS}
+    assert {kind: ranker.kind for kind, ranker in rankers.files.KINDS.items()} == {kind: kind for kind in rankers.files.KINDS}

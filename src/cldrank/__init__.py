@@ -17,17 +17,23 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
-    from cldrank.estimators import CLD, IPS, PIJD, HeckmanRank, Naive, Oracle, SVMRank
+    from cldrank.estimators import CLD, IPS, PIJD, CLDPair, HeckmanRank, Naive, Oracle, RankAgg, SVMRank
     from cldrank.evaluation import compare, evaluate
     from cldrank.propensity import Propensities
     from cldrank.rankers import load_ranker
+    from cldrank.training import Training
+    from cldrank.training.networks import MLP
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
 _HOMES = {
     "ClickTable": "cldrank.clicks.table",
-    **dict.fromkeys(("CLD", "HeckmanRank", "IPS", "Naive", "Oracle", "PIJD", "SVMRank"), "cldrank.estimators"),
+    **dict.fromkeys(
+        ("CLD", "CLDPair", "HeckmanRank", "IPS", "Naive", "Oracle", "PIJD", "RankAgg", "SVMRank"), "cldrank.estimators"
+    ),
+    "MLP": "cldrank.training.networks",
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
+    "Training": "cldrank.training",
     "clicks": "",
     "compare": "cldrank.evaluation",
     "data": "",
@@ -41,14 +47,18 @@ _HOMES = {
 __all__ = [
     "CLD",
     "IPS",
+    "MLP",
     "PIJD",
+    "CLDPair",
     "ClickTable",
     "HeckmanRank",
     "Naive",
     "Oracle",
     "Propensities",
+    "RankAgg",
     "RankingDataset",
     "SVMRank",
+    "Training",
     "__version__",
     "clicks",
     "compare",

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from cldrank.estimators.base import Estimator, NotFittedError
 from cldrank.estimators.cld import CLD
+from cldrank.estimators.cld_pair import CLDPair
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
 from cldrank.estimators.naive import Naive
 from cldrank.estimators.oracle import Oracle
 from cldrank.estimators.pijd import PIJD
+from cldrank.estimators.rank_agg import RankAgg
 from cldrank.estimators.svm_rank import SVMRank
 
-__all__ = ["CLD", "IPS", "PIJD", "Estimator", "HeckmanRank", "Naive", "NotFittedError", "Oracle", "SVMRank"]
+__all__ = [
+    "CLD",
+    "IPS",
+    "PIJD",
+    "CLDPair",
+    "Estimator",
+    "HeckmanRank",
+    "Naive",
+    "NotFittedError",
+    "Oracle",
+    "RankAgg",
+    "SVMRank",
+]

@@ -37,9 +37,12 @@ class Estimator(BaseEstimator, ABC):
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
         """The scores of the learned ranker, one a row."""
+        self._check_fitted()
+        return self.ranker_.score(X)
+
+    def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):
             raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
-        return self.ranker_.score(X)
 
     def _provenance(self, dataset: RankingDataset) -> Provenance:
         parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
@@ -53,7 +56,9 @@ class Estimator(BaseEstimator, ABC):
         )
 
     def _leave(self, ranker: Ranker) -> None:
-        """Take a ranker as the result of the fit."""
+        """Take a ranker as the result of the fit, and forget what an earlier fit left."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
         self.ranker_ = ranker
         self.feature_names_in_ = np.array(ranker.feature_names, dtype=object)
         self.n_features_in_ = len(ranker.feature_names)
@@ -102,6 +107,12 @@ def check_penalty(l2: Any) -> float:
     if not number or not 0 <= l2 < np.inf:
         raise UsageError(f"l2 must be a number of at least 0, not {l2!r}.")
     return float(l2)
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is no number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+        raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
 
 
 def _plain(value: Any) -> Any:

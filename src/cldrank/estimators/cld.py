@@ -14,7 +14,7 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.estimators.base import check_dataset, check_penalty
+from cldrank.estimators.base import check_dataset, check_penalty, check_share
 from cldrank.estimators.linear.design import Design
 from cldrank.estimators.linear.estimator import LinearEstimator
 from cldrank.estimators.linear.fitting import SelectionFit, described, fit_selection, warn_unless_converged
@@ -23,10 +23,15 @@ from cldrank.estimators.linear.objective import SelectionObjective, Shared
 from cldrank.estimators.linear.profile import fit_profile
 from cldrank.estimators.linear.rows import check_clicks, check_propensities, observe
 from cldrank.estimators.linear.stochastic import climb
+from cldrank.estimators.neural.estimator import Model, NeuralFit, is_linear
+from cldrank.estimators.neural.lists import click_lists
 from cldrank.likelihood import Form
 from cldrank.optimise import Vector
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker
+from cldrank.training import Training
+
+_SGD_EPOCHS, _SGD_RATE = 20, 0.01
 
 
 class GammaFit(NamedTuple):
@@ -39,7 +44,7 @@ class GammaFit(NamedTuple):
     fit: SelectionFit
 
 
-class CLD(LinearEstimator):
+class CLD(NeuralFit, LinearEstimator):
     """Linear relevance and linear selection, fitted together to clicks and to what was not shown (SIGIR-AP 2023).
 
         Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω),    r̄ = c / (n ρ)
@@ -52,6 +57,8 @@ class CLD(LinearEstimator):
     likelihood            "paper" as above; "tobit": the type-II Tobit likelihood, with `sigma` given or "estimate"
     solver                "newton": the one optimum; "sgd": Algorithm 1 of the paper, by `epochs`, `batch_rows`,
                           `learning_rate` and `seed`
+    model                 "linear"; or "mlp", an `MLP` or a torch module for CLD-N, trained by the loop of all networks
+                          (`epochs`, `learning_rate`, `seed`, `unshown_ratio`, `training`)
     relevance_features    names of the features that each part sees; None for all
     selection_features
     clip                  the least propensity; lower ones are raised to it
@@ -97,12 +104,15 @@ class CLD(LinearEstimator):
         cluster: Literal["query"] | None = None,
         max_steps: int = 50,
         tolerance: float = 1e-9,
-        epochs: int = 20,
+        epochs: int | None = None,
         batch_rows: int = 256,
-        learning_rate: float = 0.01,
+        learning_rate: float | None = None,
         seed: int = 0,
         device: str | None = None,
         block_rows: int | None = None,
+        model: Model = "linear",
+        unshown_ratio: float = 1.0,
+        training: Training | None = None,
     ) -> None:
         self.gamma = gamma
         self.l2 = l2
@@ -124,9 +134,14 @@ class CLD(LinearEstimator):
         self.seed = seed
         self.device = device
         self.block_rows = block_rows
+        self.model = model
+        self.unshown_ratio = unshown_ratio
+        self.training = training
 
     def fit(self, dataset: RankingDataset, clicks: Any = None, propensities: Any = None) -> Self:
         """Learn from the clicks on a dataset and the propensities of their positions."""
+        if not is_linear(self.model):
+            return self._fit_neural(dataset, clicks, propensities)
         problem = self._problem(dataset, clicks, propensities)
         if self.gamma == "profile":
             self._warn_of_weak_identification(problem)
@@ -169,6 +184,39 @@ class CLD(LinearEstimator):
             )
             path.append(GammaFit(float(gamma), found.log_likelihood, coefficients, ranker, found))
         return path
+
+    def summary(self) -> str:
+        """The fit as a table to read."""
+        return super().summary() if is_linear(self.model) else self._network_summary()
+
+    # -- with a network ------------------------------------------------------------------------------------------
+
+    def _fit_neural(self, dataset: Any, clicks: Any, propensities: Any) -> Self:
+        data = check_dataset(dataset, "CLD")
+        usual = type(self)()
+        for name in ("target", "likelihood", "sigma", "solver", "fit_intercept", "relevance_features", "cluster"):
+            if getattr(self, name) != getattr(usual, name):
+                raise UsageError(f"{name}={getattr(self, name)!r} is for model='linear'; a network has no such choice.")
+        if self.selection_features is not None:
+            raise UsageError("selection_features is for model='linear'; beside a network, selection sees all features.")
+        form, _ = self._form()
+        if self.gamma == "profile":
+            raise UsageError("gamma='profile' is for model='linear'; give gamma beside a network.")
+        check_share("unshown_ratio", self.unshown_ratio)
+        check_penalty(self.l2)
+        scaling = scalings.fit(self.scaling, data.features)
+        table = check_clicks(clicks, data, "CLD")
+        rho = check_propensities(propensities, table, "CLD", self.clip)
+
+        def points(network: Any, width: int) -> Any:
+            from cldrank.training.tasks import SelectedPoints
+
+            return SelectedPoints(network, width, form.gamma, float(self.unshown_ratio))
+
+        task = self._fit_network(data, scaling, click_lists(data, table, rho), points)
+        self.selection_coef_, self.selection_intercept_ = task.linear_part("selection")
+        self.gamma_, self.propensities_ = form.gamma, rho
+        return self
 
     # -- putting the problem together ----------------------------------------------------------------------------
 
@@ -222,13 +270,15 @@ class CLD(LinearEstimator):
             raise UsageError(f"solver must be 'newton' or 'sgd', not {self.solver!r}.")
         if self.solver == "sgd" and (self.gamma == "profile" or self.sigma == "estimate"):
             raise UsageError("solver='sgd' takes gamma and sigma as given; estimate them with solver='newton'.")
-        for name, least in (("max_steps", 1), ("epochs", 1), ("batch_rows", 1), ("seed", 0)):
-            value = getattr(self, name)
+        epochs = _SGD_EPOCHS if self.epochs is None else self.epochs
+        counts = ("max_steps", self.max_steps, 1), ("epochs", epochs, 1), ("batch_rows", self.batch_rows, 1)
+        for name, value, least in (*counts, ("seed", self.seed, 0)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-        for name in ("tolerance", "learning_rate"):
-            if not 0 < _number(getattr(self, name), name) < np.inf:
-                raise UsageError(f"{name} must be a number above 0, not {getattr(self, name)!r}.")
+        rate = _SGD_RATE if self.learning_rate is None else self.learning_rate
+        for name, number in (("tolerance", self.tolerance), ("learning_rate", rate)):
+            if not 0 < _number(number, name) < np.inf:
+                raise UsageError(f"{name} must be a number above 0, not {number!r}.")
 
     def _limits(self) -> dict[str, Any]:
         return {"max_steps": self.max_steps, "tolerance": self.tolerance, "cluster": self._clusters()}
@@ -237,9 +287,9 @@ class CLD(LinearEstimator):
         solution = climb(
             problem.objective,
             problem.start,
-            epochs=self.epochs,
+            epochs=_SGD_EPOCHS if self.epochs is None else self.epochs,
             batch_rows=self.batch_rows,
-            learning_rate=self.learning_rate,
+            learning_rate=_SGD_RATE if self.learning_rate is None else self.learning_rate,
             seed=self.seed,
         )
         return described(problem.objective, problem.names, solution, cluster=self._clusters())

@@ -103,8 +103,8 @@ class SelectionCorrected(LinearEstimator):
         parts = ("relevance",) * (len(labels) - width) + ("selection",) * width
         covariance = turn @ found.covariance @ turn.T
         np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0.0))  # rounding, in directions without data
-        self.estimates_ = Estimates(parts, labels, values, covariance)
         self._leave_linear(data, scaling, relevance.spread(values, len(every)), float(values[n_features]))
+        self.estimates_ = Estimates(parts, labels, values, covariance)
         self.selection_coef_ = selection.spread(values[len(labels) - width :][:first], len(every))
         self.standard_errors_ = self.estimates_.error_of("relevance", data.feature_names)
         self.selection_standard_errors_ = self.estimates_.error_of("selection", data.feature_names)

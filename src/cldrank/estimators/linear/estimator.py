@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators.base import Estimator, NotFittedError
+from cldrank.estimators.base import Estimator
 from cldrank.estimators.linear.inference import Estimates, lines_of, some
 from cldrank.estimators.linear.least_squares import Regression, Rows, regress
-from cldrank.optimise import Status
 from cldrank.scaling import Scaling
 
 
@@ -36,14 +35,13 @@ class LinearEstimator(Estimator):
     n_rows_: int
     weight_: float
     n_iter_: int
-    status_: Status
+    status_: str
     constant_features_: tuple[str, ...]
     collinear_features_: tuple[str, ...]
 
     def summary(self) -> str:
         """The fit as a table to read."""
-        if not hasattr(self, "estimates_"):
-            raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
+        self._check_fitted()
         return "\n\n".join([lines_of(self._facts()), repr(self.estimates_)])
 
     def _facts(self) -> list[tuple[str, str]]:

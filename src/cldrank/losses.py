@@ -1,0 +1,114 @@
+"""Losses over lists of candidates, as pure functions of torch tensors: one value a list, smaller is better.
+
+Everywhere, B lists of S shown candidates and U candidates that were not shown:
+
+    scores, selection              (B, S) what the models of relevance and of selection say of the shown
+    unshown_scores, …_selection    (B, U) the same of those not shown
+    preference                     (B, S, S) how much i is to stand above j; 0 for padding
+    mixed                          (B, S, U) the weight of a shown and an unshown candidate as a pair; 0 for padding
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def preferences(target: Tensor, weight: Tensor) -> Tensor:
+    """How much each candidate of a list is preferred to each other.
+
+        (t_i - t_j)₊ min(w_i, w_j)
+
+    >>> import torch
+    >>> preferences(torch.tensor([[0.5, 0.2]]), torch.tensor([[10.0, 10.0]]))
+    tensor([[[0., 3.], [0., 0.]]])
+    """
+    difference = (target[:, :, None] - target[:, None, :]).clamp(min=0)
+    return difference * weight[:, :, None].minimum(weight[:, None, :])
+
+
+def pairwise(scores: Tensor, preference: Tensor) -> Tensor:
+    """Pairs of one list in the right order (BPR, RankNet).
+
+        -Σ_ij preference_ij log σ(f_i - f_j)
+
+    >>> import torch
+    >>> pairwise(torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+    tensor([0.3133])
+    """
+    from torch.nn.functional import logsigmoid
+
+    return -(preference * logsigmoid(_differences(scores, scores))).sum((1, 2))
+
+
+def cld_pair(
+    scores: Tensor,
+    selection: Tensor,
+    unshown_scores: Tensor,
+    unshown_selection: Tensor,
+    preference: Tensor,
+    mixed: Tensor,
+    selection_weight: float,
+) -> Tensor:
+    """CLD's pairwise objective: order of relevance, and the selection that it explains together with ω.
+
+        Δ = f_i - f_j
+        both shown:   -preference [log σ(Δ) + C (log σ(ω_i + Δ) + log σ(ω_j + Δ))]
+        i shown, j not:   -mixed C [log σ(ω_i + Δ) + log σ(-ω_j)]
+
+    >>> import torch
+    >>> one, none = torch.ones(1, 1), torch.zeros(1, 1)
+    >>> cld_pair(one, none, none, none, torch.zeros(1, 1, 1), torch.ones(1, 1, 1), 0.5)
+    tensor([0.5032])
+    """
+    from torch.nn.functional import logsigmoid
+
+    difference = _differences(scores, scores)
+    chosen = logsigmoid(selection[:, :, None] + difference) + logsigmoid(selection[:, None, :] + difference)
+    both = preference * (logsigmoid(difference) + selection_weight * chosen)
+    across = logsigmoid(selection[:, :, None] + _differences(scores, unshown_scores))
+    left_out = logsigmoid(-unshown_selection)[:, None, :]
+    return -both.sum((1, 2)) - selection_weight * (mixed * (across + left_out)).sum((1, 2))
+
+
+def cld(
+    scores: Tensor,
+    selection: Tensor,
+    unshown_selection: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    absent: Tensor,
+    gamma: float,
+) -> Tensor:
+    """CLD's pointwise likelihood, in float64; `absent` (B, U) is the weight of each candidate not shown.
+
+        shown:      weight [(r̄ - f)² - log Φ((ω + γ (r̄ - f)) / √(1 - γ²))]
+        not shown:  -absent log Φ(-ω)
+
+    >>> import torch
+    >>> none = torch.zeros(1, 1)
+    >>> cld(none, none, none, torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 1), 0.0)
+    tensor([2.3863], dtype=torch.float64)
+    """
+    from torch.special import log_ndtr
+
+    residual = target.double() - scores.double()
+    seen = log_ndtr((selection.double() + gamma * residual) / (1 - gamma**2) ** 0.5) - residual.square()
+    return -(weight * seen).sum(1) - (absent * log_ndtr(-unshown_selection.double())).sum(1)
+
+
+def concordance(scores: Tensor, preference: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each list, the preference that the scores agree with (ties by half), and all there is.
+
+    >>> import torch
+    >>> concordance(torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.0, 3.0], [1.0, 0.0]]]))
+    (tensor([3.]), tensor([4.]))
+    """
+    agrees = 0.5 * (_differences(scores, scores).sign() + 1)
+    return (preference * agrees).sum((1, 2)), preference.sum((1, 2))
+
+
+def _differences(first: Tensor, second: Tensor) -> Tensor:
+    return first[:, :, None] - second[:, None, :]

@@ -1,0 +1,26 @@
+"""Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
+
+A saved ranker is a folder with two files: `ranker.json` says what it is, `weights.safetensors` holds its numbers.
+Loading reads data only; nothing in a folder can make code run.
+"""
+
+from cldrank.rankers.base import Provenance, Ranker, ScalingRanker, check_features
+from cldrank.rankers.borda import BordaRanker
+from cldrank.rankers.files import load_ranker, save_ranker
+from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.network import Layer, NetworkRanker
+from cldrank.rankers.torch_module import ModuleRanker
+
+__all__ = [
+    "BordaRanker",
+    "Layer",
+    "LinearRanker",
+    "ModuleRanker",
+    "NetworkRanker",
+    "Provenance",
+    "Ranker",
+    "ScalingRanker",
+    "check_features",
+    "load_ranker",
+    "save_ranker",
+]

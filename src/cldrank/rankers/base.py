@@ -1,0 +1,274 @@
+"""`Ranker` and `Provenance`: what every ranker can do, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank._typing import IntArray
+from cldrank._version import __version__
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError
+from cldrank.scaling import Scaling, as_table
+
+Weights = dict[str, NDArray[Any]]
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a ranker comes from: the data, whether that was synthetic, the estimator and its parameters.
+
+    >>> print(Provenance(estimator="Oracle", data="web10k-like", synthetic=True))
+    trained by Oracle on web10k-like (synthetic)
+    """
+
+    estimator: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    data: str = ""
+    synthetic: bool = False
+    rows: int = 0
+    queries: int = 0
+    cldrank: str = __version__
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            value, kind = getattr(self, entry.name), _PROVENANCE_TYPES[entry.name]
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise DataError(f"{entry.name} of the provenance must be a {kind.__name__}, not {value!r}.")
+        try:
+            plain = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the parameters in the provenance must be plain JSON values: {error}.") from None
+        object.__setattr__(self, "parameters", plain)
+
+    def __str__(self) -> str:
+        data = self.data or ("data without a name" if self.rows else "")
+        parts = [f"by {self.estimator}"] if self.estimator else []
+        parts += [f"on {data}"] if data else []
+        origin = " ".join(["trained", *parts]) if parts else "of unknown origin"
+        return f"{origin} (synthetic)" if self.synthetic else origin
+
+
+_PROVENANCE_TYPES: dict[str, type] = {
+    "estimator": str,
+    "parameters": Mapping,
+    "data": str,
+    "synthetic": bool,
+    "rows": int,
+    "queries": int,
+    "cldrank": str,
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Ranker(ABC):
+    """Features in, scores out; a higher score ranks higher within a query.
+
+    A kind of ranker names itself in `kind`, scores rows, and turns into a description with arrays, and back.
+    """
+
+    kind: ClassVar[str]
+    feature_names: tuple[str, ...]
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "feature_names", tuple(self.feature_names))
+
+    @abstractmethod
+    def score_rows(
+        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+    ) -> NDArray[np.float64]:
+        """One score a row of a table with the right features; `offsets` tell which rows belong to one query."""
+
+    @abstractmethod
+    def to_state(self) -> tuple[Config, Weights]:
+        """What `from_state` needs: plain JSON values, and all numbers as named arrays."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(
+        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
+    ) -> Self:
+        """The ranker that gave this state; anything that it cannot have given is refused."""
+
+    def score(
+        self,
+        features: RankingDataset | ArrayLike,
+        *,
+        feature_names: Sequence[str] | None = None,
+        block_rows: int | None = None,
+    ) -> NDArray[np.float64]:
+        """One score a row; memory beyond the result is bounded by the block.
+
+        A dataset must have the ranker's features by name and in order, an array the same number of them; say
+        `feature_names` to have the columns of an array checked by name too. An array's rows are those of one query.
+        """
+        if isinstance(features, RankingDataset):
+            table: NDArray[Any] = features.features
+            names: Sequence[str] | None = features.feature_names
+            offsets: IntArray | None = features.offsets
+        else:
+            table, names, offsets = as_table(features), feature_names, None
+        if names is not None:
+            check_features(self.feature_names, names)
+        if table.shape[1] != len(self.feature_names):
+            raise DataError(f"the ranker knows {len(self.feature_names)} features, the table has {table.shape[1]}.")
+        return self.score_rows(table, offsets, block_rows=block_rows)
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the ranker to a folder, which is there whole or not at all.
+
+        A ranker already saved there is replaced; a folder with anything else in it is refused.
+        """
+        from cldrank.rankers.files import save_ranker
+
+        save_ranker(self, folder)
+
+    def __repr__(self) -> str:
+        width = len(self.feature_names)
+        counted = f"{width} feature{'' if width == 1 else 's'}"
+        return f"{type(self).__name__}({', '.join([counted, *self._parts(), str(self.provenance)])})"
+
+    def _parts(self) -> list[str]:
+        """What else its text form says."""
+        return []
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ScalingRanker(Ranker):
+    """A ranker that scales features and scores each row by itself: a score depends on nothing but its row."""
+
+    scaling: Scaling
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names, width = len(self.feature_names), self.scaling.n_features
+        if names != width:
+            raise DataError(f"there are {names} feature names for a scaling of {width} features.")
+
+    @abstractmethod
+    def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The scores of some rows of scaled features."""
+
+    @abstractmethod
+    def scorer_state(self) -> tuple[Config, Weights]:
+        """The state of the scorer alone."""
+
+    @classmethod
+    @abstractmethod
+    def from_scorer(
+        cls,
+        config: Config,
+        weights: Weights,
+        *,
+        feature_names: tuple[str, ...],
+        scaling: Scaling,
+        provenance: Provenance,
+    ) -> Self:
+        """The ranker with this scaling, and the scorer that gave this state."""
+
+    def score_rows(
+        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+    ) -> NDArray[np.float64]:
+        """One score a row, block by block; queries do not matter."""
+        del offsets
+        scores = np.empty(len(table), dtype=np.float64)
+        for rows, block in self.scaling.blocks(table, block_rows=block_rows):
+            scores[rows] = self.score_scaled(block)
+        return scores
+
+    def to_state(self) -> tuple[Config, Weights]:
+        """The states of scaling and scorer."""
+        scaling, parameters = self.scaling.to_state()
+        scorer, numbers = self.scorer_state()
+        weights = {f"scorer.{name}": values for name, values in numbers.items()}
+        weights |= {f"scaling.{name}": values for name, values in parameters.items()}
+        return {"scaling": scaling, "scorer": scorer}, weights
+
+    @classmethod
+    def from_state(
+        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
+    ) -> Self:
+        """The ranker from the states of scaling and scorer."""
+        parts = split_weights(weights, ("scaling", "scorer"))
+        scaling = Scaling.from_state(member(config, "scaling", dict), parts["scaling"])
+        return cls.from_scorer(
+            member(config, "scorer", dict),
+            parts["scorer"],
+            feature_names=feature_names,
+            scaling=scaling,
+            provenance=provenance,
+        )
+
+    def _parts(self) -> list[str]:
+        return [f"scaling {self.scaling.method}"]
+
+
+def member(config: Config, key: str, kind: type) -> Any:
+    """An entry of a description; refused where it is missing or of another kind."""
+    value = config.get(key)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise DataError(f"{key!r} must be a {kind.__name__}, not {value!r}.")
+    return value
+
+
+def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
+    """Arrays by the part that their names begin with.
+
+    >>> split_weights({"scorer.a": 1, "scaling.b": 2}, ["scaling", "scorer"])
+    {'scaling': {'b': 2}, 'scorer': {'a': 1}}
+    """
+    found: dict[str, Weights] = {part: {} for part in parts}
+    for name, values in weights.items():
+        part, _, rest = name.partition(".")
+        if part not in found:
+            raise DataError(f"there is an array {name!r}, which belongs to nothing.")
+        found[part][rest] = values
+    return found
+
+
+def check_features(expected: Sequence[str], found: Sequence[str]) -> None:
+    """Refuse features that are not those expected, by name and in order, and say where they differ.
+
+    >>> check_features(["bm25", "length"], ["length", "bm25"])
+    Traceback (most recent call last):
+    ...
+    cldrank.errors.DataError: feature 1 is 'length' where the ranker expects 'bm25'; put the features in its order.
+    """
+    expected, found = list(expected), list(found)
+    if expected == found:
+        return
+    missing, extra = _without(expected, found), _without(found, expected)
+    if missing or extra:
+        parts = [f"{_named(missing)} missing"] if missing else []
+        parts += [f"{_named(extra)} unknown to it"] if extra else []
+        counts = f"{len(found)} features instead of the ranker's {len(expected)}"
+        if len(found) == len(expected):
+            counts = "other features than the ranker was trained on"
+        raise DataError(f"{counts}: {', '.join(parts)}.")
+    if len(found) != len(expected):
+        raise DataError("a feature appears more than once; each may appear only once.")
+    place = next(index for index, pair in enumerate(zip(expected, found, strict=True)) if pair[0] != pair[1])
+    raise DataError(
+        f"feature {place + 1} is {found[place]!r} where the ranker expects {expected[place]!r}; "
+        "put the features in its order."
+    )
+
+
+def _without(names: list[str], others: list[str]) -> list[str]:
+    known = set(others)
+    return [name for name in names if name not in known]
+
+
+def _named(names: list[str], most: int = 5) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"

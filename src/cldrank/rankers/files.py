@@ -1,0 +1,153 @@
+"""Saved rankers: a folder with a description in JSON and the numbers in safetensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cldrank._version import __version__
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.files import replacing_folder
+from cldrank.rankers.base import Provenance, Ranker, Weights
+from cldrank.rankers.borda import BordaRanker
+from cldrank.rankers.linear import LinearRanker
+from cldrank.rankers.network import NetworkRanker
+from cldrank.rankers.torch_module import ModuleRanker
+
+FORMAT = "cldrank-ranker"
+FORMAT_VERSION = 1
+KINDS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker, ModuleRanker, BordaRanker)}
+_DESCRIPTION = "ranker.json"
+_WEIGHTS = "weights.safetensors"
+
+
+def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
+    """Write a ranker to a folder, which is there whole or not at all."""
+    target = Path(folder).resolve()
+    _check_replaceable(target)
+    from safetensors.numpy import save
+
+    config, weights = ranker.to_state()
+    content = save({name: np.ascontiguousarray(values) for name, values in weights.items()})
+    description = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": ranker.kind,
+        "feature_names": ranker.feature_names,
+        **config,
+        "provenance": asdict(ranker.provenance),
+        "weights_sha256": hashlib.sha256(content).hexdigest(),
+    }
+    with replacing_folder(target) as temporary:
+        (temporary / _WEIGHTS).write_bytes(content)
+        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
+        (temporary / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+
+
+def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
+    """The ranker saved in a folder, exactly as it was; a folder with anything wrong in it is refused.
+
+    A ranker with a torch module of your own keeps its numbers, not its code: pass such a `module` to take them up.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        what = "is a file, not the folder of a ranker" if path.exists() else "does not exist"
+        raise DataError(f"{path} {what}; name a folder written by save().")
+    description = _description(path / _DESCRIPTION)
+    weights = _weights(path / _WEIGHTS, description["weights_sha256"])
+    try:
+        ranker = _assembled(description, weights)
+        return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
+    except DataError as error:
+        raise FormatError(str(error), path=path) from None
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuse to save over anything but an empty folder or a ranker: what lies there may be somebody's work."""
+    if not target.is_dir():
+        return  # nothing there, or a file, which `replacing_folder` refuses
+    inside = sorted(entry.name for entry in target.iterdir())
+    if not inside:
+        return
+    foreign = [name for name in inside if name not in (_DESCRIPTION, _WEIGHTS)]
+    if foreign:
+        raise UsageError(f"{target} holds {foreign[0]!r}, which is no part of a ranker; name another folder.")
+    try:
+        marker = json.loads((target / _DESCRIPTION).read_bytes())["format"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        marker = None
+    if marker != FORMAT:
+        raise UsageError(f"{target} is not empty and holds no ranker; name another folder, or empty it first.")
+
+
+def _description(path: Path) -> dict[str, Any]:
+    content = _read(path)
+    try:
+        description = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        reason = getattr(error, "msg", None) or str(error)
+        raise FormatError(f"this is not JSON ({reason}).", path=path, line=line) from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise FormatError(f'this does not describe a ranker: it lacks "format": "{FORMAT}".', path=path)
+    version = description.get("format_version")
+    if type(version) is not int or version < 1:
+        raise FormatError(f"format_version is {version!r}; it must be a whole number.", path=path)
+    if version > FORMAT_VERSION:
+        raise FormatError(
+            f"the ranker has format version {version}; this cldrank ({__version__}) reads up to {FORMAT_VERSION}. "
+            "Upgrade cldrank.",
+            path=path,
+        )
+    kinds = {"kind": str, "feature_names": list, "provenance": dict, "weights_sha256": str}
+    for key, kind in kinds.items():
+        if not isinstance(description.get(key), kind):
+            raise FormatError(f"{key!r} must be a {kind.__name__}, not {description.get(key)!r}.", path=path)
+    return description
+
+
+def _weights(path: Path, digest: str) -> Weights:
+    content = _read(path)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise FormatError(
+            f"this is not the file that {_DESCRIPTION} was saved with: damaged, or of another.", path=path
+        )
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(content))
+    except (SafetensorError, LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"this is not a safetensors file of numpy arrays ({error}).", path=path) from None
+
+
+def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
+    kind, names = description["kind"], description["feature_names"]
+    if kind not in KINDS:
+        raise DataError(
+            f"the kind of ranker {kind!r} is not known to cldrank {__version__}; known: {', '.join(KINDS)}."
+        )
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise DataError("feature_names must be texts, each different.")
+    try:
+        provenance = Provenance(**description["provenance"])
+    except TypeError as error:
+        raise DataError(f"the provenance cannot be read: {error}.") from None
+    return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FormatError(
+            f"the file is missing; a saved ranker has {_DESCRIPTION} and {_WEIGHTS}.", path=path
+        ) from None
+    except OSError as error:
+        raise FormatError(f"the file cannot be read ({error.strerror}).", path=path) from None

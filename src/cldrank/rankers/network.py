@@ -1,0 +1,124 @@
+"""`NetworkRanker`: layers one after the other, as numbers; scoring needs numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from cldrank.errors import DataError
+from cldrank.rankers.base import Config, Provenance, ScalingRanker, Weights, member
+from cldrank.scaling import Scaling
+
+Matrix = NDArray[np.float64]
+
+ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0.0))),
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: x * special.ndtr(x),
+    "silu": lambda x: x * special.expit(x),
+    "tanh": np.tanh,
+    "sigmoid": special.expit,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer: "linear" with weight (out, in) and maybe a bias (out,), or an activation without numbers."""
+
+    kind: str
+    weight: NDArray[np.float32] | None = None
+    bias: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind != "linear":
+            if self.kind not in ACTIVATIONS:
+                raise DataError(f"the layer {self.kind!r} is not known; known: linear, {', '.join(ACTIVATIONS)}.")
+            return
+        if self.weight is None or self.weight.ndim != 2:
+            raise DataError("a linear layer needs a matrix of weights.")
+        if self.bias is not None and self.bias.shape != self.weight.shape[:1]:
+            raise DataError(f"a bias of shape {self.bias.shape} does not fit weights of shape {self.weight.shape}.")
+        for values in (self.weight, self.bias):
+            if values is not None and (values.dtype != np.float32 or not np.isfinite(values).all()):
+                raise DataError("the numbers of a layer must be finite and float32.")
+
+    def apply(self, rows: Matrix) -> Matrix:
+        """What the layer makes of some rows."""
+        if self.weight is None:
+            return ACTIVATIONS[self.kind](rows)
+        found: Matrix = rows @ self.weight.T.astype(np.float64)
+        return found if self.bias is None else found + self.bias
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class NetworkRanker(ScalingRanker):
+    """A feed-forward network over the scaled features, its last layer one score wide.
+
+    >>> from cldrank import scaling
+    >>> layers = [Layer("linear", np.array([[1, -1]], dtype=np.float32)), Layer("relu")]
+    >>> ranker = NetworkRanker(feature_names=("a", "b"), scaling=scaling.fit(None, [[1, 1]]), layers=layers)
+    >>> ranker
+    NetworkRanker(2 features, 2 → 1, scaling Unscaled(), of unknown origin)
+    >>> ranker.score([[3, 1], [1, 3]])
+    array([2., 0.])
+    """
+
+    kind = "network"
+    layers: Sequence[Layer]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "layers", tuple(self.layers))
+        width = len(self.feature_names)
+        for layer in self.layers:
+            if layer.weight is not None:
+                if layer.weight.shape[1] != width:
+                    raise DataError(f"a layer takes {layer.weight.shape[1]} numbers where {width} come in.")
+                width = layer.weight.shape[0]
+        if width != 1:
+            raise DataError(f"the network ends {width} wide; it must end in one score.")
+
+    def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The network's output, worked out in float64 and rounded to float32."""
+        rows = block.astype(np.float64)
+        for layer in self.layers:
+            rows = layer.apply(rows)
+        # a matrix product adds up a row in an order that depends on where it lies; rounded, equal rows are equal again
+        return rows[:, 0].astype(np.float32).astype(np.float64)
+
+    def scorer_state(self) -> tuple[Config, Weights]:
+        """The layers in order, and `0.weight`, `0.bias` and so on."""
+        weights: Weights = {}
+        for index, layer in enumerate(self.layers):
+            weights |= {} if layer.weight is None else {f"{index}.weight": layer.weight}
+            weights |= {} if layer.bias is None else {f"{index}.bias": layer.bias}
+        return {"layers": [layer.kind for layer in self.layers]}, weights
+
+    @classmethod
+    def from_scorer(
+        cls,
+        config: Config,
+        weights: Weights,
+        *,
+        feature_names: tuple[str, ...],
+        scaling: Scaling,
+        provenance: Provenance,
+    ) -> Self:
+        """The ranker with these layers."""
+        rest: dict[str, Any] = dict(weights)
+        layers = [
+            Layer(kind, rest.pop(f"{index}.weight", None), rest.pop(f"{index}.bias", None))
+            for index, kind in enumerate(member(config, "layers", list))
+        ]
+        if rest:
+            raise DataError(f"the network has no array {min(rest)!r}.")
+        return cls(feature_names=feature_names, scaling=scaling, provenance=provenance, layers=layers)
+
+    def _parts(self) -> list[str]:
+        sizes = [len(self.feature_names), *(len(layer.weight) for layer in self.layers if layer.weight is not None)]
+        return [" → ".join(map(str, sizes)), *super()._parts()]

@@ -1,0 +1,86 @@
+"""`ModuleRanker`: a torch module that is no plain sequence of layers. Its numbers are saved, its code is not."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import DataError, UsageError
+from cldrank.rankers.base import Config, Provenance, ScalingRanker, Weights, member
+from cldrank.scaling import Scaling
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModuleRanker(ScalingRanker):
+    """A torch module over the scaled features. Loaded again, it needs a module of the same shape to take its numbers.
+
+    state         the module's numbers by name
+    class_name    what the module was, to tell a user who has forgotten
+    module        the module itself; None until one is given
+    """
+
+    kind = "module"
+    state: Weights
+    class_name: str
+    module: torch.nn.Module | None = None
+
+    @classmethod
+    def of(cls, module: torch.nn.Module, **parts: Any) -> Self:
+        """The ranker that scores with this module."""
+        state = {name: value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()}
+        return cls(state=state, class_name=type(module).__qualname__, module=module.eval().cpu(), **parts)
+
+    def with_module(self, module: torch.nn.Module | None) -> Self:
+        """The same ranker, scoring with a copy of a module that takes up the numbers."""
+        if module is None:
+            raise UsageError(
+                f"this ranker scores with a torch module of the class {self.class_name}, whose code is not saved; "
+                "pass one: load_ranker(folder, module=…)."
+            )
+        import torch
+
+        own = copy.deepcopy(module)
+        try:
+            own.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in self.state.items()})
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"the module given does not fit the ranker's numbers: {reason}") from None
+        return replace(self, module=own.eval().cpu())
+
+    def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The module's output."""
+        if self.module is None:
+            self.with_module(None)
+        import torch
+
+        with torch.no_grad():
+            scores = self.module(torch.from_numpy(np.ascontiguousarray(block)))  # type: ignore[misc]
+        return scores.reshape(len(block)).numpy().astype(np.float64)  # type: ignore[no-any-return]
+
+    def scorer_state(self) -> tuple[Config, Weights]:
+        """The name of the module's class, and its numbers."""
+        return {"class_name": self.class_name}, dict(self.state)
+
+    @classmethod
+    def from_scorer(
+        cls,
+        config: Config,
+        weights: Weights,
+        *,
+        feature_names: tuple[str, ...],
+        scaling: Scaling,
+        provenance: Provenance,
+    ) -> Self:
+        """The ranker without its module."""
+        name = member(config, "class_name", str)
+        return cls(feature_names=feature_names, scaling=scaling, provenance=provenance, state=weights, class_name=name)
+
+    def _parts(self) -> list[str]:
+        return [self.class_name, *super()._parts()]

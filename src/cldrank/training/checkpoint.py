@@ -1,0 +1,110 @@
+"""Checkpoints: all that a training needs to go on as if nothing had happened, in one safetensors file without code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.files import replacing
+from cldrank.training.settings import Epoch, Training
+
+if TYPE_CHECKING:
+    from cldrank.training.loop import Run
+
+_FORMAT = "cldrank-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The file of a training, or none; `digest` stands for all that decides its course."""
+
+    path: Path | None
+    resume: bool
+    digest: str
+
+    @classmethod
+    def of(cls, settings: Training, run: Run, identity: Any) -> Checkpoint:
+        """The checkpoint that the settings ask for."""
+        if settings.checkpoint is None:
+            return cls(None, False, "")
+        return cls(Path(settings.checkpoint), settings.resume, _digest(settings, run, identity))
+
+    def restore(self, run: Run) -> tuple[list[Epoch], dict[str, Tensor]]:
+        """The epochs gone by, with the run and its best state as they were; none where there is nothing to resume."""
+        nothing: list[Epoch] = []
+        if self.path is None or not self.resume:
+            return nothing, run.state()
+        if not self.path.exists():
+            raise DataError(f"{self.path}: there is no checkpoint to resume from; train without resuming first.")
+        tensors, about = _read(self.path)
+        if about["digest"] != self.digest:
+            raise UsageError(
+                f"{self.path} belongs to a training with other parameters, features or clicks; "
+                "train with the same ones, or name another checkpoint."
+            )
+        now = {name: tensors[f"now.{name}"] for name in run.task.networks.state_dict()}
+        best = {name: tensors[f"best.{name}"].to(run.device) for name in now}
+        run.load(now)
+        for index, parameter in enumerate(run.parameters):
+            for name, value in run.optimiser.state[parameter].items():
+                value.copy_(tensors[f"optimiser.{index}.{name}"])
+        return [Epoch(**epoch) for epoch in about["history"]], best
+
+    def save(self, run: Run, history: list[Epoch], best: dict[str, Tensor]) -> None:
+        """Write the state after an epoch, whole or not at all."""
+        if self.path is None or not run.world.leads:
+            return
+        from safetensors.torch import save
+
+        tensors = {f"now.{name}": value for name, value in run.state().items()}
+        tensors |= {f"best.{name}": value for name, value in best.items()}
+        for index, parameter in enumerate(run.parameters):
+            for name, value in run.optimiser.state[parameter].items():
+                tensors[f"optimiser.{index}.{name}"] = value
+        about = {"digest": self.digest, "history": [asdict(epoch) for epoch in history]}
+        content = save(
+            {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
+            metadata={"format": _FORMAT, "about": json.dumps(about)},
+        )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as temporary:
+            temporary.write_bytes(content)
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise FormatError(f"this is no checkpoint ({error}).", path=path) from None
+    if metadata.get("format") != _FORMAT:
+        raise FormatError("this is no checkpoint of cldrank.", path=path)
+    return tensors, json.loads(metadata["about"])
+
+
+def _digest(settings: Training, run: Run, identity: Any) -> str:
+    """A digest of parameters, networks and lists; of features, their number and some sums."""
+    digest = hashlib.sha256()
+    decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size", "precision")
+    parts = [{name: getattr(settings, name) for name in decides}, run.epochs, run.seed, run.world.size, identity]
+    digest.update(json.dumps(parts, sort_keys=True, default=repr).encode())
+    for name, value in sorted(run.task.networks.state_dict().items()):
+        digest.update(f"{name}{tuple(value.shape)}".encode())
+    for group in run.groups:
+        batch = group.batch(torch.arange(len(group), device=run.device))
+        width = batch.target.shape[1]
+        for tensor in (batch.rows[:, :width], batch.target, batch.weight, batch.unshown):
+            digest.update(tensor.cpu().numpy().tobytes())
+    if run.table.resident is not None:
+        digest.update(run.table.resident[:: max(1, len(run.table.resident) // 1000)].cpu().numpy().tobytes())
+    return digest.hexdigest()

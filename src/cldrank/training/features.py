@@ -1,0 +1,112 @@
+"""The scaled features that steps read: held on the device where they fit, else read from the file, ahead of use."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.scaling import Scaling
+
+if TYPE_CHECKING:
+    import torch
+
+_AHEAD = 3  # batches that are gathered while the device works on the ones before
+_BLOCK_BYTES = 64 << 20
+_SHARE = 0.5  # of free memory that the features may take
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class FeatureTable:
+    """Some rows of a feature matrix, scaled. `resident` is the tensor that holds them all, if they are held.
+
+    >>> from cldrank import scaling
+    >>> features = np.array([[1.0], [2.0], [4.0]], dtype=np.float32)
+    >>> table = FeatureTable(features, scaling.fit(None, features), np.array([0, 2]), "cpu")
+    >>> table.gather(np.array([1, 0, 1]))
+    tensor([[4.], [1.], [4.]])
+    """
+
+    resident: torch.Tensor | None
+
+    def __init__(
+        self,
+        features: NDArray[np.float32],
+        scaling: Scaling,
+        rows: IntArray,
+        device: torch.device | str,
+        resident: bool | None = None,
+    ) -> None:
+        import torch
+
+        self._features, self._scaling, self._rows = features, scaling, rows
+        self.device, self.width = torch.device(device), features.shape[1]
+        size = len(rows) * self.width * 4
+        fits = size <= _SHARE * _free_bytes(self.device)
+        self.resident = self._held() if (fits if resident is None else resident) else None
+
+    def gather(self, places: NDArray[np.int64]) -> torch.Tensor:
+        """The rows at some places of the table, on the device."""
+        import torch
+
+        if self.resident is not None:
+            return self.resident[torch.from_numpy(places).to(self.device)]
+        rows, inverse = np.unique(self._rows[places], return_inverse=True)  # a file is read in its order, each row once
+        scaled = torch.from_numpy(np.ascontiguousarray(self._scaling.transform(self._features[rows])[inverse]))
+        if self.device.type == "cuda":
+            return scaled.pin_memory().to(self.device, non_blocking=True)
+        return scaled
+
+    def stream(self, batches: Iterable[NDArray[np.int64]]) -> Iterator[torch.Tensor]:
+        """The rows of one batch after the other, gathered a few batches ahead."""
+        return ahead(self.gather, batches)
+
+    def _held(self) -> torch.Tensor:
+        import torch
+
+        table = torch.empty((len(self._rows), self.width), dtype=torch.float32, device=self.device)
+        step = max(1, _BLOCK_BYTES // (4 * self.width))
+        for start in range(0, len(self._rows), step):
+            rows = self._rows[start : start + step]
+            span = rows[-1] - rows[0] == len(rows) - 1
+            part = self._features[rows[0] : rows[-1] + 1] if span else self._features[rows]
+            table[start : start + step] = torch.from_numpy(self._scaling.transform(part))
+        return table
+
+
+def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """What a function makes of each item, in order, done in a thread a few items ahead.
+
+    >>> list(ahead(abs, [-1, 2, -3, 4, -5]))
+    [1, 2, 3, 4, 5]
+    """
+    waiting: deque[Future[Any]] = deque()
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > _AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _free_bytes(device: torch.device) -> float:
+    import torch
+
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float(4 << 30)

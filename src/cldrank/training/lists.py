@@ -1,0 +1,149 @@
+"""Queries as lists of candidates, packed by size into tables of fixed width, so that a step needs no loop over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+
+_WIDTHS = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64])
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """What is to be learned from: for each list, the candidates with a target, and those that were not shown.
+
+    offsets            (lists + 1,) entries offsets[i] … offsets[i+1]-1 are the candidates of list i with a target
+    rows               (entries,) the row of the feature table
+    target             (entries,) float32
+    weight             (entries,) float32
+    unshown_offsets    (lists + 1,)
+    unshown_rows       (unshown,) the rows of those not shown
+    pages              (lists,) float32: how often the query was displayed
+    """
+
+    offsets: IntArray
+    rows: IntArray
+    target: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    unshown_offsets: IntArray
+    unshown_rows: IntArray
+    pages: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, lists: IntArray) -> Lists:
+        """Some of the lists, in the order chosen."""
+        entries = segments.rows_of_segments(self.offsets, lists)
+        unshown = segments.rows_of_segments(self.unshown_offsets, lists)
+        return Lists(
+            segments.from_lengths(np.diff(self.offsets)[lists]),
+            self.rows[entries],
+            self.target[entries],
+            self.weight[entries],
+            segments.from_lengths(np.diff(self.unshown_offsets)[lists]),
+            self.unshown_rows[unshown],
+            self.pages[lists],
+        )
+
+    def preferring(self) -> IntArray:
+        """The lists in which some candidate is preferred to another; the others teach pairs nothing."""
+        counts = self.weight > 0
+        high = np.full(len(self), -np.inf, dtype=np.float32)
+        low = np.full(len(self), np.inf, dtype=np.float32)
+        owner = segments.segment_of_rows(self.offsets)[counts]
+        np.maximum.at(high, owner, self.target[counts])
+        np.minimum.at(low, owner, self.target[counts])
+        return np.flatnonzero(high > low)
+
+    def cut(self, size: int, seed: int) -> Lists:
+        """Lists longer than `size` cut at random into lists of nearly equal length; pairs live within a list.
+
+        >>> five = np.arange(5)
+        >>> lists = Lists(np.array([0, 5]), five, five * 1.0, five * 1.0, np.array([0, 0]), five[:0], np.ones(1))
+        >>> np.diff(lists.cut(2, seed=0).offsets)
+        array([2, 2, 1])
+        """
+        lengths = np.diff(self.offsets)
+        if not len(lengths) or lengths.max() <= size:
+            return self
+        pieces = np.maximum(-(-lengths // size), 1)
+        owner = np.repeat(np.arange(len(pieces)), pieces)
+        place = segments.places_in_segments(segments.from_lengths(pieces)) - 1
+        new_lengths = (lengths[owner] + pieces[owner] - 1 - place) // pieces[owner]
+        drawn = np.random.default_rng([seed, 0x115]).random(len(self.rows))
+        order = np.where(np.repeat(pieces, lengths) > 1, drawn, 0.0)
+        entries = np.lexsort([order, segments.segment_of_rows(self.offsets)])
+        unshown = segments.rows_of_segments(self.unshown_offsets, owner)
+        return Lists(
+            segments.from_lengths(new_lengths),
+            self.rows[entries],
+            self.target[entries],
+            self.weight[entries],
+            segments.from_lengths(np.diff(self.unshown_offsets)[owner]),
+            self.unshown_rows[unshown],
+            self.pages[owner],
+        )
+
+    def pack(self, unshown_ratio: float) -> list[Group]:
+        """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
+
+        With each of these it makes S pairs, and so `unshown_ratio` for each of the S (S - 1) / 2 pairs of its own.
+
+        >>> rows = np.arange(3)
+        >>> lists = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 1]), rows[2:], np.ones(1))
+        >>> [(group.rows, group.draws) for group in lists.pack(1.0)]
+        [(array([[0, 1]]), 1)]
+        """
+        lengths = np.diff(self.offsets)
+        top = int(lengths.max(initial=1))
+        widths = np.append(_WIDTHS[top > _WIDTHS], [*range(72, top, 8), top])
+        width_of = widths[np.searchsorted(widths, lengths)]
+        return [
+            self._group(np.flatnonzero(width_of == width), int(width), unshown_ratio) for width in np.unique(width_of)
+        ]
+
+    def _group(self, lists: IntArray, width: int, unshown_ratio: float) -> Group:
+        lengths, places = np.diff(self.offsets)[lists], np.arange(width)
+        inside = places < lengths[:, None]
+        entries = np.where(inside, self.offsets[lists][:, None] + places, self.offsets[lists][:, None])
+        counts = np.diff(self.unshown_offsets)[lists]
+        draws = int(np.ceil(unshown_ratio * max(width - 1, 1) / 2)) if unshown_ratio and counts.any() else 0
+        return Group(
+            lists,
+            self.rows[entries],
+            self.target[entries] * inside,
+            self.weight[entries] * inside,
+            self.unshown_offsets[lists],
+            counts,
+            self.pages[lists],
+            min(draws, int(counts.max(initial=0))),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Lists of like size as tables: Q lists of S candidates, weight 0 where a list is shorter.
+
+    lists             (Q,)
+    rows              (Q, S)
+    target, weight    (Q, S) float32
+    unshown_start     (Q,) where the unshown of a list begin among all
+    unshown_count     (Q,)
+    pages             (Q,)
+    draws             how many of the unshown a list draws in an epoch
+    """
+
+    lists: IntArray
+    rows: IntArray
+    target: NDArray[np.float32]
+    weight: NDArray[np.float32]
+    unshown_start: IntArray
+    unshown_count: IntArray
+    pages: NDArray[np.float32]
+    draws: int
