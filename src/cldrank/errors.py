@@ -34,6 +34,22 @@ class FormatError(DataError):
         self.column = column
 
 
+class UnidentifiableError(DataError):
+    """A log that cannot tell what was asked of it, however long one looks; the message says what would be needed.
+
+    positions   those that cannot be told, from 1
+    depth       how many positions from the top can be; below 2, none
+
+    >>> UnidentifiableError("position 3 was never compared.", positions=(3,), depth=2).depth
+    2
+    """
+
+    def __init__(self, message: str, *, positions: tuple[int, ...] = (), depth: int = 0) -> None:
+        super().__init__(message)
+        self.positions = positions
+        self.depth = depth
+
+
 class UsageError(CldrankError, ValueError):
     """A call that asks for something that does not exist or does not fit together."""
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.errors import CldrankError
-from cldrank.propensity import Propensities
+from cldrank.errors import CldrankError, FormatError
+from cldrank.propensity import Goodness, Propensities
 
 
 @given(st.floats(0, 5), st.integers(1, 50))
@@ -73,3 +73,110 @@ def test_damaged_files(tmp_path: Path, content: str) -> None:
     (tmp_path / "rho.json").write_text(content)
     with pytest.raises(CldrankError, match="not JSON|no list of propensities"):
         Propensities.load(tmp_path / "rho.json")
+
+
+def estimated(**changed: Any) -> Propensities:
+    parts: dict[str, Any] = {
+        "origin": "AllPairs, 90 queries",
+        "method": "AllPairs",
+        "low": np.array([1, 0.4, 0.2]),
+        "high": np.array([1, 0.6, 1.3]),
+        "confidence": 0.8,
+        "covariance": np.diag([0, 0.01, 0.2]),
+        "comparisons": np.array([900.0, 500.0, 40.0]),
+        "goodness": Goodness(0.9, 3, 0.4, (1, 3)),
+        "notes": ("position 3 is examined more often than the first (1.1 times), within chance",),
+    }
+    return Propensities(np.array([1, 0.5, 1.1]), **(parts | changed))
+
+
+def test_estimates_may_exceed_one_and_keep_all_that_is_known(tmp_path: Path) -> None:
+    rho, path = estimated(), tmp_path / "rho.json"
+    rho.save(path)
+    again = Propensities.load(path)
+    for name in ("values", "low", "high", "covariance", "comparisons"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(rho, name))
+    for name in ("origin", "method", "confidence", "goodness", "notes", "clipped"):
+        assert getattr(again, name) == getattr(rho, name)
+    np.testing.assert_allclose(again.errors, [0, 0.1, np.sqrt(0.2)])  # type: ignore[arg-type]
+    assert again.values.max() == 1.1
+
+
+def test_intervals_are_normalised_and_clipped_along() -> None:
+    rho = estimated(low=np.array([2, 0.8, 0.4]), high=np.array([2, 1.2, 2.6])).clip(0.55)
+    assert rho.values.tolist() == [1, 0.55, 1.1]
+    doubled = Propensities(
+        np.array([2.0, 1.0]), method="Pivot", low=np.array([2, 0.8]), high=np.array([2, 1.2]), confidence=0.9
+    )
+    assert doubled.low is not None
+    assert (doubled.values.tolist(), doubled.low.tolist()) == ([1, 0.5], [1, 0.4])
+
+
+def test_nothing_can_be_changed() -> None:
+    rho = estimated()
+    with pytest.raises(ValueError, match="read-only"):
+        rho.values[0] = 2
+    with pytest.raises(ValueError, match="read-only"):
+        rho.low[0] = 2  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"low": np.ones(2)}, "low of 3 propensities has shape"),
+        ({"low": np.array([1, np.nan, 1])}, "holds NaN"),
+        ({"low": np.ones(3), "high": np.array([1, 0.5, 2])}, "position 2 is from 1.0 to 0.5"),
+        ({"low": None}, "needs low, high and confidence"),
+        ({"confidence": None}, "needs low, high and confidence"),
+        ({"confidence": 2.0}, "between 0 and 1"),
+        ({"covariance": np.ones((2, 2))}, "covariance of 3"),
+    ],
+)
+def test_parts_that_do_not_fit(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(CldrankError, match=message):
+        estimated(**changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"low": [1, 2]},
+        {"low": "low"},
+        {"clipped": ["a"]},
+        {"clipped": 3},
+        {"notes": [1]},
+        {"method": 3},
+        {"confidence": "high"},
+        {"goodness": 4},
+        {"goodness": {"statistic": 1}},
+        {"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1]}},
+        {"values": [1, -1, 1]},
+        {"method": None},
+    ],
+)
+def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> None:
+    path = tmp_path / "rho.json"
+    estimated().save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(FormatError, match=r"rho.json: holds damaged propensities: "):
+        Propensities.load(path)
+
+
+def test_told_as_a_table() -> None:
+    lines = str(estimated()).splitlines()
+    assert lines[1].split() == ["position", "examined", "80%", "interval", "comparisons"]
+    assert lines[3].split() == ["2", "0.5", "0.4", "–", "0.6", "500"]
+    assert "agree with the curve: 3 pairs of positions" in lines[5]
+    assert lines[6].startswith("note: position 3")
+
+
+def test_drawn(tmp_path: Path) -> None:
+    from xml.etree import ElementTree
+
+    estimated().plot(tmp_path / "rho.svg")
+    text = (tmp_path / "rho.svg").read_text()
+    ElementTree.fromstring(text)  # noqa: S314
+    assert "AllPairs, position 3: 1.1 (0.2 to 1.3)" in text
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    with pytest.raises(CldrankError, match=r"ends in .svg"):
+        estimated().plot(tmp_path / "rho.png")

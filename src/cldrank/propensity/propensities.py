@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.files import replacing
+from cldrank.errors import DataError, UsageError
 
-_FORMAT = "cldrank-propensities"
+if TYPE_CHECKING:
+    from cldrank.propensity.goodness import Goodness
+
+Floats = NDArray[np.float64]
+_ARRAYS = ("low", "high", "comparisons")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Propensities:
     """ρ_k, the probability that position k is examined, normalised to ρ_1 = 1.
 
-    values    (k,) float64: entry 0 is position 1; above 0, at most 1
-    origin    where they come from, in words
-    clipped   the positions that `clip` raised to its minimum
+    values        (k,) float64: entry 0 is position 1; above 0, and at most 1 unless they were estimated
+    origin        where they come from, in words
+    clipped       the positions that `clip` raised to its minimum
+
+    Estimated ones also have
+
+    method        the name of the estimator
+    low, high     (k,) the interval of each position, at the given `confidence`
+    covariance    (k, k) of log ρ, from resampling
+    comparisons   (k,) the effective number of impressions behind each position
+    goodness      whether clicks of the same candidates at other positions agree
+    notes         what to know before they are used
+    replicates    (replicates, k) the resampled estimates; left out of files
+
+    An estimate may exceed 1, by chance or because people do look at the last position more often; it then says so.
 
     >>> rho = Propensities.power(eta=1.0, k=4)
     >>> rho
@@ -34,9 +47,18 @@ class Propensities:
     Propensities(1, 0.5, 0.3333, 0.3; power law, eta 1; clipped to 0.3 at position 4)
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     origin: str = "given"
     clipped: tuple[int, ...] = ()
+    method: str | None = None
+    low: Floats | None = None
+    high: Floats | None = None
+    confidence: float | None = None
+    covariance: Floats | None = None
+    comparisons: Floats | None = None
+    goodness: Goodness | None = None
+    notes: tuple[str, ...] = ()
+    replicates: Floats | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
@@ -46,12 +68,42 @@ class Propensities:
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             raise DataError(f"the propensity of position {at + 1} is {values[at]}; it must be above 0 and finite.")
-        values = values / values[0]
-        if values.max() > 1 + 1e-9:
-            at = int(values.argmax())
-            raise DataError(f"position {at + 1} would be examined more often than the first ({values[at]:.4g} times).")
-        values.flags.writeable = False
-        object.__setattr__(self, "values", np.minimum(values, 1.0))
+        first = values[0]
+        values = values / first
+        if self.method is None:
+            if values.max() > 1 + 1e-9:
+                at = int(values.argmax())
+                raise DataError(
+                    f"position {at + 1} would be examined more often than the first ({values[at]:.4g} times); "
+                    "only estimated propensities, those with a method, may be above 1."
+                )
+            values = np.minimum(values, 1.0)
+        _keep(self, "values", values)
+        for name in _ARRAYS:
+            self._check(name, (len(values),), first if name in ("low", "high") else 1.0)
+        self._check("covariance", (len(values), len(values)))
+        self._check_interval()
+
+    def _check(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
+        given = getattr(self, name)
+        if given is None:
+            return
+        array = np.array(given, dtype=np.float64)
+        if array.shape != shape or np.isnan(array).any():
+            raise DataError(
+                f"{name} of {shape[0]} propensities has shape {array.shape}"
+                + (" and holds NaN." if np.isnan(array).any() else f"; it must be {shape}.")
+            )
+        _keep(self, name, array / scale)
+
+    def _check_interval(self) -> None:
+        if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
+            raise DataError("an interval needs low, high and confidence, all three.")
+        if self.confidence is not None and not 0 < self.confidence < 1:
+            raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
+        if self.low is not None and self.high is not None and (self.low > self.high).any():
+            at = int(np.flatnonzero(self.low > self.high)[0])
+            raise DataError(f"the interval of position {at + 1} is from {self.low[at]} to {self.high[at]}.")
 
     @classmethod
     def power(cls, eta: float, k: int) -> Propensities:
@@ -83,7 +135,9 @@ class Propensities:
             return cls.power(0.0, k)
         return cls.load(text)
 
-    def at(self, position: ArrayLike) -> NDArray[np.float64]:
+    # -- looking at them -----------------------------------------------------------------------------------------
+
+    def at(self, position: ArrayLike) -> Floats:
         """The propensity of each position, counted from 1."""
         positions = np.asarray(position)
         if positions.size and not np.issubdtype(positions.dtype, np.integer):
@@ -96,16 +150,10 @@ class Propensities:
             )
         return self.values[positions.astype(np.int64) - 1]
 
-    def clip(self, minimum: float) -> Propensities:
-        """The same with no value below a minimum: less variance for some bias. What was raised is said."""
-        if not 0 < minimum <= 1:
-            raise UsageError(f"the minimum must be above 0 and at most 1, not {minimum}.")
-        raised = tuple(int(at) + 1 for at in np.flatnonzero(self.values < minimum))
-        if not raised:
-            return self
-        shown = ", ".join(map(str, raised))
-        origin = f"{self.origin}; clipped to {minimum:g} at position{'s' if len(raised) > 1 else ''} {shown}"
-        return Propensities(np.maximum(self.values, minimum), origin, raised)
+    @property
+    def errors(self) -> Floats | None:
+        """(k,) the standard error of log ρ at each position, 0 at the first; None if nothing is known of it."""
+        return None if self.covariance is None else np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -116,38 +164,72 @@ class Propensities:
             shown.append(f"… {self.values[-1]:.4g}")
         return f"Propensities({', '.join(shown)}; {self.origin})"
 
+    def __str__(self) -> str:
+        """A table: one line a position, and what there is to know."""
+        from cldrank.propensity.printing import table
+
+        return table(self)
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw the curve with its intervals into an SVG file."""
+        from cldrank.propensity.chart import write
+
+        write({self.method or self.origin: self}, path)
+
+    def _repr_svg_(self) -> str:
+        from cldrank.propensity.chart import draw
+
+        return draw({self.method or self.origin: self})
+
+    # -- others made of them -------------------------------------------------------------------------------------
+
+    def clip(self, minimum: float) -> Propensities:
+        """The same with no value below a minimum: less variance for some bias. What was raised is said."""
+        if not 0 < minimum <= 1:
+            raise UsageError(f"the minimum must be above 0 and at most 1, not {minimum}.")
+        raised = tuple(int(at) + 1 for at in np.flatnonzero(self.values < minimum))
+        if not raised:
+            return self
+        shown = ", ".join(map(str, raised))
+        origin = f"{self.origin}; clipped to {minimum:g} at position{'s' if len(raised) > 1 else ''} {shown}"
+        low, high = (None if bound is None else np.maximum(bound, minimum) for bound in (self.low, self.high))
+        return replace(self, values=np.maximum(self.values, minimum), origin=origin, clipped=raised, low=low, high=high)
+
+    def smoothed(self, shape: Literal["monotone", "power"]) -> Propensities:
+        """The nearest curve that falls (`monotone`), or that is a power law (`power`).
+
+        >>> Propensities(np.array([1, 0.4, 0.5, 0.2]), method="AllPairs").smoothed("monotone").values.round(3)
+        array([1.   , 0.447, 0.447, 0.2  ])
+        """
+        from cldrank.propensity.smoothing import monotone, power_law
+
+        if shape not in ("monotone", "power"):
+            raise UsageError(f"propensities can be smoothed to 'monotone' or 'power', not {shape!r}.")
+        return monotone(self) if shape == "monotone" else power_law(self)
+
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write them to a JSON file."""
-        content = {"format": _FORMAT, "values": self.values.tolist(), "origin": self.origin, "clipped": self.clipped}
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        """Write them to a JSON file, all but the replicates."""
+        from cldrank.propensity.storage import write
+
+        write(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Propensities:
         """Read what `save` wrote, or the truth beside a simulated log, or a plain list of numbers as JSON.
 
-        >>> import tempfile
+        >>> import tempfile, pathlib
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Propensities.power(1, 2).save(Path(folder) / "rho.json")
-        ...     Propensities.load(Path(folder) / "rho.json").values
+        ...     Propensities.power(1, 2).save(pathlib.Path(folder) / "rho.json")
+        ...     Propensities.load(pathlib.Path(folder) / "rho.json").values
         array([1. , 0.5])
         """
-        file = Path(path)
-        if not file.is_file():
-            raise DataError(f"{file}: no such file of propensities; write power:1.0 for a power law.")
-        try:
-            content: Any = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise FormatError(f"not JSON ({error}).", path=file) from None
-        origin, clipped = f"from {file.name}", ()
-        if isinstance(content, dict):
-            values = content.get("values", content.get("propensities"))
-            if content.get("format") == _FORMAT:
-                origin, clipped = str(content.get("origin", origin)), tuple(content.get("clipped", ()))
-        else:
-            values = content
-        if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
-            raise FormatError("holds no list of propensities.", path=file)
-        return cls(np.array(values, dtype=np.float64), origin, clipped)
+        from cldrank.propensity.storage import read
+
+        return read(path)
+
+
+def _keep(owner: object, name: str, array: Floats) -> None:
+    array.flags.writeable = False
+    object.__setattr__(owner, name, array)

@@ -1,0 +1,247 @@
+"""How fast CLD-pair trains, against the plain way, against the bare network, and against the GPU's own limits.
+
+    CLDRANK_DATA=… python benchmarks/pairwise.py [--device cuda] [--parts plain scaling device]
+
+plain     one epoch on MSRD (or data of its shape, where it is not here) against a DataLoader over as many pairs, batch
+          2048, network run on both sides; and against forward and backward alone over the candidates that occur
+scaling   time of an epoch for 10^3, 10^4, 10^5 queries, and for 10^5 and 10^8 sessions
+device    12 epochs on 6,000 queries x 120 candidates x 136 features, 10^5 sessions, after warm-up; on a GPU also with
+          steps launched one by one, in bfloat16, and the share of the time in which no kernel runs
+
+Prints one JSON line a part; times are the best of several epochs of one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import logsigmoid
+from torch.utils.data import DataLoader, Dataset
+
+import cldrank as cr
+from cldrank import scaling as scalings
+from cldrank.clicks.simulate import PositionBased, Simulation, TopK
+from cldrank.data import catalogue
+from cldrank.data.dataset import RankingDataset
+from cldrank.estimators.neural.lists import click_lists
+from cldrank.training.networks import MLP
+
+CUTOFF, RHO = 5, cr.Propensities.power(1.0, 5)
+
+
+def shaped(queries: int, candidates: int, width: int, seed: int = 0) -> RankingDataset:
+    """Random data of a shape: speed does not depend on what features mean."""
+    random = np.random.default_rng(seed)
+    features = random.standard_normal((queries * candidates, width), dtype=np.float32)
+    labels = (features[:, :4].sum(axis=1) > 2).astype(np.float32)
+    return RankingDataset.from_arrays(features, np.arange(len(features)) // candidates, labels=labels)
+
+
+def clicks_on(data: RankingDataset, sessions: float) -> cr.ClickTable:
+    scores = data.features[:, :2].sum(axis=1)
+    model = PositionBased(eta=1.0, noise=0.1)
+    return Simulation(data, scores, model=model, policy=TopK(), cutoff=CUTOFF).draw(sessions, seed=0)
+
+
+def epochs_of(data: RankingDataset, clicks: cr.ClickTable, epochs: int = 4, **changes: Any) -> cr.CLDPair:
+    training = cr.Training(
+        validation=0.0, **{name: changes.pop(name) for name in ("graph", "precision") if name in changes}
+    )
+    return cr.CLDPair(epochs=epochs, training=training, **changes).fit(data, clicks, RHO)
+
+
+def fastest(model: cr.CLDPair) -> float:
+    """The quickest epoch but the first, which warms up."""
+    return min(epoch.seconds for epoch in model.history_[1:])
+
+
+# -- against the plain way -----------------------------------------------------------------------------------------
+
+
+class PlainPairs(Dataset[tuple[Any, ...]]):
+    """One pair an item: the features of both sides, who was shown, and the weight."""
+
+    def __init__(self, features: NDArray[np.float32], pairs: NDArray[np.int64], both: Any, weight: Any) -> None:
+        self.features, self.pairs, self.both, self.weight = torch.from_numpy(features), pairs, both, weight
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        first, second = self.pairs[index]
+        return self.features[first], self.features[second], self.both[index], self.weight[index]
+
+
+def plain_pairs(data: RankingDataset, clicks: cr.ClickTable) -> PlainPairs:
+    """The pairs of one epoch, as many as CLD-pair learns from: preferred ones, and one with an unshown for each."""
+    lists = click_lists(data, clicks, RHO)
+    lists = lists[lists.preferring()]
+    size = np.diff(lists.offsets)
+    low = lists.offsets[:-1]
+    pairs, weights = [], []
+    for first in range(int(size.max())):
+        for second in range(int(size.max())):
+            here = low[(first < size) & (second < size)]
+            gap = lists.target[here + first] - lists.target[here + second]
+            kept = here[gap > 0]
+            pairs.append(np.stack([lists.rows[kept + first], lists.rows[kept + second]], axis=1))
+            weights.append(gap[gap > 0])
+    own, weight = np.concatenate(pairs), np.concatenate(weights)
+    random = np.random.default_rng(0)
+    query = data.row_queries[own[:, 0]]
+    place = np.searchsorted(np.unique(data.row_queries[lists.rows]), query)
+    count = np.diff(lists.unshown_offsets)[place]
+    drawn = lists.unshown_rows[lists.unshown_offsets[place] + (random.random(len(place)) * count).astype(np.int64)]
+    mixed = np.stack([own[:, 0], drawn], axis=1)
+    both = np.repeat([1.0, 0.0], [len(own), len(mixed)]).astype(np.float32)
+    scaled = scalings.fit("standard", data.features).transform(data.features)
+    return PlainPairs(scaled, np.concatenate([own, mixed]), both, np.append(weight, weight))
+
+
+def plain_epoch(pairs: PlainPairs, weight: float = 0.05) -> float:
+    """One epoch the plain way."""
+    torch.manual_seed(0)
+    width = pairs.features.shape[1]
+    network, selection = MLP().build(width, 0), torch.nn.Linear(width, 1)
+    optimiser = torch.optim.AdamW([*network.parameters(), *selection.parameters()], lr=2e-3)
+    start = time.perf_counter()
+    for first, second, both, how_much in DataLoader(pairs, batch_size=2048, shuffle=True):
+        gap = (network(first) - network(second))[:, 0]
+        chosen, other = selection(first)[:, 0], selection(second)[:, 0]
+        seen = logsigmoid(chosen + gap) + torch.where(both > 0, logsigmoid(other + gap), logsigmoid(-other))
+        loss = -(how_much * (both * logsigmoid(gap) + weight * seen)).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return time.perf_counter() - start
+
+
+def bare_epoch(rows: int, width: int, batch_rows: int, device: str) -> float:
+    """Forward and backward of the network alone over so many rows, in batches of the same size; the best of three."""
+    network = MLP().build(width, 0).to(device).train()
+    table = torch.randn(min(rows, 200_000), width, device=device)
+
+    def go() -> None:
+        for start in range(0, rows, batch_rows):
+            at = start % max(1, len(table) - batch_rows)
+            network(table[at : at + batch_rows]).sum().backward()
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    go()
+    return min(timed(go) for _ in range(3))
+
+
+def timed(function: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def plain(device: str) -> dict[str, Any]:
+    here = catalogue.get("msrd").find() is not None
+    data = cr.load("msrd:train") if here else shaped(9767, 24, 140)
+    clicks = clicks_on(data, 1e5)
+    pairs = plain_pairs(data, clicks)
+    model = epochs_of(data, clicks, device=device)
+    ours, reference = fastest(model), min(plain_epoch(pairs) for _ in range(2))
+    per_query = CUTOFF + 2
+    bare = bare_epoch(model.n_queries_ * per_query, data.n_features, 128 * per_query, device)
+    return {
+        "data": "msrd" if here else "of the shape of msrd",
+        "pairs": len(pairs),
+        "candidates": model.n_queries_ * per_query,
+        "epoch_s": round(ours, 4),
+        "plain_s": round(reference, 4),
+        "bare_s": round(bare, 4),
+        "plain_over_epoch": round(reference / ours, 2),
+        "epoch_over_bare": round(ours / bare, 2),
+    }
+
+
+# -- scaling and devices -------------------------------------------------------------------------------------------
+
+
+def scaling(device: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for queries in (1000, 10_000, 100_000):
+        data = shaped(queries, 12, 64)
+        found[f"epoch_s_{queries}_queries"] = round(fastest(epochs_of(data, clicks_on(data, 1e6), device=device)), 4)
+    data = shaped(10_000, 12, 64)
+    for sessions in (1e6, 1e8):
+        seconds = fastest(epochs_of(data, clicks_on(data, sessions), device=device))
+        found[f"epoch_s_{sessions:.0e}_sessions"] = round(seconds, 4)
+    found["sessions_ratio"] = round(found["epoch_s_1e+08_sessions"] / found["epoch_s_1e+06_sessions"], 2)
+    return found
+
+
+def on_device(device: str) -> dict[str, Any]:
+    data = shaped(6000, 120, 136)
+    clicks = clicks_on(data, 1e5)
+
+    def total(**changes: Any) -> float:
+        """Twelve epochs, of the second of two runs."""
+        epochs_of(data, clicks, 2, device=device, **changes)
+        start = time.perf_counter()
+        model = epochs_of(data, clicks, 12, device=device, **changes)
+        found["fit_s"] = round(time.perf_counter() - start, 4)
+        return round(sum(epoch.seconds for epoch in model.history_), 4)
+
+    found: dict[str, Any] = {}
+    found["epochs_s"] = total()
+    if device == "cuda":
+        fit = found["fit_s"]
+        found["busy_s"] = busy(data, clicks)
+        found["outside_kernels"] = round(1 - found["busy_s"] / found["epochs_s"], 3)
+        found |= {"epochs_s_bfloat16": total(precision="bfloat16"), "epochs_s_one_by_one": total(graph=False)}
+        found["fit_s"] = fit
+        found["bare_s"] = round(12 * bare_epoch(6000 * (CUTOFF + 2), 136, 128 * (CUTOFF + 2), device), 4)
+    return found
+
+
+def busy(data: RankingDataset, clicks: cr.ClickTable) -> float:
+    """Seconds of twelve epochs in which a kernel runs."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from cldrank.training.loop import Run
+
+    seconds = 0.0
+    before = Run._epoch
+
+    def watched(self: Run, *arguments: Any) -> Any:
+        nonlocal seconds
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as record:
+            epoch = before(self, *arguments)
+            torch.cuda.synchronize()
+        seconds += sum(event.self_device_time_total for event in record.key_averages()) / 1e6
+        return epoch
+
+    Run._epoch = watched  # type: ignore[method-assign, assignment]
+    try:
+        epochs_of(data, clicks, 12, device="cuda")
+    finally:
+        Run._epoch = before  # type: ignore[method-assign]
+    return round(seconds, 4)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts: dict[str, Callable[[str], dict[str, Any]]] = {"plain": plain, "scaling": scaling, "device": on_device}
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--parts", nargs="+", default=list(parts), choices=parts)
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        line = {"benchmark": "pairwise", "part": part, "device": arguments.device, **parts[part](arguments.device)}
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Propensities: how fast they are estimated, how often intervals hold the truth, and how methods fail.
+
+    python benchmarks/propensity.py speed [--cells 1e6 4e6 1e7]
+    python benchmarks/propensity.py coverage [--logs 200]
+    python benchmarks/propensity.py failures
+    CLDRANK_DATA=… python benchmarks/propensity.py msrd
+    CLDRANK_DATA=… python benchmarks/propensity.py ranklens [--picture docs/ranklens-examination.svg]
+
+Prints one JSON line a measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort of
+the cells, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cldrank as cr
+from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.simulate import (
+    Cascade,
+    ClickModel,
+    FirstSwaps,
+    NeighbourSwaps,
+    Policy,
+    PositionBased,
+    ShuffledShare,
+    Simulation,
+    TopK,
+    TrustBias,
+)
+from cldrank.clicks.simulate.truth import mean_examination
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import UnidentifiableError
+from cldrank.propensity import (
+    AdjacentChain,
+    AllPairs,
+    ClickThrough,
+    Logged,
+    Pivot,
+    Propensities,
+    PropensityEstimator,
+    Randomised,
+    Swap,
+    check_attraction,
+)
+from cldrank.propensity.chart import write
+
+DEPTH = 6
+GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=["speed", "coverage", "failures", "msrd", "ranklens"])
+    parser.add_argument("--cells", type=float, nargs="+", default=[1e6, 4e6, 1e7])
+    parser.add_argument("--logs", type=int, default=200, help="simulated for the coverage")
+    parser.add_argument("--picture", type=Path, help="where to draw the curve of RankLens")
+    options = parser.parse_args()
+    studies: dict[str, Callable[[], None]] = {
+        "speed": lambda: speed([int(cells) for cells in options.cells]),
+        "coverage": lambda: coverage(options.logs),
+        "failures": failures,
+        "msrd": msrd,
+        "ranklens": lambda: ranklens(options.picture),
+    }
+    studies[options.study]()
+
+
+def say(**content: Any) -> None:
+    print(json.dumps({"benchmark": "propensity", **content}, ensure_ascii=False), flush=True)
+
+
+# -- speed ---------------------------------------------------------------------------------------------------------
+
+
+def speed(sizes: list[int]) -> None:
+    estimators = [ClickThrough(), Randomised(check_order=False), Pivot(depth=4), AdjacentChain(), AllPairs()]
+    for cells in sizes:
+        table = large_table(cells)
+        lexsort = median(lambda: np.lexsort((table.position, table.row)))  # noqa: B023
+        count = median(lambda: np.bincount(table.position, table.clicks))  # noqa: B023
+        for estimator in estimators:
+            seconds = median(lambda: estimator.fit(table))  # noqa: B023
+            say(
+                study="speed",
+                estimator=estimator.name,
+                cells=table.n_cells,
+                impressions=int(table.impressions.sum()),
+                replicates=estimator.replicates,
+                seconds=round(seconds, 3),
+                ratio_lexsort=round(seconds / lexsort, 2),
+                ratio_bincount=round(seconds / count, 1),
+            )
+
+
+def large_table(cells: int, places: int = 4, depth: int = 10, seed: int = 0) -> ClickTable:
+    """Candidates shown at four neighbouring positions each."""
+    random = np.random.default_rng(seed)
+    rows = cells // places
+    row = np.repeat(np.arange(rows), places)
+    position = np.repeat(random.integers(1, depth - places + 2, rows), places) + np.tile(np.arange(places), rows)
+    impressions = random.integers(1, 20, len(row))
+    clicks = random.binomial(impressions, np.repeat(random.random(rows) * 0.5, places) / position)
+    queries = max(rows // 10, 1)
+    offsets = np.linspace(0, rows, queries + 1).astype(np.int64)
+    return ClickTable(Candidates(offsets, np.arange(queries), np.arange(rows)), row, position, impressions, clicks)
+
+
+def median(function: Callable[[], Any], repeats: int = 3) -> float:
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
+
+
+# -- simulated logs ------------------------------------------------------------------------------------------------
+
+
+class World:
+    """Queries with labels, two rankers that are alike, and logs of them by design."""
+
+    def __init__(self, queries: int = 300, candidates: int = 20, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
+        labels = random.choice(len(GRADES), p=GRADES, size=queries * candidates)
+        query = np.repeat(np.arange(queries), candidates)
+        self.data = cr.RankingDataset.from_arrays(np.zeros((len(labels), 1)), query, labels)
+        self.scores = labels + random.normal(0, 2, len(labels))
+        self.other = self.scores + random.normal(0, 1, len(labels))
+
+    def log(self, model: ClickModel, policy: Policy, sessions: float, seed: int) -> ClickTable:
+        """Pages of the first ranker, varied by a policy."""
+        return Simulation(self.data, self.scores, model, policy, cutoff=DEPTH).draw(sessions, seed=seed)
+
+    def two_rankers(self, model: ClickModel, sessions: float, seed: int) -> ClickTable:
+        """Half of the pages of each ranker."""
+        logs = [
+            Simulation(self.data, scores, model, TopK(), cutoff=DEPTH).draw(sessions / 2, seed=2 * seed + turn)
+            for turn, scores in enumerate((self.scores, self.other))
+        ]
+        return logs[0].merge(logs[1])
+
+
+SHARE = 0.3  # of shuffled pages, in the log of the policy that logs its probabilities
+
+
+def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict[str, ClickTable]:
+    return {
+        "shuffled": world.log(model, ShuffledShare(1.0), sessions, seed),
+        "30% shuffled": world.log(model, ShuffledShare(SHARE), sessions, seed),
+        "first swaps": world.log(model, FirstSwaps(0.5), sessions, seed),
+        "neighbour swaps": world.log(model, NeighbourSwaps(0.5), sessions, seed),
+        "two rankers": world.two_rankers(model, sessions, seed),
+    }
+
+
+METHODS: Mapping[tuple[str, str], PropensityEstimator] = {
+    ("shuffled", "Randomised"): Randomised(),
+    ("30% shuffled", "Logged"): Logged(),
+    ("first swaps", "Swap, first"): Swap("first"),
+    ("neighbour swaps", "Swap, neighbours"): Swap("neighbours"),
+    ("two rankers", "Pivot"): Pivot(depth=4),
+    ("two rankers", "AdjacentChain"): AdjacentChain(),
+    ("two rankers", "AllPairs"): AllPairs(),
+    ("two rankers", "AllPairs, by impressions"): AllPairs(weighting="impressions"),
+    ("two rankers", "ClickThrough"): ClickThrough(),
+}
+
+
+def fitted(world: World, estimator: PropensityEstimator, log: ClickTable) -> Propensities:
+    if isinstance(estimator, Logged):
+        return estimator.fit(log, shown_with(world, log))
+    return estimator.fit(log)
+
+
+def shown_with(world: World, log: ClickTable) -> Any:
+    """P(a cell is shown): production's place in 1 - SHARE of pages, any place of the page in the others."""
+    place = Simulation(world.data, world.scores, cutoff=DEPTH).ranking.top
+    own = np.zeros(world.data.n_rows, dtype=np.int64)
+    own[place[place >= 0]] = np.nonzero(place >= 0)[1] + 1
+    return (1 - SHARE) * (own[log.row] == log.position) + SHARE / DEPTH
+
+
+def coverage(logs: int) -> None:
+    world, model = World(), PositionBased(eta=1, noise=0.1)
+    truth = model.propensities(DEPTH)
+    held: dict[tuple[str, str], list[Any]] = {key: [] for key in METHODS}
+    widths: dict[tuple[str, str], list[Any]] = {key: [] for key in METHODS}
+    fits: dict[tuple[str, str], list[float]] = {key: [] for key in METHODS}
+    for seed in range(logs):
+        tables = designs(world, model, 6e4, seed)
+        for (design, name), estimator in METHODS.items():
+            rho = fitted(world, estimator, tables[design])
+            assert rho.low is not None
+            assert rho.high is not None
+            inside = (rho.low <= truth[: len(rho)]) & (truth[: len(rho)] <= rho.high)
+            held[design, name].append(inside[1:].mean())
+            widths[design, name].append(((rho.high - rho.low) / rho.values)[1:].mean())
+            if rho.goodness is not None:
+                fits[design, name].append(rho.goodness.p_value < 0.05)
+    for key in METHODS:
+        share = np.array(held[key])
+        say(
+            study="coverage",
+            log=key[0],
+            method=key[1],
+            logs=logs,
+            nominal=0.9,
+            coverage=round(float(share.mean()), 3),
+            error=round(float(share.std(ddof=1) / np.sqrt(logs)), 3),
+            width=round(float(np.mean(widths[key])), 3),
+            refuted=round(float(np.mean(fits[key])), 3) if fits[key] else None,
+        )
+
+
+def failures() -> None:
+    world = World()
+    models: dict[str, ClickModel] = {
+        "position-based": PositionBased(eta=1, noise=0.1),
+        "trust bias": TrustBias(eta=1),
+        "cascade": Cascade(noise=0.1),
+    }
+    for name, model in models.items():
+        tables = designs(world, model, 1e6, 1)
+        true = mean_examination(Simulation(world.data, world.scores, model, NeighbourSwaps(0.5), cutoff=DEPTH))
+        assert true is not None
+        for (design, method), estimator in METHODS.items():
+            told: dict[str, Any] = {}
+            try:
+                rho = fitted(world, estimator, tables[design])
+                told = {"found": [round(value, 3) for value in rho.values.tolist()]}
+                told["fit_p"] = None if rho.goodness is None else round(rho.goodness.p_value, 4)
+                attraction = check_attraction(tables[design], rho)
+                told["attraction_p"] = None if attraction is None else round(attraction.p_value, 4)
+            except UnidentifiableError as refusal:
+                told = {"refusal": str(refusal)}
+            say(study="failures", model=name, log=design, method=method, examined=np.round(true, 3).tolist(), **told)
+
+
+# -- real data -----------------------------------------------------------------------------------------------------
+
+
+def data_folder() -> Path:
+    folder = os.environ.get("CLDRANK_DATA")
+    if not folder:
+        raise SystemExit("name the folder of real data sets in CLDRANK_DATA")
+    return Path(folder)
+
+
+def msrd() -> None:
+    """Two rankers of real queries: all-pairs against adjacent chain; and one of them alone."""
+    data = cr.load(data_folder() / "msrd" / "train.parquet")
+    rankers = [cr.SVMRank(fraction=0.01, seed=seed).fit(data).predict(data) for seed in (0, 1)]
+    model = PositionBased(eta=1, noise=0.1)
+    tables = [Simulation(data, scores, model, cutoff=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
+    both = tables[0].merge(tables[1])
+    for estimator in (AllPairs(), AdjacentChain(), AllPairs(weighting="impressions")):
+        rho = estimator.fit(both)
+        assert rho.low is not None
+        assert rho.high is not None
+        say(
+            study="msrd",
+            method=repr(estimator),
+            sessions=200_000,
+            values=np.round(rho.values, 4).tolist(),
+            low=np.round(rho.low, 4).tolist(),
+            high=np.round(rho.high, 4).tolist(),
+            width=np.round((rho.high - rho.low) / rho.values, 3).tolist(),
+        )
+    try:
+        AllPairs().fit(tables[0])
+    except UnidentifiableError as refusal:
+        say(study="msrd", log="one ranker", method="AllPairs", refusal=str(refusal))
+
+
+def ranklens(picture: Path | None) -> None:
+    columns = {"session_id": "ranking", "user_id": "user", "timestamp": "ts_ms", "doc_id": "item", "clicked": "click"}
+    path = data_folder() / "ranklens" / "impressions.parquet"
+    clicks = ClickTable.read(path, columns=columns, one_query=True)
+    start = time.perf_counter()
+    estimates = {estimator.name: estimator.fit(clicks) for estimator in (Randomised(), AllPairs())}
+    seconds = time.perf_counter() - start
+    for name, rho in estimates.items():
+        assert rho.low is not None
+        assert rho.high is not None
+        say(
+            study="ranklens",
+            method=name,
+            values=np.round(rho.values, 3).tolist(),
+            low=np.round(rho.low, 3).tolist(),
+            high=np.round(rho.high, 3).tolist(),
+            goodness=str(rho.goodness),
+            power_law=rho.smoothed("power").notes[-1],
+            seconds_of_all=round(seconds, 2),
+        )
+    if picture:
+        write(estimates, picture, "Examination by position on RankLens, 24 films in random order")
+
+
+if __name__ == "__main__":
+    main()

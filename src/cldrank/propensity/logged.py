@@ -1,0 +1,135 @@
+"""`Logged`: from pages drawn with known probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.engines import connected
+from cldrank.clicks.log import Paths, open_log
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import DataError, FormatError, UnidentifiableError
+from cldrank.propensity.cells import Cells
+from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.refusal import listed
+from cldrank.propensity.stratified import Stratified
+
+Floats = NDArray[np.float64]
+
+_UNEVEN = 0.1  # how far the weighted impressions of a position may be from those of the first
+_SURE = 4.0  # standard errors beyond which that is no chance
+
+
+@dataclass(frozen=True, repr=False)
+class Logged(Stratified):
+    """From a policy that drew pages and logged the probability of each candidate to stand where it stood.
+
+    Impressions and clicks count 1 / probability each, which turns the log into one of a random order; then positions
+    are compared as by `Randomised`. Every result must have had some chance at every position: where the weighted
+    impressions of a position are not those of the first, this did not hold, and there is a refusal.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+    >>> often = [300] * 30 + [100] * 30
+    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": often + often[::-1]}
+    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[120] * 30 + [40] * 30 + [10] * 30 + [30] * 30)
+    >>> Logged().fit(clicks, clicks.impressions / 400)
+    Propensities(1, 0.25; Logged, 60 candidates)
+    """
+
+    def fit(self, clicks: ClickTable, probability: ArrayLike | None = None) -> Propensities:
+        """Estimate from cells and the probability that each was shown; see `logged_probability`."""
+        if probability is None:
+            raise DataError("Logged needs the probability with which each cell was shown: fit(clicks, probability).")
+        chance = np.asarray(probability, dtype=np.float64)
+        if chance.shape != (clicks.n_cells,):
+            raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; give one a cell.")
+        bad = ~((chance > 0) & (chance <= 1 + 1e-9))
+        if bad.any():
+            cell = int(np.flatnonzero(bad)[0])
+            raise DataError(
+                f"cell {cell} was shown with probability {chance[cell]}; as it was shown, that is above 0, and at "
+                "most 1."
+            )
+        cells = self._cells(clicks)
+        kept = chance[(clicks.position <= cells.size) & (clicks.impressions > 0)]
+        weighed = replace(cells, impressions=cells.impressions / kept, clicks=cells.clicks / kept)
+        _check_support(weighed)
+        return self._estimate(weighed, cells)
+
+
+def logged_probability(
+    paths: Paths,
+    clicks: ClickTable,
+    *,
+    engine: str | Any = "duckdb",
+    columns: Mapping[str, str] | None = None,
+    first_position: int = 1,
+    one_query: bool = False,
+    memory_limit: str = "3GB",
+) -> Floats:
+    """(cells,) the probability with which each cell was shown, from the `propensity` column of the log itself.
+
+    Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
+    """
+    with connected(engine, memory_limit=memory_limit) as opened:
+        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=one_query)
+        if "propensity" not in log.optional:
+            raise FormatError(
+                "there is no column 'propensity', the probability with which a result was shown where it was; name it "
+                "with columns={'propensity': …}.",
+                path=str(paths),
+            )
+        table = log.rows
+        known = table.filter((table.propensity > 0).fill_null(False))
+        grouped = known.group_by("query_id", "doc_id", "position").agg(mean=1 / (1 / known.propensity).mean())
+        found = grouped.to_pyarrow()
+    queries, documents = (found[name].to_numpy(zero_copy_only=False) for name in ("query_id", "doc_id"))
+    return _aligned(clicks, queries, documents, found["position"].to_numpy(), found["mean"].to_numpy())
+
+
+def _aligned(clicks: ClickTable, queries: Any, documents: Any, position: Any, mean: Floats) -> Floats:
+    """The probability of each cell of the table, found by row and position."""
+    candidates: Candidates = clicks.candidates
+    as_ids = (ids if ids.dtype.kind in "iu" else ids.astype(np.str_) for ids in (queries, documents))
+    row = candidates.find(*as_ids)
+    span = max(clicks.depth, int(position.max(initial=0))) + 1
+    wanted, given = clicks.row * span + clicks.position, row * span + position
+    order = np.argsort(given, kind="stable")
+    place = np.minimum(np.searchsorted(given[order], wanted), max(len(given) - 1, 0))
+    lost = np.ones(len(wanted), dtype=bool) if not len(given) else given[order][place] != wanted
+    if lost.any():
+        cell = int(np.flatnonzero(lost)[0])
+        raise DataError(
+            f"the log tells no probability for row {clicks.row[cell]} at position {clicks.position[cell]}, and for "
+            f"{int(lost.sum()) - 1:,} cells more; give the log that the cells were counted from."
+        )
+    return mean[order][place]
+
+
+def _check_support(cells: Cells) -> None:
+    """Weighted by 1 / probability, every position must have been shown as often as the first, in each query."""
+    size = cells.size
+    totals = np.bincount(cells.place, cells.impressions, size)
+    shown = np.zeros((int(cells.query.max()) + 1, size), dtype=bool)
+    shown[cells.query, cells.place] = True
+    expected = np.array([cells.impressions[(cells.place == 0) & shown[cells.query, k]].sum() for k in range(size)])
+    spread = np.bincount(cells.place, cells.impressions**2 / cells.seen, size)  # of a sum of weights 1 / probability
+    ratio = totals / np.maximum(expected, 1e-300)
+    error = np.sqrt(spread / totals**2 + spread[0] / totals[0] ** 2)
+    uneven = np.flatnonzero((np.abs(ratio - 1) > _UNEVEN) & (np.abs(ratio - 1) > _SURE * error))
+    if len(uneven):
+        worst = uneven[np.argmax(np.abs(ratio - 1)[uneven])]
+        raise UnidentifiableError(
+            "Logged needs every result to have some chance at every position; but weighted by 1 / probability, "
+            f"position {worst + 1} was shown {ratio[worst]:.2f} times as often as the first (uneven are "
+            f"{listed((uneven + 1).tolist())}), so either some results cannot stand there, or the probabilities are "
+            "not those of the pages. A log of swaps is for Swap or AllPairs.",
+            positions=tuple((uneven + 1).tolist()),
+            depth=int(uneven[0]),
+        )

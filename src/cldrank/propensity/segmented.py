@@ -1,0 +1,201 @@
+"""`BySegment`: propensities of each device, surface or class of queries, the weak ones drawn towards the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import DataError, UnidentifiableError
+from cldrank.propensity.estimator import PropensityEstimator
+from cldrank.propensity.propensities import Propensities
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SegmentPropensities(Mapping[str, Propensities]):
+    """The propensities of each segment, by name.
+
+    pooled      the mean curve, which segments were drawn towards
+    pooling     for each segment, (k,) how far: 0 is its own estimate, 1 the mean curve
+    spread      (k,) the standard deviation of log ρ between segments
+    unpooled    the estimate of each segment alone; None where it had none, and `refusals` says why
+    """
+
+    segments: Mapping[str, Propensities]
+    pooled: Propensities
+    pooling: Mapping[str, Floats]
+    spread: Floats
+    unpooled: Mapping[str, Propensities | None]
+    refusals: Mapping[str, str]
+
+    def __getitem__(self, segment: str) -> Propensities:
+        return self.segments[segment]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __repr__(self) -> str:
+        told = (f"{name}: {rho!r}" for name, rho in self.segments.items())
+        return f"SegmentPropensities({', '.join(told)})"
+
+
+@dataclass(frozen=True)
+class BySegment:
+    """Estimate each segment by itself, then draw its curve towards the mean of all, the more the weaker it is.
+
+        log rho_s ~ Normal(mu, tau^2),   estimate_s ~ Normal(log rho_s, v_s)
+        pooled share of s = v_s / (v_s + tau^2)
+
+    position by position: v_s from resampling, tau^2 by the method of Paule and Mandel (1982), mu by weighting.
+    Candidates are compared within their segment only. A segment whose log tells nothing gets the mean curve, with the
+    interval of a segment yet unseen, and says so.
+
+    >>> import cldrank as cr
+    >>> from cldrank.propensity import AllPairs
+    >>> BySegment(AllPairs(depth=3))
+    BySegment(estimator=AllPairs(depth=3))
+    """
+
+    estimator: PropensityEstimator
+
+    def fit(
+        self, clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None = None
+    ) -> SegmentPropensities:
+        """Estimate from one table a segment, or from one table and the segment of each query or each cell."""
+        tables = _split(clicks, segment)
+        if len(tables) < 2:
+            raise DataError("there is one segment only; fit the estimator itself.")
+        alone: dict[str, Propensities | None] = {}
+        refusals: dict[str, str] = {}
+        for name, table in tables.items():
+            try:
+                alone[name] = self.estimator.fit(table)
+            except UnidentifiableError as refusal:
+                alone[name], refusals[name] = None, str(refusal)
+        known = {name: rho for name, rho in alone.items() if rho is not None}
+        if not known:
+            name, reason = next(iter(refusals.items()))
+            raise UnidentifiableError(f"no segment can be estimated; of {name!r}: {reason}")
+        return _pooled(known, alone, refusals, self.estimator.confidence)
+
+
+def _pooled(
+    known: Mapping[str, Propensities],
+    alone: Mapping[str, Propensities | None],
+    refusals: Mapping[str, str],
+    confidence: float,
+) -> SegmentPropensities:
+    size = max(len(rho) for rho in known.values())
+    moments = [_moments(rho, size) for rho in known.values()]
+    logs, variances = (np.stack(part) for part in zip(*moments, strict=True))
+    between = _between(logs, variances)
+    weights = 1 / (variances + between)
+    mean_variance = 1 / weights.sum(axis=0)
+    mean = (weights * logs).sum(axis=0) * mean_variance
+    mean[0] = mean_variance[0] = between[0] = 0.0
+    z = float(ndtri((1 + confidence) / 2))
+    pooled = _curve(mean, mean_variance, z, confidence, f"mean of {len(known)} segments", ())
+    segments, pooling = {}, {}
+    for name, rho in alone.items():
+        own, variance = _moments(rho, size)
+        share = np.where(np.isinf(variance), 1.0, variance / np.where(np.isinf(variance), 1.0, variance + between))
+        share[0] = 0.0
+        told = f"pooled {share[1:].mean():.0%} on average, {share[1:].min():.0%} to {share[1:].max():.0%}"
+        if rho is None:
+            told = "all of the mean curve: alone, this segment tells nothing"
+        # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn towards it
+        spread = share * between + share**2 * mean_variance
+        notes = (*(rho.notes if rho is not None else ()), told)
+        curve = _curve(own + share * (mean - own), spread, z, confidence, f"segment {name}, {told}", notes)
+        comparisons = rho.comparisons if rho is not None and len(rho) == size else None
+        segments[name], pooling[name] = replace(curve, comparisons=comparisons), share
+    return SegmentPropensities(segments, pooled, pooling, np.sqrt(between), alone, refusals)
+
+
+def _moments(rho: Propensities | None, size: int) -> tuple[Floats, Floats]:
+    """Log propensities and their variances, infinite at positions without an estimate."""
+    logs, variances = np.zeros(size), np.full(size, np.inf)
+    if rho is not None and rho.errors is not None:
+        logs[: len(rho)] = np.log(rho.values)
+        variances[: len(rho)] = np.maximum(rho.errors**2, 1e-12)
+    return logs, variances
+
+
+def _curve(
+    logs: Floats, variance: Floats, z: float, confidence: float, origin: str, notes: tuple[str, ...]
+) -> Propensities:
+    half = z * np.sqrt(variance)
+    return Propensities(
+        np.exp(logs),
+        origin,
+        method="BySegment",
+        low=np.exp(logs - half),
+        high=np.exp(logs + half),
+        confidence=confidence,
+        covariance=np.diag(variance),
+        notes=notes,
+    )
+
+
+def _between(logs: Floats, variances: Floats) -> Floats:
+    """tau^2 of each position: the variance between segments at which their squared residuals are what they should be.
+
+    Of Q(t) = sum_s (x_s - mean(t))^2 / (v_s + t), which falls with t, the t with Q(t) = segments - 1, or 0.
+    """
+    freedom = np.isfinite(variances).sum(axis=0) - 1
+
+    def excess(between: Floats) -> Floats:
+        weights = 1 / (variances + between)
+        mean = (weights * logs).sum(axis=0) / weights.sum(axis=0)
+        found: Floats = (weights * (logs - mean) ** 2).sum(axis=0) - freedom
+        return found
+
+    low, high = np.zeros(logs.shape[1]), np.full(logs.shape[1], 1e-6)
+    for _ in range(60):
+        high = np.where(excess(high) > 0, 2 * high, high)
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = excess(middle) > 0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.where((freedom > 0) & (excess(np.zeros_like(low)) > 0), (low + high) / 2, 0.0)
+
+
+def _split(clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None) -> dict[str, ClickTable]:
+    """One table a segment; all keep the candidates of the whole."""
+    if isinstance(clicks, Mapping):
+        if segment is not None:
+            raise DataError("the tables are those of segments already; segment= is for one table.")
+        return {str(name): table for name, table in clicks.items()}
+    if segment is None:
+        raise DataError("segments are given as one table each, or by segment=: one entry a query, or one a cell.")
+    named: NDArray[Any] = np.asarray(segment)
+    if named.shape == (clicks.n_queries,):
+        named = named[clicks.candidates.row_queries[clicks.row]]
+    elif named.shape != (clicks.n_cells,):
+        raise DataError(
+            f"segment has shape {named.shape}; it needs one entry for each of {clicks.n_queries:,} queries, or of "
+            f"{clicks.n_cells:,} cells."
+        )
+    names, code = np.unique(named, return_inverse=True)
+    return {str(name): _cells_of(clicks, code == at) for at, name in enumerate(names)}
+
+
+def _cells_of(clicks: ClickTable, chosen: NDArray[np.bool_]) -> ClickTable:
+    return ClickTable(
+        clicks.candidates,
+        clicks.row[chosen],
+        clicks.position[chosen],
+        clicks.impressions[chosen],
+        clicks.clicks[chosen],
+        clicks.every_click,
+    )

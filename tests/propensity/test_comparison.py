@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cldrank.errors import CldrankError
+from cldrank.propensity import (
+    AdjacentChain,
+    AllPairs,
+    Propensities,
+    Randomised,
+    agreement,
+    applicable,
+    compare,
+    distortion,
+    misspecified_powers,
+    misspecify,
+)
+
+
+def test_all_that_apply_and_why_the_others_do_not(world: Any, tmp_path: Path) -> None:
+    found = compare(world.two_rankers())
+    assert {"AllPairs", "AdjacentChain", "ClickThrough"} <= set(found.estimates)
+    assert "random order" in found.refusals["Randomised"]
+    verdicts = {(entry.first, entry.second): entry.agree for entry in found.agreements}
+    assert verdicts["AllPairs", "AdjacentChain"]
+    assert not verdicts["AllPairs", "ClickThrough"]
+    text = str(found)
+    assert text.splitlines()[0].split()[1:] == list(found.estimates)
+    assert "Randomised refuses: " in text
+    assert "AllPairs and ClickThrough disagree" in text
+    found.plot(tmp_path / "all.svg")
+    assert "AdjacentChain, position 5" in (tmp_path / "all.svg").read_text()
+
+
+def test_applicable_says_what_compare_would_find(world: Any) -> None:
+    for log in (world.two_rankers(), world.log(), world.shuffled()):
+        reasons = applicable(log)
+        refusals = compare(log).refusals
+        assert {name: reason for name, reason in reasons.items() if reason is not None} == refusals
+
+
+def test_estimates_of_one_log_are_compared_replicate_by_replicate(world: Any) -> None:
+    log = world.two_rankers()
+    one, two = AllPairs().fit(log), AdjacentChain().fit(log)
+    paired = agreement({"one": one, "two": two})[0]
+    apart = agreement({"one": replace(one, replicates=None), "two": two})[0]
+    assert paired.paired
+    assert not apart.paired
+    assert (np.abs(paired.scores[1:]) >= np.abs(apart.scores[1:])).all()  # sharing a log, they differ by less
+
+
+def test_the_same_estimate_agrees_with_itself(world: Any) -> None:
+    rho = Randomised().fit(world.shuffled())
+    found = agreement({"a": rho, "b": rho})[0]
+    assert found.agree
+    assert not found.scores.any()
+
+
+def test_a_given_curve_has_no_error_of_its_own(world: Any) -> None:
+    rho = Randomised().fit(world.shuffled())
+    found = agreement({"estimated": rho, "true": Propensities.power(1, 5), "wrong": Propensities.power(0.5, 5)})
+    assert [entry.agree for entry in found] == [True, False, False]
+
+
+def test_an_estimate_without_errors_cannot_be_compared() -> None:
+    rho = Propensities(np.array([1, 0.5]), method="other")
+    with pytest.raises(CldrankError, match="nothing is known of the errors of a"):
+        agreement({"a": rho, "b": rho})
+
+
+def test_misspecified_curves() -> None:
+    rho = Propensities.power(1, 5)
+    np.testing.assert_allclose(misspecify(rho, 1.5).values, Propensities.power(1.5, 5).values)
+    assert misspecify(rho, 0).values.tolist() == [1] * 5
+    assert "misspecified" in misspecify(rho, 2).origin
+    curves = misspecified_powers(1, [0, 0.5, 1, 2], k=5)
+    assert list(curves) == [0, 0.5, 1, 2]
+    np.testing.assert_array_equal(distortion(curves[1], rho), 1)
+    np.testing.assert_allclose(distortion(curves[2], rho), np.arange(1, 6))  # too steep: low clicks count too much
+    with pytest.raises(CldrankError, match="at least 0"):
+        misspecify(rho, -1)
+    with pytest.raises(CldrankError, match="5 positions cannot be compared with 4"):
+        distortion(rho, Propensities.power(1, 4))
+
+
+def test_a_misspecified_estimate_keeps_no_interval(world: Any) -> None:
+    bent = misspecify(Randomised().fit(world.shuffled()), 0.5)
+    assert bent.low is None
+    assert bent.covariance is None

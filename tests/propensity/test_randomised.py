@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.clicks.simulate import NeighbourSwaps, ShuffledShare, Simulation
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankError, UnidentifiableError
+from cldrank.propensity import ClickThrough, Logged, Randomised, logged_probability
+
+
+def lists_of_two_lengths() -> ClickTable:
+    """Short lists of good results, long lists of bad ones, in random order, exactly at their expectation.
+
+    Position 3 is only on long lists: plain rates mistake their bad results for a position that few look at.
+    """
+    rho, cells = np.array([1.0, 0.5, 0.25]), []
+    for query in range(60):
+        length, relevance = (2, 0.8) if query % 2 else (3, 0.2)
+        for place in range(length):
+            for candidate in range(length):
+                shown = 600 // length
+                row = query * 3 + candidate
+                cells.append((row, place + 1, shown, round(shown * rho[place] * relevance)))
+    data = cr.RankingDataset.from_arrays(np.zeros((180, 1)), np.repeat(np.arange(60), 3))
+    row, position, impressions, clicks = np.array(cells).T
+    return ClickTable.from_arrays(data, row=row, position=position, impressions=impressions, clicks=clicks)
+
+
+def test_lists_of_different_lengths_do_not_bias() -> None:
+    table = lists_of_two_lengths()
+    np.testing.assert_allclose(Randomised().fit(table).values, [1, 0.5, 0.25])
+    assert ClickThrough().fit(table).values[2] == pytest.approx(0.1)  # 0.25 * 0.2 / the mean of 0.2 and 0.8
+
+
+def test_equal_lists_give_the_ratio_of_rates(world: Any) -> None:
+    table = world.shuffled()
+    clicks = np.bincount(table.position, table.clicks)[1:]
+    shown = np.bincount(table.position, table.impressions)[1:]
+    expected = (clicks / shown) / (clicks[0] / shown[0])
+    np.testing.assert_allclose(Randomised().fit(table).values, expected, rtol=1e-9)
+
+
+@pytest.mark.data
+def test_ranklens(real_data: Path) -> None:
+    columns = {"session_id": "ranking", "user_id": "user", "timestamp": "ts_ms", "doc_id": "item", "clicked": "click"}
+    table = ClickTable.read(real_data / "ranklens" / "impressions.parquet", columns=columns, one_query=True)
+    rho = Randomised().fit(table)
+    np.testing.assert_allclose(rho.values[:3], np.array([2435, 2309, 2199]) / 2435)  # all of 9,800; by DuckDB's own SQL
+    assert rho.low is not None
+    assert rho.high is not None
+    assert rho.low[23] > rho.high[22]  # the last of 24 is looked at more often than the one above
+    assert rho.goodness is not None
+    assert rho.goodness.p_value > 0.05
+    assert "does not fit" in rho.smoothed("power").notes[-1]
+
+
+class TestLogged:
+    def probability(self, world: Any, table: ClickTable, share: float) -> Any:
+        top = Simulation(world.data, world.scores, cutoff=world.depth).ranking.top
+        own = np.zeros(world.data.n_rows, dtype=np.int64)
+        own[top] = np.arange(1, world.depth + 1)
+        return (1 - share) * (own[table.row] == table.position) + share / world.depth
+
+    def test_recovers_the_truth_from_a_policy_that_is_not_random(self, world: Any) -> None:
+        table = world.log(ShuffledShare(0.3), 1e5)
+        rho = Logged().fit(table, self.probability(world, table, 0.3))
+        assert rho.errors is not None
+        np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
+        raw = ClickThrough().fit(table).values
+        assert (raw[1:] < 0.97 * rho.values[1:]).all()
+
+    def test_constant_probabilities_are_a_random_order(self, world: Any) -> None:
+        table = world.shuffled()
+        logged = Logged().fit(table, np.full(table.n_cells, 0.2))
+        np.testing.assert_allclose(logged.values, Randomised().fit(table).values, rtol=1e-9)
+
+    def test_refuses_where_some_results_cannot_stand_everywhere(self, world: Any) -> None:
+        table = world.log(NeighbourSwaps(0.5), 1e5)
+        ends = np.isin(table.position, (1, world.depth))
+        total = table.row_impressions[table.row]
+        with pytest.raises(UnidentifiableError, match="some chance at every position.*Swap or AllPairs"):
+            Logged().fit(table, np.where(ends, 0.2, 1.0) * table.impressions / total)
+
+    def test_probabilities_from_the_log(self, world: Any, tmp_path: Path) -> None:
+        path = tmp_path / "log.parquet"
+        simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), cutoff=world.depth)
+        simulation.write_log(path, 2e4)
+        table = ClickTable.read(path, world.data)
+        found = logged_probability(path, table)
+        np.testing.assert_allclose(found, self.probability(world, table, 0.4))
+        assert Logged().fit(table, found).values[1] == pytest.approx(0.5, rel=0.1)
+        with pytest.raises(CldrankError, match="tells no probability for row"):
+            logged_probability(path, world.two_rankers())
+        Simulation(world.data, world.scores).write_log(path, 10)
+        with pytest.raises(CldrankError, match="no column 'propensity'"):
+            logged_probability(path, table)
+
+    @pytest.mark.parametrize(
+        ("chance", "message"),
+        [(None, "needs the probability"), ([0.5], "one a cell"), (0.0, "probability 0.0"), (1.5, "probability 1.5")],
+    )
+    def test_wrong_probabilities(self, world: Any, chance: Any, message: str) -> None:
+        table = world.shuffled(1e3)
+        given = np.full(table.n_cells, chance) if isinstance(chance, float) else chance
+        with pytest.raises(CldrankError, match=message):
+            Logged().fit(table, given)

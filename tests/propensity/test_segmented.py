@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cldrank.clicks.simulate import PositionBased
+from cldrank.errors import CldrankError, UnidentifiableError
+from cldrank.propensity import AllPairs, BySegment
+
+
+@pytest.fixture(scope="module")
+def tables(world: Any) -> dict[str, Any]:
+    """Two devices whose users look down differently far, and one with little traffic."""
+    return {
+        "desktop": world.two_rankers(1e5, 0, PositionBased(0.6, 0.1)),
+        "mobile": world.two_rankers(1e5, 1, PositionBased(1.4, 0.1)),
+        "watch": world.two_rankers(4e3, 2, PositionBased(1.4, 0.1)),
+    }
+
+
+def test_rich_segments_keep_their_curve_and_poor_ones_are_drawn_to_the_mean(tables: dict[str, Any]) -> None:
+    found = BySegment(AllPairs()).fit(tables)
+    assert set(found) == set(tables)
+    assert len(found) == 3
+    positions = np.arange(1, 6)
+    np.testing.assert_allclose(found["desktop"].values, positions**-0.6, rtol=0.1)
+    np.testing.assert_allclose(found["mobile"].values, positions**-1.4, rtol=0.15)
+    assert (found.pooling["watch"][1:] > found.pooling["mobile"][1:]).all()
+    assert found.pooling["desktop"].max() < 0.1
+    assert (found.spread[1:] > 0.1).all()
+    assert "pooled" in found["watch"].notes[-1]
+    alone = found.unpooled["watch"]
+    assert alone is not None
+    mean, own, drawn = (np.log(rho.values[1:]) for rho in (found.pooled, alone, found["watch"]))
+    between = (np.minimum(mean, own) - 1e-9 <= drawn) & (drawn <= np.maximum(mean, own) + 1e-9)
+    assert between.all()
+
+
+def test_equal_segments_are_pooled_wholly(world: Any) -> None:
+    tables = {str(seed): world.two_rankers(2e4, seed) for seed in range(6)}
+    found = BySegment(AllPairs()).fit(tables)
+    alone = found.unpooled["0"]
+    assert alone is not None
+    assert alone.errors is not None
+    assert found["0"].errors is not None
+    assert np.mean([share[1:].mean() for share in found.pooling.values()]) > 0.6
+    assert (found["0"].errors[1:] < alone.errors[1:]).all()
+    np.testing.assert_allclose(found.pooled.values, 1 / np.arange(1, 6), rtol=0.1)
+
+
+def test_a_segment_that_tells_nothing_gets_the_mean(world: Any, tables: dict[str, Any]) -> None:
+    found = BySegment(AllPairs()).fit({**tables, "kiosk": world.log()})
+    np.testing.assert_allclose(found["kiosk"].values, found.pooled.values)
+    assert "one position only" in found.refusals["kiosk"]
+    assert found.unpooled["kiosk"] is None
+    assert found["kiosk"].high is not None
+    assert found.pooled.high is not None
+    assert (found["kiosk"].high[1:] > found.pooled.high[1:]).all()
+
+
+def test_segments_by_query_and_by_cell_are_the_same(world: Any) -> None:
+    table = world.two_rankers()
+    segment = np.where(np.arange(200) % 2, "odd", "even")
+    by_query = BySegment(AllPairs()).fit(table, segment)
+    by_cell = BySegment(AllPairs()).fit(table, segment[table.candidates.row_queries[table.row]])
+    np.testing.assert_array_equal(by_query["odd"].values, by_cell["odd"].values)
+    alone = AllPairs().fit(table[np.arange(1, 200, 2)])
+    np.testing.assert_allclose(by_query.unpooled["odd"].values, alone.values)  # type: ignore[union-attr]
+
+
+def test_refusals(world: Any) -> None:
+    table = world.log()
+    estimator = BySegment(AllPairs())
+    with pytest.raises(UnidentifiableError, match="no segment can be estimated; of 'a'"):
+        estimator.fit({"a": table, "b": table})
+    with pytest.raises(CldrankError, match="one segment only"):
+        estimator.fit({"a": table})
+    with pytest.raises(CldrankError, match="one entry a query"):
+        estimator.fit(table)
+    with pytest.raises(CldrankError, match="for each of 200 queries"):
+        estimator.fit(table, ["a", "b"])
+    with pytest.raises(CldrankError, match="segments already"):
+        estimator.fit({"a": table}, ["a"])
