@@ -61,12 +61,14 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
 }
 
 
-def one_seed(family: str, name: str, eta: float, seed: int, device: str | None) -> dict[str, dict[str, float]]:
+def one_seed(
+    family: str, name: str, eta: float, seed: int, device: str | None, part: str
+) -> dict[str, dict[str, float]]:
     """For each method and measure, the mean over folds."""
     warnings.simplefilter("ignore", CldrankWarning)
     found: Values = defaultdict(lambda: defaultdict(list))
     for fold in FOLDS[name]:
-        train, test = cr.load(f"{name}:{fold}train"), cr.load(f"{name}:{fold}test")
+        train, test = cr.load(f"{name}:{fold}train"), cr.load(f"{name}:{fold}{part}")
         production = SVMRank(fraction=FRACTION, seed=seed).fit(train)
         model = PositionBased(eta=eta, noise=NOISE)
         simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), cutoff=CUTOFF)
@@ -117,6 +119,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--device", default=None)
+    parser.add_argument("--part", default="test", choices=("vali", "test"), help="what to measure on")
     arguments = parser.parse_args()
     family = arguments.family
     ceiling = "Oracle" if family == "linear" else "Oracle, 30 epochs"
@@ -126,12 +129,19 @@ def main() -> None:
             continue
         for eta in arguments.eta:
             start = time.perf_counter()
-            work = partial(one_seed, family, name, eta, device=arguments.device)
+            work = partial(one_seed, family, name, eta, device=arguments.device, part=arguments.part)
             with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
                 seeds = list(pool.map(work, range(arguments.seeds)))
             values: Values = {m: {k: [seed[m][k] for seed in seeds] for k in MEASURES} for m in seeds[0]}
             seconds = round(time.perf_counter() - start, 1)
-            facts = {"benchmark": "quality", "family": family, "data": name, "eta": eta, "seconds": seconds}
+            facts = {
+                "benchmark": "quality",
+                "family": family,
+                "data": name,
+                "part": arguments.part,
+                "eta": eta,
+                "seconds": seconds,
+            }
             print(json.dumps({**facts, "values": values}), flush=True)
             print(f"\n{name}, eta = {eta}\n\n{table(values, ceiling)}\n", file=sys.stderr)
             if family == "pairwise":

@@ -11,7 +11,7 @@ from typing import TextIO
 import typer
 
 from cldrank._version import __version__
-from cldrank.cli import clicks, data, demo, evaluate, simulate, train
+from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
 from cldrank.cli.output import print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
@@ -48,10 +48,13 @@ def _root(
 
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
+app.add_typer(propensity.app, name="propensity")
 app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)
+app.add_typer(experiment.app, name="experiment")
 app.command("demo")(demo.demo)
 
 

@@ -1,0 +1,391 @@
+"""`cldrank experiment`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.output import console, messages, new_table, print_json, say, working
+from cldrank.errors import CldrankError, UsageError
+
+if TYPE_CHECKING:
+    from cldrank.experiment.definition import Experiment
+    from cldrank.experiment.forecast import Forecast
+    from cldrank.experiment.results import Summary
+    from cldrank.experiment.runner import Plan, Progress
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Run the paper's experiments or your own: simulate clicks, train, measure, over and over, and report.",
+)
+
+_EVERYTHING = "all"
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class Format(StrEnum):
+    """What a report can be written as."""
+
+    html = "html"
+    md = "md"
+    csv = "csv"
+    latex = "latex"
+    png = "png"
+
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="The folder that `run` left its results in.", show_default=False)
+]
+
+
+@app.command("list")
+def list_experiments(as_json: options.Json = False) -> None:
+    """List the experiments that come with cldrank: what varies in each, and how many units it has.
+
+    A unit is one fit and its evaluation: a setting, a method, a seed.
+    """
+    from cldrank.experiment.definition import shipped
+
+    found = [_described(experiment) for experiment in shipped()]
+    if as_json:
+        print_json(found)
+        return
+    table = new_table("name", "varies", "settings", "methods", "seeds", "units")
+    for entry in found:
+        varies = "; ".join(f"{key.partition('.')[2]} {_some(values)}" for key, values in entry["varies"].items())
+        counts = (entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
+        table.add_row(entry["name"], varies or "–", *map(str, counts))
+    console.print(table)
+    console.print("`cldrank experiment run NAME`, or `all` of them; units count for each fold.", style="dim")
+
+
+@app.command()
+def run(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.  [default: experiments/NAME]"),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="NAME",
+            help="The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
+            "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
+        ),
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change anything that the file says: `--set simulation.noise=0.2`."
+        ),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="How many seeds.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD",
+            help="Only these methods. `module:Class` adds a class of yours, with `fit` and `predict`.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one a core]")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory", metavar="SIZE", help="Start no more processes than fit into this: `8GiB`.  [default: ¾ of free]"
+        ),
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try units again that have failed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be run, and guess the time.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run an experiment. What is finished is never run again, so the same call goes on where it was stopped.
+
+    Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
+    """
+    from cldrank.experiment import runner
+    from cldrank.experiment.definition import SHIPPED, read
+
+    limit = None if memory is None else _bytes(memory)
+    names = SHIPPED if experiment == _EVERYTHING else (experiment,)
+    wanted = [read(name, data=data, changes=change or (), seeds=seeds, methods=method or ()) for name in names]
+    folder = out or Path("experiments") / Path(experiment).stem
+    with working("planning …"):
+        plan = runner.plan(wanted, folder, retry_failed=retry_failed)
+        forecast, bytes_each = _forecast(wanted, plan, folder)
+    processes, threads = runner.parallel(len(plan.todo), bytes_each, jobs=jobs, memory=limit)
+    if dry_run:
+        _print_plan(plan, forecast, processes, folder, as_json)
+        return
+    _say_what_is_left(plan, forecast, processes)
+    try:
+        with _bar(len(plan.todo)) as report:
+            done = runner.run(
+                plan,
+                folder,
+                jobs=processes,
+                threads=threads,
+                command=shlex.join(["cldrank", *sys.argv[1:]]),
+                progress=report,
+                forecast=forecast,
+            )
+    except KeyboardInterrupt:
+        say("stopped; what is finished is kept, and the same call goes on from there")
+        raise
+    _print_results(wanted, folder, as_json)
+    failed = done.failed + plan.failed
+    if failed:
+        told = "".join(f"\n  {error}" for error in done.errors[:5])
+        hint = "" if done.failed else " before; --retry-failed tries them again"
+        raise CldrankError(f"{failed} of {len(plan.units)} units failed{hint}.{told}")
+
+
+@app.command()
+def compare(
+    folder: Folder,
+    first: Annotated[str, typer.Argument(metavar="A", help="A method, by its label.", show_default=False)],
+    second: Annotated[str, typer.Argument(metavar="B", help="The method to compare it with.", show_default=False)],
+    as_json: options.Json = False,
+) -> None:
+    """Compare two methods, setting by setting, with a paired t-test over seeds: first minus second.
+
+    Example: `cldrank experiment compare experiments/table1 CLD IPS`
+    """
+    from dataclasses import asdict
+
+    from cldrank.experiment import comparison, results
+
+    found = comparison.compare(results.read(folder), first, second)
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    for key in dict.fromkeys((one.experiment, one.data) for one in found):
+        console.print(f"{first} minus {second}: {key[0]} on {key[1]}", style="bold", markup=False)
+        table = new_table("setting", "measure", "first", "second", "difference", "90% interval", "p", "won")
+        for one in found:
+            if (one.experiment, one.data) == key:
+                interval = one.interval
+                table.add_row(
+                    _setting(one.setting),
+                    one.measure,
+                    f"{one.first:.4f}",
+                    f"{one.second:.4f}",
+                    f"{interval.estimate:+.4f}",
+                    f"{interval.low:+.4f} … {interval.high:+.4f}",
+                    f"{one.p_value:.2g}",
+                    f"{one.wins}/{interval.n}",
+                )
+        console.print(table)
+
+
+@app.command()
+def report(
+    folder: Folder,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="PATH", help="Where to write it.  [default: in FOLDER]")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = Format.html,
+) -> None:
+    """Write a report of what `run` found: one HTML page, or a table as Markdown, CSV or LaTeX, or pictures.
+
+    Example: `cldrank experiment report experiments/table1`
+    """
+    from cldrank.experiment.report import write
+
+    with working("writing …"):
+        written = write(folder, out or folder, str(form))
+    for path in written:
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+# -- what is printed ---------------------------------------------------------------------------------------------
+
+
+def _described(experiment: Experiment) -> dict[str, Any]:
+    settings = len(experiment.settings())
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "varies": {key: list(values) for key, values in experiment.vary.items()},
+        "methods": [method.label for method in experiment.methods],
+        "settings": settings,
+        "seeds": len(experiment.seeds),
+        "units": settings * len(experiment.methods) * len(experiment.seeds),
+    }
+
+
+def _some(values: Sequence[Any]) -> str:
+    shown = [f"{value:,.15g}" for value in values]
+    return ", ".join(shown) if len(shown) < 4 else f"{shown[0]} … {shown[-1]}"
+
+
+def _forecast(wanted: Sequence[Experiment], plan: Plan, folder: Path) -> tuple[Forecast, int]:
+    """How long what is missing may take, and the bytes of a process."""
+    from cldrank.experiment import results
+    from cldrank.experiment.forecast import forecast, size
+
+    folds = dict.fromkeys(found[0].fold for found in plan.todo.values())
+    first_of_each = {fold.data: fold for fold in reversed(folds)}.values()
+    sizes = [size(fold) for fold in first_of_each] or [(0, 0)]
+    recorded = results.read(folder).to_pylist() if plan.finished or plan.known else []
+    made = forecast(wanted, plan.todo, max(values for values, _ in sizes), recorded)
+    return made, max(taken for _, taken in sizes)
+
+
+def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as_json: bool) -> None:
+    todo = {unit.place for found in plan.todo.values() for unit in found}
+    seconds = forecast.seconds(processes)
+    if as_json:
+        keys = ("experiment", "data", "fold", "setting", "method", "seed")
+        listed = [
+            {**dict(zip(keys, unit.place, strict=True)), "unit": unit.key, "to_run": unit.place in todo}
+            for unit in plan.units
+        ]
+        pieces = {"units": listed, "fits": len(plan.todo), "processes": processes, "seconds": seconds}
+        print_json({"out": str(folder), **pieces})
+        return
+    table = new_table("experiment", "data", "setting", "method", "units", "to run")
+    rows: dict[tuple[str, ...], list[bool]] = {}
+    for unit in plan.units:
+        rows.setdefault((unit.experiment, unit.fold.data, unit.setting, unit.method), []).append(unit.place in todo)
+    for (name, data, setting, method), missing in rows.items():
+        table.add_row(name, data, _setting(setting), method, str(len(missing)), str(sum(missing)))
+    console.print(table)
+    console.print(
+        f"{len(plan.units):,} units, {plan.finished + len(plan.known):,} finished; {len(plan.todo):,} fits to do in "
+        f"{processes} at a time, roughly {_duration(seconds)}; results go to {folder}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _say_what_is_left(plan: Plan, forecast: Forecast, processes: int) -> None:
+    if plan.finished or plan.known:
+        say(f"{plan.finished + len(plan.known):,} of {len(plan.units):,} units are finished already")
+    if plan.todo:
+        at_once = f"{processes} at a time" if processes > 1 else "one after the other"
+        say(f"{len(plan.todo):,} fits, {at_once}, roughly {_duration(forecast.seconds(processes))}")
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Any]:
+    """A progress bar with the time left, as the runner reckons it: methods differ too much for a plain average."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    if not total:
+        yield None
+        return
+    columns = (TextColumn("fits"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+    with Bar(*columns, console=messages) as bar:
+        task = bar.add_task("", total=total, told="")
+
+        def update(state: Progress) -> None:
+            left = (
+                ""
+                if math.isnan(state.seconds_left) or state.done == state.total
+                else f"{_duration(state.seconds_left)} left"
+            )
+            failed = f"{state.failed} failed" if state.failed else ""
+            bar.update(task, completed=state.done, told=", ".join(filter(None, (left, failed, state.last))))
+
+        yield update
+
+
+def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) -> None:
+    from cldrank.experiment import results
+
+    names = {experiment.name for experiment in wanted}
+    found = [one for one in results.summary(results.read(folder)) if one.experiment in names]
+    if as_json:
+        print_json({"out": str(folder), "results": [one.as_dict() for one in found]})
+        return
+    for name, data in dict.fromkeys((one.experiment, one.data) for one in found):
+        here = [one for one in found if (one.experiment, one.data) == (name, data)]
+        described = f"{data} (synthetic)" if here[0].synthetic else data
+        console.print(f"{name} on {described}", style="bold", markup=False)
+        _print_table(here)
+    console.print("mean over seeds ± half of its 90% interval; * best or tied with it, Oracle aside", style="dim")
+    console.print("gap: the share of the way from Naive to Oracle", style="dim")
+    console.print(f"results: {folder / 'results.parquet'}", markup=False, soft_wrap=True)
+    console.print(f"a page to look at: cldrank experiment report {folder}", markup=False, soft_wrap=True)
+
+
+def _print_table(found: Sequence[Summary]) -> None:
+    """One setting: a method a row, a measure a column. Several: a setting a row, a method a column, one measure."""
+    measures = list(dict.fromkeys(one.measure for one in found))
+    methods = list(dict.fromkeys(one.method for one in found))
+    settings = list(dict.fromkeys(one.setting for one in found))
+    cells = {(one.setting, one.method, one.measure): one for one in found}
+    if len(settings) == 1:
+        table = new_table("method", *measures, f"gap, {measures[-1]}", "seconds")
+        for method in methods:
+            each = [cells[settings[0], method, measure] for measure in measures]
+            gap = "–" if math.isnan(each[-1].gap) else f"{each[-1].gap:.0%}"
+            table.add_row(method, *map(_cell, each), gap, f"{each[0].seconds:.1f}")
+    else:
+        measure = measures[min(1, len(measures) - 1)]
+        table = new_table(measure, *methods)
+        for setting in settings:
+            row = [cells.get((setting, method, measure)) for method in methods]
+            table.add_row(_setting(setting), *("" if one is None else _cell(one) for one in row))
+    console.print(table)
+
+
+def _cell(one: Summary) -> str:
+    if math.isnan(one.mean):
+        return "failed"
+    half = "" if math.isnan(one.low) else f"±{one.mean - one.low:.3f}"
+    return f"{one.mean:.3f}{half}{'*' if one.best or one.tied else ' '}"
+
+
+def _setting(text: str) -> str:
+    """A setting for people: the last part of each key, and its value."""
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in json.loads(text).items()) or "–"
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that fits it.
+
+    >>> _duration(40), _duration(200), _duration(9000)
+    ('40 s', '3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{math.ceil(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(text: str) -> int:
+    """A size in bytes.
+
+    >>> _bytes("8GiB") == _bytes("8G") == 8 * 1024**3
+    True
+    """
+    form = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", text.lower())
+    if form is None or not float(form[1]):
+        raise UsageError(f"--memory {text!r} is no size; write 8GiB or 512MiB.")
+    return int(float(form[1]) * _UNITS[form[2]])

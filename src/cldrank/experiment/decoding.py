@@ -1,0 +1,86 @@
+"""Tables of TOML into frozen dataclasses; what does not fit is refused with its place and what would fit."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, field, fields
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from cldrank.errors import UsageError
+
+Decoded = TypeVar("Decoded")
+
+_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+def bounded(default: Any, least: float, most: float = float("inf"), *, above: bool = False) -> Any:
+    """A field of a dataclass with the least and the most that it may be; `above`: the least itself is too little."""
+    return field(default=default, metadata={"least": least, "most": most, "above": above})
+
+
+def decode(kind: type[Decoded], table: Any, place: str) -> Decoded:
+    """The dataclass that a table describes, every key checked.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Noise:
+    ...     noise: float = 0.1
+    >>> decode(Noise, {"noise": 1}, "simulation")
+    Noise(noise=1.0)
+    >>> decode(Noise, {"nois": 1}, "simulation")
+    Traceback (most recent call last):
+    cldrank.errors.UsageError: simulation.nois is unknown. Did you mean noise? Known here: noise.
+    """
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{place} must be a table, not {table!r}.")
+    known: dict[str, Field[Any]] = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+    check_keys(table, known, place)
+    hints = get_type_hints(kind)
+    for name, one in known.items():
+        if name not in table and one.default is MISSING and one.default_factory is MISSING:
+            raise UsageError(f"{_joined(place, name)} is missing.")
+    return kind(**{name: _value(table[name], hints[name], known[name], _joined(place, name)) for name in table})
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Refuse a key that nobody would read."""
+    names = list(known)
+    for key in table:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1)
+            guess = f" Did you mean {near[0]}?" if near else ""
+            raise UsageError(f"{_joined(place, key)} is unknown.{guess} Known here: {', '.join(names)}.")
+
+
+def _value(value: Any, hint: Any, one: Field[Any], place: str) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):  # X | None: TOML has no null, so a value is always an X
+        hint = next(kind for kind in get_args(hint) if kind is not type(None))
+    if get_origin(hint) is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(_scalar(item, get_args(hint)[0], place) for item in items)
+    found = _scalar(value, hint, place)
+    limits = one.metadata
+    if limits:
+        least, most = limits["least"], limits["most"]
+        if not least <= found <= most or (limits["above"] and found == least):
+            floor = f"above {least:g}" if limits["above"] else f"at least {least:g}"
+            ceiling = "" if most == float("inf") else f" and at most {most:g}"
+            raise UsageError(f"{place} must be {floor}{ceiling}, not {value!r}.")
+    return found
+
+
+def _scalar(value: Any, kind: Any, place: str) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int and number and value == int(value):
+        return int(value)  # so that sessions may be written 1e5
+    if kind is float and number:
+        return float(value)
+    if kind in (str, bool) and isinstance(value, kind):
+        return value
+    raise UsageError(f"{place} must be {_KINDS[kind]}, not {value!r}.")
+
+
+def _joined(place: str, key: str) -> str:
+    return f"{place}.{key}" if place else key

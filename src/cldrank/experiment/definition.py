@@ -1,0 +1,394 @@
+"""`Experiment`: what to run, as a small TOML file says it.
+
+title = "How noise harms"
+data = "msrd"
+seeds = 5
+measures = ["nDCG@1", "nDCG@3", "AP"]
+
+[simulation]
+cutoff = 5
+eta = 1.0
+
+[methods]
+Naive = {}
+CLD = { gamma = 0.1 }
+
+[vary]
+simulation.noise = [0.0, 0.1, 0.2]
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.experiment.decoding import bounded, check_keys, decode
+
+SHIPPED = (
+    "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models",
+)  # fmt: skip
+
+_SECTIONS = ("title", "data", "seeds", "measures", "production", "simulation", "tuning", "methods", "vary")
+_VARIABLE = ("production", "simulation", "methods")
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data: a set of the catalogue, a synthetic kind, or files.
+
+    name           `msrd`, `mq2008`, …, `web10k-like`, …, or a folder with train and test files
+    folds          which folds of a set that comes in folds; none named: as is the custom of that set
+    train, test    files, folders or patterns, in place of a name
+    queries        a synthetic set: how many queries to train on, to test on, and the seed of the set
+    test_queries
+    seed
+    """
+
+    name: str = ""
+    folds: tuple[str, ...] = ()
+    train: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    queries: int = bounded(1000, 1)
+    test_queries: int = bounded(500, 1)
+    seed: int = bounded(0, 0)
+
+
+@dataclass(frozen=True)
+class Production:
+    """The ranker whose pages people saw: SVMRank on a fraction of the labels, drawn anew by each seed."""
+
+    fraction: float = bounded(0.01, 0, 1, above=True)
+    C: float = bounded(0.01, 0, above=True)
+    sample: str = "queries"
+    max_pairs: int = bounded(20_000, 1)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Position-based clicks on the production ranker's top results.
+
+    assumed_eta     what the methods take eta for; the true one if not given
+    relevant_from   the lowest label that counts as relevant; 3 where labels reach it, else 1, if not given
+    """
+
+    sessions: int = bounded(100_000, 1)
+    cutoff: int = bounded(5, 1)
+    eta: float = bounded(1.0, 0)
+    noise: float = bounded(0.1, 0, 1)
+    relevant_from: float | None = None
+    assumed_eta: float | None = None
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How `tune` tables choose: by the clicks on a held-out share of the training queries, with the first seed."""
+
+    held_out: float = bounded(0.2, 0, 0.9, above=True)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method to take part: a label, a registered name or `module:Class`, parameters, and which to tune."""
+
+    label: str
+    use: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    tune: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that an experiment file says. `table` is the file itself with all changes, from which settings are made.
+
+    >>> noise = read("rq3-noise", seeds=2)
+    >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
+    (6, '{"simulation.noise": 0.1}')
+    """
+
+    name: str
+    title: str
+    data: Data
+    production: Production
+    simulation: Simulation
+    tuning: Tuning
+    methods: tuple[Method, ...]
+    vary: Mapping[str, tuple[Any, ...]]
+    seeds: tuple[int, ...]
+    measures: tuple[str, ...]
+    table: Mapping[str, Any]
+    source: str
+
+    def settings(self) -> list[Setting]:
+        """Every combination of what varies."""
+        return [
+            self._setting(dict(zip(self.vary, values, strict=True)))
+            for values in itertools.product(*self.vary.values())
+        ]
+
+    def _setting(self, chosen: dict[str, Any]) -> Setting:
+        table = {key: value for key, value in self.table.items() if key != "vary"}
+        for key, value in chosen.items():
+            table = _merged(table, _nested(key, value))
+        experiment = _decoded(table, self.name, self.source)
+        shown = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
+        return Setting(json.dumps(shown, sort_keys=True), experiment)
+
+    def restricted(self, wanted: Sequence[str]) -> Experiment:
+        """Only the methods named, by label or registered name; `module:Class` adds one to those the file has."""
+        if not wanted:
+            return self
+        added = [name for name in wanted if ":" in name]
+        named = [name for name in wanted if ":" not in name]
+        methods = [_named(self, name) for name in named] if named else list(self.methods)
+        methods += [Method(name.rpartition(":")[2], name) for name in added]
+        described = {
+            method.label: {"use": method.use, **method.parameters, **({"tune": method.tune} if method.tune else {})}
+            for method in methods
+        }
+        table = {**self.table, "methods": described}
+        return replace(self, methods=tuple(methods), table=table)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An experiment in which nothing varies any more, and the values that were chosen for it, as JSON."""
+
+    varied: str
+    experiment: Experiment
+
+
+def read(
+    source: str | Path,
+    *,
+    data: str | None = None,
+    changes: Sequence[str] = (),
+    seeds: int | None = None,
+    methods: Sequence[str] = (),
+) -> Experiment:
+    """The experiment of a shipped name or of a file, with changes.
+
+    data      another data set
+    changes   `key=value`, as in the file: `simulation.noise=0.2`, `methods.CLD.gamma=0.3`, `vary.simulation.eta=[0, 1]`
+    seeds     how many seeds
+    methods   see `Experiment.restricted`
+    """
+    name, text, place = _found(source)
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"this is not TOML: {error}.", path=place) from None
+    if data is not None:
+        old = table.get("data", {})
+        kept = old if isinstance(old, Mapping) else {}
+        table["data"] = {key: kept[key] for key in ("queries", "test_queries", "seed") if key in kept} | {"name": data}
+    if seeds is not None:
+        table["seeds"] = seeds
+    varied = _flat(table.get("vary", {}))
+    for change in changes:
+        made = _change(change)
+        _check_not_varied(made, varied, change)
+        if isinstance(table.get("data"), str) and isinstance(made.get("data"), Mapping):
+            table["data"] = {"name": table["data"]}
+        table = _merged(table, made)
+    experiment = _decoded(table, name, place).restricted(methods)
+    experiment.settings()  # a value that varies is refused now, not when its turn comes
+    return experiment
+
+
+def shipped() -> list[Experiment]:
+    """The experiments that come with the package, in the paper's order."""
+    return [read(name) for name in SHIPPED]
+
+
+def _found(source: str | Path) -> tuple[str, str, str]:
+    """Name, text and place of an experiment."""
+    path = Path(source)
+    if str(source) in SHIPPED:
+        file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
+        return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
+    if path.is_file():
+        try:
+            return path.stem, path.read_text(encoding="utf-8"), str(path)
+        except UnicodeDecodeError:
+            raise FormatError("this is not a text file in UTF-8.", path=path) from None
+    raise UsageError(f"{source}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
+
+
+def _decoded(table: Mapping[str, Any], name: str, place: str) -> Experiment:
+    try:
+        return _experiment(table, name, place)
+    except FormatError:
+        raise
+    except CldrankError as error:
+        raise FormatError(str(error), path=place) from None
+
+
+def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
+    from cldrank.measures import parse_all
+
+    check_keys(table, _SECTIONS, "")
+    if "data" not in table:
+        raise UsageError('data is missing; name a data set: data = "msrd".')
+    data = {"name": table["data"]} if isinstance(table["data"], str) else table["data"]
+    measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
+    if not isinstance(measures, str | list) or not measures:
+        raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {measures!r}.')
+    return Experiment(
+        name=name,
+        title=decode(_Title, {"title": table.get("title", name)}, "").title,
+        data=decode(Data, data, "data"),
+        production=decode(Production, table.get("production", {}), "production"),
+        simulation=decode(Simulation, table.get("simulation", {}), "simulation"),
+        tuning=decode(Tuning, table.get("tuning", {}), "tuning"),
+        methods=_methods(table.get("methods", {})),
+        vary=_varied(table.get("vary", {})),
+        seeds=_seeds(table.get("seeds", 5)),
+        measures=tuple(str(measure) for measure in parse_all(measures)),
+        table=table,
+        source=place,
+    )
+
+
+@dataclass(frozen=True)
+class _Title:
+    title: str
+
+
+def _methods(table: Any) -> tuple[Method, ...]:
+    if not isinstance(table, Mapping) or not table:
+        raise UsageError("methods is missing; name at least one: [methods] and a line such as CLD = { gamma = 0.1 }.")
+    return tuple(_method(label, entry) for label, entry in table.items())
+
+
+def _method(label: str, entry: Any) -> Method:
+    from cldrank.experiment.methods import check_use
+
+    if not isinstance(entry, Mapping):
+        raise UsageError(f'methods.{label} must be a table such as {{ use = "cld", gamma = 0.1 }}, not {entry!r}.')
+    use = entry.get("use", label.lower())
+    if not isinstance(use, str):
+        raise UsageError(f"methods.{label}.use must be a text, not {use!r}.")
+    check_use(use, f"methods.{label}")
+    parameters = {key: value for key, value in entry.items() if key not in ("use", "tune")}
+    tune = entry.get("tune", {})
+    if not isinstance(tune, Mapping):
+        raise UsageError(f"methods.{label}.tune must be a table of parameters and their values, not {tune!r}.")
+    grids = {key: _grid(values, f"methods.{label}.tune.{key}") for key, values in tune.items()}
+    return Method(label, use, parameters, grids)
+
+
+def _grid(values: Any, place: str) -> tuple[Any, ...]:
+    """The values to try: a list of them, or so many between a low and a high one."""
+    from cldrank.experiment.tuning import Range
+
+    if isinstance(values, list | tuple) and values:
+        return tuple(values)
+    if isinstance(values, Mapping):
+        return decode(Range, values, place).values()
+    raise UsageError(f"{place} must be a list of values, or {{ low = 0.05, high = 0.3, points = 4 }}, not {values!r}.")
+
+
+def _varied(table: Any) -> dict[str, tuple[Any, ...]]:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"vary must be a table of keys and their values, not {table!r}.")
+    found = {}
+    for key, values in _flat(table).items():
+        if key.partition(".")[0] not in _VARIABLE:
+            raise UsageError(f"vary.{key}: what may vary lies in {', '.join(_VARIABLE)}: simulation.noise, say.")
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"vary.{key} must be a list of values, not {values!r}.")
+        found[key] = tuple(values)
+    return found
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return tuple(range(value))
+    whole = isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    if whole and value and min(value) >= 0:
+        return tuple(dict.fromkeys(value))
+    raise UsageError(f"seeds must be how many (at least 1), or a list of seeds from 0 on, not {value!r}.")
+
+
+def _named(experiment: Experiment, name: str) -> Method:
+    from cldrank.experiment.methods import REGISTERED
+
+    for method in experiment.methods:
+        if name.casefold() in (method.label.casefold(), method.use.casefold()):
+            return method
+    if name.casefold() in REGISTERED:
+        return Method(REGISTERED[name.casefold()].label, name.casefold())
+    labels = ", ".join(method.label for method in experiment.methods)
+    raise UsageError(
+        f"{experiment.name} has no method {name!r}; it has {labels}. Registered beside these: {', '.join(REGISTERED)}; "
+        "a class of your own is named module:Class."
+    )
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+def _change(text: str) -> dict[str, Any]:
+    """What `key=value` says, as a table; a value that is no TOML is a text.
+
+    >>> _change("simulation.noise=0.2")
+    {'simulation': {'noise': 0.2}}
+    >>> _change("data=mq2008")
+    {'data': 'mq2008'}
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"{text!r} is not of the form KEY=VALUE, such as simulation.noise=0.2.")
+    for written in (value, json.dumps(value.strip())):
+        try:
+            return tomllib.loads(f"{key} = {written}")
+        except tomllib.TOMLDecodeError:
+            continue
+    raise UsageError(f"{key!r} is no key of an experiment; write simulation.noise=0.2, say.")
+
+
+def _check_not_varied(made: Mapping[str, Any], varied: Mapping[str, Any], change: str) -> None:
+    for key in _flat(made):
+        if key in varied:
+            raise UsageError(f"{change}: {key} varies here; say vary.{key}=[…] for other values.")
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    made: dict[str, Any] = value
+    return made
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with some of its entries changed, at any depth."""
+    merged = dict(table)
+    for key, value in changes.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _flat(table: Any, before: str = "") -> dict[str, Any]:
+    """The entries of a table of tables by their dotted keys.
+
+    >>> _flat({"simulation": {"eta": [0, 1]}, "production.C": [1]})
+    {'simulation.eta': [0, 1], 'production.C': [1]}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items() if isinstance(table, Mapping) else ():
+        found |= _flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
+    return found
+
+
+def _looked_up(experiment: Experiment, key: str, value: Any) -> Any:
+    """The value that a key has after checking: 1 for eta is 1.0."""
+    section, _, name = key.partition(".")
+    return value if section == "methods" else getattr(getattr(experiment, section), name)

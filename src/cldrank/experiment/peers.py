@@ -1,0 +1,186 @@
+"""Boosted trees of other packages as methods of an experiment, trained on the same clicks.
+
+What they are given. One row a cell: a candidate at a position where it was shown; the rows of a query are one list, in
+the order of their positions. What was never shown is left out, as these methods have no use for it. The label is the
+share of the impressions that were clicked, in GRADES steps with a linear gain, so that a list stands for all its
+sessions at once, and a query weighs the sessions it had.
+
+- plain: these labels as they are; position bias stays.
+- XGBoost, debias="position" (`lambdarank_unbiased`): takes the place in the list for the position and estimates the
+  bias of each place itself. Right where a query was always shown in the same order, as in our experiments.
+- LightGBM, debias="position": is told the position of each row and estimates an additive bias of each position.
+- LightGBM, debias="ips": each row also weighs 1 / propensity of its position, after Joachims (2017).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from cldrank._typing import IntArray
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, MissingDependencyError, UsageError
+
+if TYPE_CHECKING:
+    from cldrank.clicks.table import ClickTable
+    from cldrank.propensity import Propensities
+
+GRADES = 30  # LightGBM's labels are whole numbers below 31
+
+
+class Lists(NamedTuple):
+    """Rows for a peer: features, grades, positions and weights of each; `sizes` and `weights` of each list."""
+
+    features: NDArray[np.float32]
+    grades: IntArray
+    position: IntArray
+    sizes: IntArray
+    weights: NDArray[np.float64]
+
+
+def lists_of(dataset: RankingDataset, clicks: ClickTable) -> Lists:
+    """The clicks as graded lists, one a query that was shown.
+
+    >>> from cldrank.clicks.table import ClickTable
+    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[9, 9, 0], clicks=[3, 9, 0])
+    >>> lists = lists_of(data, clicks)
+    >>> lists.position, lists.grades, lists.sizes
+    (array([1, 2]), array([30, 10]), array([2]))
+    """
+    if not clicks.clicks.any():
+        raise DataError("nothing was clicked; there is nothing to learn from.")
+    query = dataset.row_queries[clicks.row]
+    order = np.lexsort((clicks.row, clicks.position, query))
+    row, shown = clicks.row[order], clicks.impressions[order]
+    rates = np.minimum(clicks.clicks[order] / shown, 1.0)
+    present, sizes = np.unique(query, return_counts=True)
+    pages = clicks.query_impressions[present].astype(np.float64)
+    return Lists(
+        dataset.features[row],
+        np.rint(rates * GRADES).astype(np.int64),
+        clicks.position[order],
+        sizes,
+        pages / pages.mean(),
+    )
+
+
+class _Trees(BaseEstimator):
+    """What both have in common: trees, their size, and how fast they learn."""
+
+    def __init__(
+        self,
+        debias: str | None = None,
+        trees: int = 200,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        l2: float = 1.0,
+        seed: int = 0,
+        threads: int = 0,
+    ) -> None:
+        self.debias = debias
+        self.trees = trees
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.l2 = l2
+        self.seed = seed
+        self.threads = threads
+
+    def _lists(self, dataset: RankingDataset, clicks: Any, known: tuple[str | None, ...]) -> Lists:
+        if self.debias not in known:
+            names = ", ".join(repr(name) for name in known)
+            raise UsageError(f"debias of {type(self).__name__} is one of {names}, not {self.debias!r}.")
+        if clicks is None:
+            raise UsageError(f"{type(self).__name__} learns from clicks; pass them.")
+        clicks.check_same(dataset)
+        return lists_of(dataset, clicks)
+
+
+class XGBoostRanker(_Trees):
+    """XGBoost's `rank:ndcg`, plain or, with debias="position", as `lambdarank_unbiased`."""
+
+    def fit(self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Any = None) -> Self:
+        """Learn from clicks; propensities are taken, as by all, and not used."""
+        del propensities
+        lists = self._lists(dataset, clicks, (None, "position"))
+        xgboost = _imported("xgboost")
+        data = xgboost.DMatrix(lists.features, label=lists.grades, weight=lists.weights, nthread=self.threads or None)
+        data.set_group(lists.sizes)
+        parameters = {
+            "objective": "rank:ndcg",
+            "ndcg_exp_gain": False,
+            "lambdarank_unbiased": self.debias == "position",
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_leaves": self.leaves,
+            "max_depth": 0,
+            "eta": self.learning_rate,
+            "lambda": self.l2,
+            "seed": self.seed,
+            "nthread": self.threads,
+            "verbosity": 0,
+        }
+        self.booster_ = xgboost.train(parameters, data, num_boost_round=self.trees)
+        return self
+
+    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
+        """One score a row."""
+        scores = self.booster_.inplace_predict(_features(X))
+        return np.asarray(scores, dtype=np.float64)
+
+
+class LightGBMRanker(_Trees):
+    """LightGBM's `lambdarank`: plain, debias="position" (it estimates the bias), or debias="ips" (it is given)."""
+
+    def fit(
+        self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Propensities | None = None
+    ) -> Self:
+        """Learn from clicks, and with debias="ips" from the propensities of their positions."""
+        lists = self._lists(dataset, clicks, (None, "position", "ips"))
+        lightgbm = _imported("lightgbm")
+        weights = np.repeat(lists.weights, lists.sizes)
+        if self.debias == "ips":
+            if propensities is None:
+                raise UsageError('debias="ips" needs the propensities of positions; pass them.')
+            weights = weights / propensities.at(lists.position)
+        data = lightgbm.Dataset(
+            lists.features,
+            label=lists.grades,
+            weight=weights,
+            group=lists.sizes,
+            position=lists.position - 1 if self.debias == "position" else None,
+            free_raw_data=True,
+        )
+        parameters: dict[str, Any] = {
+            "objective": "lambdarank",
+            "label_gain": list(range(GRADES + 1)),
+            "num_leaves": self.leaves,
+            "learning_rate": self.learning_rate,
+            "lambda_l2": self.l2,
+            "seed": self.seed,
+            "num_threads": self.threads,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        self.booster_ = lightgbm.train(parameters, data, num_boost_round=self.trees)
+        return self
+
+    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
+        """One score a row."""
+        return np.asarray(self.booster_.predict(_features(X)), dtype=np.float64)
+
+
+def _features(X: RankingDataset | ArrayLike) -> NDArray[np.float32]:
+    return X.features if isinstance(X, RankingDataset) else np.asarray(X, dtype=np.float32)
+
+
+def _imported(package: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingDependencyError(f"{package} is not installed: pip install 'cldrank[peers]'.") from None

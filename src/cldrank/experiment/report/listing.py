@@ -1,0 +1,29 @@
+"""The summary as a file of comma-separated values."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from cldrank.experiment.results import Summary, summary
+
+
+def as_csv(table: pa.Table) -> str:
+    """A line for each method, setting and measure; what is not known stays empty, numbers keep all their digits."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    names = [field.name for field in fields(Summary)]
+    lines.writerow(names)
+    lines.writerows([_written(row.as_dict()[name]) for name in names] for row in summary(table))
+    return text.getvalue()
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if isinstance(value, float) and math.isnan(value) else str(value)

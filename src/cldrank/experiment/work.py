@@ -1,0 +1,188 @@
+"""The work of one unit: clicks, a fit, its measures. What units share is kept from one to the next."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cldrank.errors import CldrankError
+from cldrank.experiment.datasets import Fold
+from cldrank.experiment.methods import import_what_is_needed, make
+from cldrank.experiment.plan import canonical
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cldrank.clicks.table import ClickTable
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.propensity import Propensities
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process is asked to do: a unit, or the tuning that comes before some.
+
+    tuned   the parameters that tuning chose
+    """
+
+    key: str
+    group: str
+    fold: Fold
+    configuration: str
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+    tunes: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it: values by measure, or what tuning chose, or an error."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+    peak_mib: float = float("nan")
+    synthetic: bool = False
+
+
+def execute(task: Task) -> Outcome:
+    """Do it; whatever goes wrong is part of the outcome."""
+    try:
+        return _tune(task) if task.tunes else _fit(task)
+    except CldrankError as error:
+        return Outcome(error=f"{type(error).__name__}: {error}", synthetic=task.fold.made is not None)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        return Outcome(error=told, synthetic=task.fold.made is not None)
+
+
+def _fit(task: Task) -> Outcome:
+    from cldrank.evaluation import evaluate
+
+    described = json.loads(task.configuration)
+    train, test = _load(task.fold)
+    clicks, propensities = _observed(task.fold, described)
+    method = described["method"]
+    model = make(method["class"], {**method["parameters"], **task.tuned})
+    import_what_is_needed(method["class"], method["parameters"])  # the time of an import is not that of a fit
+    _forget_peak()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        model.fit(train, clicks, propensities)
+        seconds = time.perf_counter() - start
+    result = evaluate(model, test, described["measures"], replicates=1)
+    said = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
+    return Outcome(
+        values={measure: result[measure] for measure in described["measures"]},
+        tuned=task.tuned,
+        warnings=tuple(said),
+        seconds=seconds,
+        peak_mib=_peak(),
+        synthetic=train.synthetic or test.synthetic,
+    )
+
+
+def _tune(task: Task) -> Outcome:
+    from cldrank.experiment.tuning import choose
+
+    described = json.loads(task.configuration)
+    train, _ = _load(task.fold)
+    clicks, propensities = _observed(task.fold, described)
+    method, how = described["method"], described["tuning"]
+
+    def made(parameters: Mapping[str, Any]) -> Any:
+        return make(method["class"], {**method["parameters"], **parameters})
+
+    rho = propensities or _propensities(described["simulation"]["eta"], clicks)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        choice = choose(made, how["grid"], train, clicks, rho, held_out=how["held_out"])
+    return Outcome(tuned=choice.parameters)
+
+
+# -- what units share --------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _load(fold: Fold) -> tuple[RankingDataset, RankingDataset]:
+    return fold.load()
+
+
+@lru_cache(maxsize=2)
+def _production(fold: Fold, production: str, seed: int) -> NDArray[np.float64]:
+    """The production ranker's scores of the training rows."""
+    from cldrank.estimators.svm_rank import SVMRank
+
+    train, _ = _load(fold)
+    return SVMRank(seed=seed, **json.loads(production)).fit(train).predict(train)
+
+
+@lru_cache(maxsize=2)
+def _clicks(fold: Fold, production: str, simulation: str, seed: int) -> ClickTable:
+    from cldrank.clicks.simulate import PositionBased, Simulation, TopK
+
+    train, _ = _load(fold)
+    chosen = json.loads(simulation)
+    return Simulation(
+        train,
+        _production(fold, production, seed),
+        model=PositionBased(eta=chosen["eta"], noise=chosen["noise"]),
+        policy=TopK(),
+        cutoff=chosen["cutoff"],
+        relevant_from=chosen["relevant_from"],
+    ).draw(chosen["sessions"], seed=seed)
+
+
+def _observed(fold: Fold, described: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The clicks and the propensities that a method sees; None for what it does not see."""
+    if "simulation" not in described:
+        return None, None
+    clicks = _clicks(fold, canonical(described["production"]), canonical(described["simulation"]), described["seed"])
+    if "propensities" not in described:
+        return clicks, None
+    return clicks, _propensities(described["propensities"]["eta"], clicks)
+
+
+def _propensities(eta: float, clicks: ClickTable) -> Propensities:
+    from cldrank.propensity import Propensities
+
+    return Propensities.power(eta, max(clicks.depth, 1))
+
+
+# -- memory ------------------------------------------------------------------------------------------------------
+
+
+def _forget_peak() -> None:
+    """Let the peak of this process's memory start again from now, where the system allows it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak() -> float:
+    """The peak of this process's memory in MiB: since `_forget_peak` on Linux, else since it began."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        import resource
+    except ImportError:  # no such thing on Windows
+        return float("nan")
+    import sys
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20) if sys.platform == "darwin" else most / 1024

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.experiment.definition import SHIPPED, read, shipped
+
+SEVEN = ["Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle"]
+
+
+def test_the_shipped_ones() -> None:
+    found = {
+        one.name: (len(one.settings()), [method.label for method in one.methods], len(one.seeds)) for one in shipped()
+    }
+    assert found == {
+        "table1": (1, SEVEN, 5),
+        "rq1-cutoff": (8, SEVEN, 5),
+        "rq1-position": (9, SEVEN, 5),
+        "rq2-sessions": (7, SEVEN, 5),
+        "rq3-noise": (6, SEVEN, 5),
+        "rq4-misspecified": (18, [one for one in SEVEN if one != "Heckman^rank"], 5),
+        "rq5-models": (1, ["CLD", "CLD-N", "CLD-pair", "CLD-pair-L"], 5),
+    }
+    assert list(found) == list(SHIPPED)
+
+
+def test_the_papers_conditions() -> None:
+    table1 = read("table1").simulation
+    assert (table1.cutoff, table1.eta, table1.sessions, table1.noise) == (5, 0.1, 100_000, 0.1)
+    wrong = read("rq4-misspecified")
+    assert wrong.simulation.eta == 1.0
+    assert wrong.vary["simulation.cutoff"] == (3, 5)
+    assumed = wrong.vary["simulation.assumed_eta"]
+    assert (min(assumed), max(assumed), 1.0 in assumed) == (0.0, 2.0, True)
+    cutoffs, etas, noises = (
+        read(name).vary[f"simulation.{key}"]
+        for name, key in (("rq1-cutoff", "cutoff"), ("rq1-position", "eta"), ("rq3-noise", "noise"))
+    )
+    assert [(min(v), max(v)) for v in (cutoffs, etas, noises)] == [(2, 20), (0.0, 2.0), (0.0, 0.5)]
+    assert {one.production.fraction for one in shipped()} == {0.01}
+
+
+def test_settings_are_all_combinations() -> None:
+    settings = read("rq4-misspecified").settings()
+    assert settings[0].varied == '{"simulation.assumed_eta": 0.0, "simulation.cutoff": 3}'
+    assert len({setting.varied for setting in settings}) == 18
+    assert settings[-1].experiment.simulation.cutoff == 5
+    assert settings[-1].experiment.simulation.assumed_eta == 2.0
+
+
+def test_changes(folder: Path) -> None:
+    made = read(
+        "small.toml",
+        data="web10k-like",
+        changes=["simulation.noise=0.3", "methods.CLD.gamma=0.1", "vary.simulation.eta=[0, 1]", "data.queries=60"],
+        seeds=3,
+    )
+    assert made.simulation.noise == 0.3
+    assert made.methods[1].parameters == {"gamma": 0.1}
+    assert [one.varied for one in made.settings()] == ['{"simulation.eta": 0.0}', '{"simulation.eta": 1.0}']
+    assert (made.data.name, made.data.queries, made.data.train) == ("web10k-like", 60, ())
+    assert made.seeds == (0, 1, 2)
+    assert read("table1", changes=["data.folds=fold2"], data="mq2008").data.folds == ("fold2",)
+    assert read("table1", changes=["seeds=[4, 7]"]).seeds == (4, 7)
+    assert read("table1", changes=["simulation.sessions=1e6"]).simulation.sessions == 1_000_000
+
+
+def test_a_method_can_vary(folder: Path) -> None:
+    made = read("small.toml", changes=["vary.methods.CLD.gamma=[0.1, 0.3]"])
+    assert [one.varied for one in made.settings()] == ['{"methods.CLD.gamma": 0.1}', '{"methods.CLD.gamma": 0.3}']
+    assert made.settings()[1].experiment.methods[1].parameters == {"gamma": 0.3}
+
+
+def test_methods_are_restricted_or_added(folder: Path) -> None:
+    def labels(*names: str) -> list[str]:
+        made = read("small.toml", methods=names)
+        assert [one.label for one in made.settings()[0].experiment.methods] == [one.label for one in made.methods]
+        return [one.label for one in made.methods]
+
+    assert labels() == ["Naive", "CLD", "Oracle"]
+    assert labels("cld") == ["CLD"]
+    assert labels("pijd", "Naive") == ["PIJD", "Naive"]
+    assert labels("own_rankers:ByFirst") == ["Naive", "CLD", "Oracle", "ByFirst"]
+    assert labels("CLD", "own_rankers:ByFirst") == ["CLD", "ByFirst"]
+    assert read("small.toml", methods=["CLD"]).methods[0].parameters == {"gamma": 0.2}
+    with pytest.raises(UsageError, match="small has no method 'nobody'; it has Naive, CLD, Oracle"):
+        labels("nobody")
+
+
+def test_tune_tables(folder: Path) -> None:
+    made = read(
+        "small.toml", changes=["methods.CLD.tune.gamma={low=0.1, high=0.3, points=3}", "methods.CLD.tune.l2=[1e-3]"]
+    )
+    assert made.methods[1].tune == {"gamma": (0.1, 0.2, 0.3), "l2": (0.001,)}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("simulation.cutof=3", "small.toml: simulation.cutof is unknown. Did you mean cutoff?"),
+        ("simulation.cutoff=2.5", "small.toml: simulation.cutoff must be a whole number, not 2.5"),
+        ("simulation.cutoff=0", "simulation.cutoff must be at least 1, not 0"),
+        ("simulation.noise=2", "simulation.noise must be at least 0 and at most 1, not 2"),
+        ("simulation.eta=large", "simulation.eta must be a number, not 'large'"),
+        ("simulation=3", "simulation must be a table, not 3"),
+        ("production.fraction=0", "production.fraction must be above 0 and at most 1, not 0"),
+        ("seed=3", "seed is unknown. Did you mean seeds? Known here: title, data, seeds"),
+        ("seeds=0", "seeds must be how many"),
+        ("title=3", "title must be a text, not 3"),
+        ("measures=nDGC@3", "there is no measure 'nDGC'"),
+        ("measures=[]", "measures must be a list"),
+        ("methods.CLD=3", "methods.CLD must be a table"),
+        ("methods.Mine={}", "methods.Mine: there is no method 'mine'"),
+        ("methods.CLD.use=3", "methods.CLD.use must be a text"),
+        ("methods.CLD.tune=3", "methods.CLD.tune must be a table"),
+        ("methods.CLD.tune.gamma=3", "methods.CLD.tune.gamma must be a list of values, or"),
+        ("methods.CLD.tune.gamma={low=2, high=1}", "a range goes from low to a larger high"),
+        ("methods.CLD.tune.gamma={low=2}", "methods.CLD.tune.gamma.high is missing"),
+        ("vary.simulation.eta=1", "vary.simulation.eta must be a list of values, not 1"),
+        ("vary.simulation.etta=[1]", "simulation.etta is unknown. Did you mean eta?"),
+        ("vary.simulation.noise=[0.1, 3]", "simulation.noise must be at least 0 and at most 1, not 3"),
+        ("vary.seeds=[1]", "vary.seeds: what may vary lies in production, simulation, methods"),
+        ("vary=1", "vary must be a table"),
+        ("simulation.noise", "'simulation.noise' is not of the form KEY=VALUE"),
+        ("a b=1", "'a b' is no key"),
+        ("data.name=[1]", "data.name must be a text"),
+    ],
+)
+def test_mistakes_are_explained(folder: Path, change: str, complaint: str) -> None:
+    with pytest.raises(CldrankError) as caught:
+        read("small.toml", changes=[change])
+    assert complaint in str(caught.value)
+
+
+def test_what_varies_cannot_be_set() -> None:
+    with pytest.raises(UsageError, match="simulation.noise varies here; say vary.simulation.noise="):
+        read("rq3-noise", changes=["simulation.noise=0.2"])
+
+
+def test_files_that_are_none(folder: Path) -> None:
+    with pytest.raises(UsageError, match="there is no such experiment or file; shipped are table1, .*, and all"):
+        read("table7")
+    (folder / "broken.toml").write_text("data = = 3\n")
+    with pytest.raises(FormatError, match=r"broken.toml: this is not TOML: .* \(at line 1"):
+        read("broken.toml")
+    (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FormatError, match=r"binary.toml: this is not a text file"):
+        read("binary.toml")
+    (folder / "empty.toml").write_text("")
+    with pytest.raises(FormatError, match=r"empty.toml: data is missing"):
+        read("empty.toml")
+    (folder / "bare.toml").write_text('data = "msrd"')
+    with pytest.raises(FormatError, match=r"bare.toml: methods is missing"):
+        read("bare.toml")
+
+
+def test_an_experiment_does_not_change() -> None:
+    with pytest.raises(AttributeError):
+        read("table1").simulation.eta = 3  # type: ignore[misc]

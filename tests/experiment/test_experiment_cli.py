@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cldrank import cli
+from cldrank.experiment import results, runner
+
+
+class Ran:
+    """`cldrank experiment`, called as `main` would."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: str, fails: int = 0) -> str:
+        self.monkeypatch.setattr(sys, "argv", ["cldrank", "experiment", *arguments])
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = self.capsys.readouterr()
+        assert (stop.value.code or 0) == fails, printed.err
+        return printed.err if fails else printed.out
+
+
+@pytest.fixture
+def experiment(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
+    monkeypatch.setenv("COLUMNS", "120")
+    return Ran(capsys, monkeypatch)
+
+
+def test_list(experiment: Ran) -> None:
+    printed = experiment("list")
+    assert "rq4-misspecified" in printed
+    assert "cutoff 3, 5; assumed_eta 0 … 2" in printed
+    listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
+    assert {name: entry["units"] for name, entry in listed.items()} == {
+        "table1": 35, "rq1-cutoff": 280, "rq1-position": 315, "rq2-sessions": 245, "rq3-noise": 210,
+        "rq4-misspecified": 540, "rq5-models": 20,
+    }  # fmt: skip
+
+
+def test_a_dry_run_runs_nothing(experiment: Ran) -> None:
+    options = ["run", "small.toml", "--dry-run", "--set", "vary.simulation.eta=[0, 1]"]
+    printed = experiment(*options)
+    assert "12 units, 0 finished; 9 fits to do in" in printed
+    assert "eta 0.0" in printed
+    assert "roughly" in printed
+    assert not Path("experiments").exists()
+    told = json.loads(experiment(*options, "--json"))
+    assert (len(told["units"]), told["fits"]) == (12, 9)
+    assert all(unit["to_run"] for unit in told["units"])
+    assert told["seconds"] > 0
+
+
+def test_run_compare_and_go_on(experiment: Ran) -> None:
+    command = ["run", "small.toml", "--jobs", "1", "--memory", "2GiB", "--method", "own_rankers:ByFirst"]
+    printed = experiment(*command)
+    assert "small on small" in printed
+    assert "ByFirst" in printed
+    assert "results: experiments/small/results.parquet" in printed
+    row = results.read("experiments/small").to_pylist()[0]
+    assert row["command"] == "cldrank experiment " + " ".join(command)
+    again = experiment(*command)  # no process is started: all is finished
+    assert again.splitlines()[:5] == printed.splitlines()[:5]
+    told = json.loads(experiment(*command, "--json"))
+    assert {one["method"] for one in told["results"]} == {"Naive", "CLD", "Oracle", "ByFirst"}
+    compared = experiment("compare", "experiments/small", "CLD", "ByFirst")
+    assert "CLD minus ByFirst: small on small" in compared
+    assert "90% interval" in compared
+    (found, _) = json.loads(experiment("compare", "experiments/small", "CLD", "ByFirst", "--json"))
+    assert found["measure"] == "nDCG@3"
+    assert "no results of a method 'IPS'" in experiment("compare", "experiments/small", "CLD", "IPS", fails=2)
+    varied = experiment("run", "small.toml", "-o", "varied", "-m", "Naive", "--set", "vary.simulation.noise=[0.0, 0.1]")
+    assert "noise 0.1" in varied
+    assert "AP" in varied  # of several measures, the second stands for all in a table of settings
+
+
+def test_failures_end_in_an_exit_code(experiment: Ran) -> None:
+    command = ["run", "small.toml", "--seeds", "1", "--method", "Naive", "--method", "own_rankers:Broken"]
+    complaint = experiment(*command, fails=1)
+    assert "1 of 2 units failed." in complaint
+    assert "Broken, seed 0, {}: RuntimeError: it does not work" in complaint
+    assert "1 of 2 units failed before; --retry-failed tries them again" in experiment(*command, fails=1)
+
+
+def test_all_is_one_plan(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    told = json.loads(
+        experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
+                   "data.test_queries=10")
+    )  # fmt: skip
+    assert len(told["units"]) == 35 + 280 + 315 + 245 + 210 + 540 + 20
+    assert told["out"] == "experiments/all"
+    oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
+    assert len(oracles) == 5  # one a seed, whatever is simulated
+    assert told["fits"] == len({unit["unit"] for unit in told["units"]})
+
+
+def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cldrank.experiment.report as room
+
+    asked: list[tuple[str, str, str]] = []
+
+    def write(folder: Path, out: Path, form: str) -> tuple[Path, ...]:
+        asked.append((str(folder), str(out), form))
+        return (Path("page.html"),)
+
+    monkeypatch.setattr(room, "write", write)
+    assert "wrote page.html" in experiment("report", "there", "--format", "md")
+    experiment("report", "there", "--out", "here.html")
+    assert asked == [("there", "there", "md"), ("there", "here.html", "html")]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "complaint"),
+    [
+        (["run", "table9"], 2, "there is no such experiment or file"),
+        (["run", "small.toml", "--set", "simulation.cutof=3"], 1, "small.toml: simulation.cutof is unknown"),
+        (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no such parameter"),
+        (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
+        (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is no size; write 8GiB"),
+        (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
+        (["compare", "nowhere", "a", "b"], 1, "there are no results here"),
+        (["report", "nowhere"], 1, "there are no results here"),
+    ],
+)
+def test_mistakes_are_explained(experiment: Ran, options: list[str], code: int, complaint: str) -> None:
+    assert complaint in experiment(*options, fails=code)
+
+
+def test_sizes_of_memory(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "available_cores", lambda: 8)
+    options = ["run", "small.toml", "--dry-run", "--json"]
+    assert json.loads(experiment(*options, "--memory", "1GiB"))["processes"] == 1
+    assert json.loads(experiment(*options, "--memory", "2GiB"))["processes"] == 3
+    assert json.loads(experiment(*options, "--memory", "2GiB", "--jobs", "2"))["processes"] == 2

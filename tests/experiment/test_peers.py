@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cldrank.clicks.simulate import PositionBased, Simulation
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UsageError
+from cldrank.experiment.peers import LightGBMRanker, XGBoostRanker, lists_of
+from cldrank.measures import compute, mean
+from cldrank.propensity import Propensities
+
+
+def scene(eta: float) -> tuple[RankingDataset, ClickTable, Propensities]:
+    """Production ranks by the second feature; only the first one is relevant."""
+    random = np.random.default_rng(0)
+    features = random.random((3000, 2))
+    data = RankingDataset.from_arrays(features, np.repeat(np.arange(300), 10), labels=features[:, 0] > 0.6)
+    simulation = Simulation(data, features[:, 1], PositionBased(eta=eta, noise=0.1), cutoff=5)
+    return data, simulation.draw(20_000, seed=0), Propensities.power(eta, 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "package", "debias"),
+    [
+        (XGBoostRanker, "xgboost", None),
+        (XGBoostRanker, "xgboost", "position"),
+        (LightGBMRanker, "lightgbm", None),
+        (LightGBMRanker, "lightgbm", "position"),
+        (LightGBMRanker, "lightgbm", "ips"),
+    ],
+)
+def test_they_learn_and_repeat_themselves(kind: Any, package: str, debias: str | None) -> None:
+    pytest.importorskip(package)
+    data, clicks, rho = scene(eta=0.5)
+    first, second = (kind(debias=debias, trees=30, threads=1).fit(data, clicks, rho).predict(data) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert data.labels is not None
+    quality = mean(next(iter(compute("AP", first, data.labels, data.offsets).values())))
+    by_production = mean(next(iter(compute("AP", data.features[:, 1], data.labels, data.offsets).values())))
+    assert quality > by_production + 0.2
+    np.testing.assert_array_equal(kind.predict(kind(debias=debias, trees=30, threads=1).fit(data, clicks, rho),
+                                               data.features), first)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "package"), [(XGBoostRanker, "xgboost"), (LightGBMRanker, "lightgbm")])
+def test_debiasing_does_something(kind: Any, package: str) -> None:
+    pytest.importorskip(package)
+    data, clicks, rho = scene(eta=2.0)
+
+    def reliance(debias: str | None) -> float:
+        """How much the scores follow the feature that decided the position, and nothing else."""
+        scores = kind(debias=debias, trees=50, threads=1).fit(data, clicks, rho).predict(data)
+        return float(np.corrcoef(scores, data.features[:, 1])[0, 1])
+
+    assert reliance("position") < reliance(None) - 0.05
+
+
+def test_lists_are_in_the_order_of_positions() -> None:
+    data, clicks, _ = scene(eta=1.0)
+    lists = lists_of(data, clicks)
+    assert lists.sizes.tolist() == [5] * len(lists.sizes)
+    assert lists.position.reshape(-1, 5).tolist() == [[1, 2, 3, 4, 5]] * len(lists.sizes)
+    assert lists.weights.mean() == pytest.approx(1)
+    assert (lists.grades.min(), lists.grades.max()) == (0, 30)
+
+
+def test_mistakes() -> None:
+    data, clicks, _ = scene(eta=1.0)
+    with pytest.raises(UsageError, match="debias of XGBoostRanker is one of None, 'position', not 'ips'"):
+        XGBoostRanker(debias="ips").fit(data, clicks)
+    with pytest.raises(UsageError, match="LightGBMRanker learns from clicks"):
+        LightGBMRanker().fit(data)
+    with pytest.raises(UsageError, match="needs the propensities"):
+        LightGBMRanker(debias="ips").fit(data, clicks)
+    nothing = ClickTable.from_arrays(data, row=[0], position=[1], impressions=[3], clicks=[0])
+    with pytest.raises(DataError, match="nothing was clicked"):
+        XGBoostRanker().fit(data, nothing)

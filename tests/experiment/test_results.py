@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from cldrank.errors import DataError, UsageError
+from cldrank.experiment import results
+
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+
+
+def row(method: str, seed: int, value: float, **changes: Any) -> dict[str, Any]:
+    failed = math.isnan(value)
+    return {
+        "experiment": "table1",
+        "unit": f"{method}-{seed}-{changes.get('fold', '')}",
+        "data": "msrd",
+        "synthetic": False,
+        "fold": "",
+        "setting": "{}",
+        "method": method,
+        "seed": seed,
+        "measure": "nDCG@3",
+        "value": value,
+        "status": "failed" if failed else "ok",
+        "error": "it broke" if failed else "",
+        "warnings": "[]",
+        "seconds": 2.0,
+        "peak_mib": 100.0 + seed,
+        "configuration": "{}",
+        "data_fingerprint": "abc",
+        "versions": "{}",
+        "commit": "",
+        "command": "",
+        "finished": NOON,
+        **changes,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=results.SCHEMA)
+
+
+def seeds(method: str, values: list[float], **changes: Any) -> list[dict[str, Any]]:
+    return [row(method, seed, value, **changes) for seed, value in enumerate(values)]
+
+
+# -- on disk -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
+    results.append(tmp_path, [row("CLD", 0, 0.5), row("CLD", 0, 0.25, measure="AP")])
+    results.append(tmp_path, [row("CLD", 1, 0.75)])
+    found = results.read(tmp_path)
+    assert found.schema == results.SCHEMA
+    assert sorted(found["value"].to_pylist()) == [0.25, 0.5, 0.75]
+    assert len(list((tmp_path / "results").iterdir())) == 2
+
+
+def test_a_unit_run_again_replaces_what_was_recorded(tmp_path: Path) -> None:
+    results.append(tmp_path, [row("CLD", 0, math.nan)])
+    results.consolidate(tmp_path)
+    results.append(tmp_path, [row("CLD", 0, 0.5, finished=NOON + datetime.timedelta(minutes=1))])
+    found = results.read(tmp_path)
+    assert found["status"].to_pylist() == ["ok"]
+
+
+def test_one_unit_may_stand_in_several_settings(tmp_path: Path) -> None:
+    for cutoff in (2, 3):
+        results.append(tmp_path, [row("Oracle", 0, 0.5, setting=json.dumps({"simulation.cutoff": cutoff}))])
+    assert results.read(tmp_path).num_rows == 2
+
+
+def test_a_consolidated_file_stands_alone(tmp_path: Path) -> None:
+    results.append(tmp_path, [row("CLD", 0, 0.5)])
+    file = results.consolidate(tmp_path)
+    assert results.read(file).equals(results.read(tmp_path))
+    (tmp_path / "alone").mkdir()
+    file.rename(tmp_path / "alone" / "results.parquet")
+    assert results.read(tmp_path / "alone").num_rows == 1
+
+
+def test_a_half_written_file_is_not_seen(tmp_path: Path) -> None:
+    results.append(tmp_path, [row("CLD", 0, 0.5)])
+    (tmp_path / "results" / ".unit.parquet.x.part").write_bytes(b"PAR1 half")
+    assert results.read(tmp_path).num_rows == 1
+
+
+def test_no_results(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there are no results here"):
+        results.read(tmp_path)
+    with pytest.raises(UsageError, match="at least one row"):
+        results.append(tmp_path, [])
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "results.parquet")
+    with pytest.raises(DataError, match=r"results.parquet: this is no table of results"):
+        results.read(tmp_path)
+
+
+# -- what it says ------------------------------------------------------------------------------------------------
+
+
+def found_of(rows: list[dict[str, Any]]) -> dict[str, results.Summary]:
+    return {one.method: one for one in results.summary(table(rows))}
+
+
+def test_mean_and_t_interval_over_seeds() -> None:
+    values = [0.41, 0.42, 0.40, 0.41, 0.42]
+    one = found_of(seeds("CLD", values))["CLD"]
+    low, high = stats.t.interval(0.9, 4, np.mean(values), stats.sem(values))
+    assert (one.mean, one.low, one.high, one.seeds) == pytest.approx((np.mean(values), low, high, 5))
+    assert (one.seconds, one.peak_mib, one.failed) == (2.0, 104.0, 0)
+    assert f"{one.interval:.3f}" == "0.412 ± 0.008"
+
+
+def test_folds_are_averaged_within_a_seed() -> None:
+    rows = [row("CLD", seed, value, fold=fold) for seed, fold, value in
+            [(0, "fold1", 0.2), (0, "fold2", 0.4), (1, "fold1", 0.6), (1, "fold2", 0.8)]]  # fmt: skip
+    one = found_of(rows)["CLD"]
+    assert (one.mean, one.seeds) == pytest.approx((0.5, 2))
+    incomplete = found_of(rows[:3])["CLD"]
+    assert (incomplete.mean, incomplete.seeds) == pytest.approx((0.3, 1))
+
+
+def test_a_failed_seed_is_left_out_and_counted() -> None:
+    one = found_of(seeds("CLD", [0.4, math.nan, 0.6]))["CLD"]
+    assert (one.mean, one.seeds, one.failed) == pytest.approx((0.5, 2, 1))
+    none = found_of(seeds("CLD", [math.nan]))["CLD"]
+    assert math.isnan(none.mean)
+    assert none.interval is None
+    assert not none.best
+
+
+def test_the_share_of_the_gap() -> None:
+    found = found_of(seeds("Naive", [0.3, 0.3]) + seeds("CLD", [0.45, 0.45]) + seeds("Oracle", [0.5, 0.5]))
+    assert [found[name].gap for name in ("Naive", "CLD", "Oracle")] == pytest.approx([0.0, 0.75, 1.0])
+    assert math.isnan(found_of(seeds("CLD", [0.4, 0.5]))["CLD"].gap)
+    backwards = found_of(seeds("Naive", [0.5, 0.5]) + seeds("Oracle", [0.3, 0.3]))
+    assert math.isnan(backwards["Naive"].gap)
+    unsure = found_of(seeds("Naive", [0.3, 0.5, 0.4]) + seeds("CLD", [0.1] * 3) + seeds("Oracle", [0.5, 0.3, 0.41]))
+    assert math.isnan(unsure["CLD"].gap)  # a hair's breadth is no way to take a share of
+    single = found_of(seeds("Naive", [0.3]) + seeds("CLD", [0.4]) + seeds("Oracle", [0.5]))
+    assert single["CLD"].gap == pytest.approx(0.5)
+
+
+def test_best_and_tied() -> None:
+    rows = (
+        seeds("Oracle", [0.9, 0.9, 0.9])
+        + seeds("CLD", [0.50, 0.60, 0.70])
+        + seeds("IPS", [0.51, 0.58, 0.70])  # now above, now below
+        + seeds("Naive", [0.40, 0.50, 0.60])  # always a tenth below: overlapping intervals, yet surely worse
+    )
+    found = found_of(rows)
+    assert {name for name, one in found.items() if one.best} == {"CLD"}
+    assert {name for name, one in found.items() if one.tied} == {"CLD", "IPS"}
+    difference = stats.ttest_rel([0.51, 0.58, 0.70], [0.50, 0.60, 0.70])
+    assert difference.pvalue > 0.1
+
+
+def test_less_can_be_better() -> None:
+    rows = seeds("Naive", [9.0, 9.1], measure="ARP") + seeds("CLD", [5.0, 5.1], measure="ARP")
+    rows += seeds("Oracle", [1.0, 1.1], measure="ARP")
+    found = found_of(rows)
+    assert found["CLD"].best
+    assert found["CLD"].gap == pytest.approx(0.5)
+
+
+def test_order_of_settings_and_methods() -> None:
+    rows = [row(method, 0, 0.5, setting=json.dumps({"simulation.cutoff": cutoff}))
+            for cutoff in (10, 2) for method in ("Oracle", "mine", "CLD", "Naive")]  # fmt: skip
+    found = [(one.varied["simulation.cutoff"], one.method) for one in results.summary(table(rows))]
+    names = ["Naive", "CLD", "mine", "Oracle"]
+    assert found == [(2, name) for name in names] + [(10, name) for name in names]
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=6), st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_every_setting_has_a_best_and_the_best_is_tied(first: list[float], second: list[float]) -> None:
+    found = found_of(seeds("CLD", first) + seeds("IPS", second))
+    assert any(one.best for one in found.values())
+    assert all(one.tied for one in found.values() if one.best and one.mean > min(o.mean for o in found.values()))

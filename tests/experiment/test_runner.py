@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cldrank.errors import UsageError
+from cldrank.experiment import results, runner
+from cldrank.experiment.definition import read
+
+SLOW = 'methods={Slow={use="own_rankers:Slow", seconds=0.2}}'
+
+
+def run(out: str, *changes: str, retry_failed: bool = False, **options: Any) -> runner.Report:
+    planned = runner.plan([read("small.toml", changes=changes, **options)], out, retry_failed=retry_failed)
+    return runner.run(planned, out, jobs=1, command="the command")
+
+
+def values(out: str) -> dict[tuple[Any, ...], float]:
+    rows = results.read(out).to_pylist()
+    return {(row["setting"], row["method"], row["seed"], row["measure"]): row["value"] for row in rows}
+
+
+def test_results_with_their_provenance(folder: Path) -> None:
+    seen: list[tuple[int, int, int]] = []
+    experiment = read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2]"])
+    planned = runner.plan([experiment], "out")
+    report = runner.run(
+        planned, "out", jobs=2, command="it", progress=lambda now: seen.append((now.done, now.total, now.failed))
+    )
+    assert (report.computed, report.failed) == (4 + 4 + 1, 0)  # Oracle once
+    assert seen == [(done, 9, 0) for done in range(1, 10)]
+    table = results.read("out")
+    assert table.num_rows == 2 * 3 * 2 * 2
+    assert set(table["status"].to_pylist()) == {"ok"}
+    row = next(one for one in table.to_pylist() if one["method"] == "CLD")
+    assert (row["experiment"], row["data"], row["fold"], row["synthetic"]) == ("small", "small", "", False)
+    assert json.loads(row["setting"]) == {"simulation.noise": 0.0}
+    described = json.loads(row["configuration"])
+    assert described["simulation"]["noise"] == 0.0
+    assert described["method"]["parameters"] == {"gamma": 0.2, "seed": 0}
+    assert described["data"]["fingerprint"] == row["data_fingerprint"]
+    assert {"python", "cldrank", "numpy"} <= json.loads(row["versions"]).keys()
+    assert (row["command"], row["error"], json.loads(row["warnings"])) == ("it", "", [])
+    assert row["seconds"] > 0
+    assert row["finished"].tzinfo is not None
+    oracle = {key: value for key, value in values("out").items() if key[1] == "Oracle" and key[3] == "AP"}
+    assert len(oracle) == 4
+    assert len(set(oracle.values())) == 1
+    assert results.read("out/results.parquet").equals(table)
+
+    assert not runner.plan([experiment], "out").todo  # nothing is left
+    again = runner.plan([experiment], "again")
+    runner.run(again, "again", jobs=1)
+    assert values("again") == values("out")
+
+    more = runner.plan([read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2, 0.3]"], seeds=3)], "out")
+    assert len(more.todo) == 3 * 2 * 3 - 8  # Oracle is known
+    assert len(more.known) == 5
+    (folder / "out" / "results.parquet").unlink()
+    elsewhere = runner.plan([read("small.toml", changes=["vary.simulation.noise=[0.0]"], methods=["CLD"])], "out")
+    assert (len(elsewhere.todo), elsewhere.finished) == (0, 2)
+
+
+def test_a_failed_unit_is_recorded_and_the_rest_goes_on(folder: Path) -> None:
+    report = run("out", methods=["CLD", "own_rankers:Broken", "own_rankers:Dying"], seeds=1)
+    assert (report.computed, report.failed) == (3, 2)
+    rows = {row["method"]: row for row in results.read("out").to_pylist()}
+    assert rows["CLD"]["status"] == "ok"
+    assert rows["Broken"]["status"] == rows["Dying"]["status"] == "failed"
+    assert "RuntimeError: it does not work" in rows["Broken"]["error"]
+    assert rows["Dying"]["error"] == "the process ended by itself with exit code 7"
+    assert rows["Broken"]["value"] != rows["Broken"]["value"]
+
+    again = [read("small.toml", methods=["CLD", "own_rankers:Broken", "own_rankers:Dying"], seeds=1)]
+    planned = runner.plan(again, "out")
+    assert (len(planned.todo), planned.finished, planned.failed) == (0, 3, 2)
+    source = folder / "own_rankers.py"
+    retried = runner.plan(again, "out", retry_failed=True)
+    assert {found[0].method for found in retried.todo.values()} == {"Broken", "Dying"}
+    source.write_text(source.read_text().replace('raise RuntimeError("it does not work")', "return self"))
+    mended = run("out", methods=["CLD", "own_rankers:Broken"], seeds=1)  # another source is another unit
+    assert (mended.computed, mended.failed) == (1, 0)
+    assert {row["method"]: row["status"] for row in results.read("out").to_pylist()}["Broken"] == "ok"
+
+
+def test_tuning_is_done_once_for_all_seeds(folder: Path) -> None:
+    changes = ["methods={Mine={use='own_rankers:ByFirst', tune={sign=[-1.0, 1.0]}}}"]
+    report = run("out", *changes, methods=["Mine"])
+    assert (report.computed, report.failed) == (2, 0)
+    (choice,) = (folder / "out" / "tuning").iterdir()
+    assert json.loads(choice.read_text())["tuned"] == {"sign": 1.0}
+    rows = results.read("out").to_pylist()
+    assert {json.dumps(json.loads(row["configuration"])["tuned"]) for row in rows} == {'{"sign": 1.0}'}
+    failing = run("failing", "methods={Mine={use='own_rankers:Broken', tune={sign=[1.0]}}}", methods=["Mine"])
+    assert failing.failed == 2
+    assert "tuning: RuntimeError" in failing.errors[0]
+
+
+def test_results_of_other_conditions_are_not_mixed(folder: Path) -> None:
+    run("out", methods=["Naive"], seeds=1)
+    with pytest.raises(
+        UsageError, match=r"out holds results of small on small with simulation.noise 0.1, not 0.3; choo"
+    ):
+        run("out", "simulation.noise=0.3", methods=["Naive"], seeds=1)
+    with pytest.raises(UsageError, match=r'with measures \["nDCG@3","AP"\], not \["AP"\]'):
+        run("out", "measures=AP", methods=["CLD"], seeds=1)
+    with pytest.raises(UsageError, match="Naive with other parameters, of seeds that this run would not"):
+        run("out", "methods.Naive.l2=0.5", "seeds=[5]", methods=["Naive"])
+    run("out", "methods.Naive.l2=0.5", methods=["Naive"], seeds=1)  # replaces all there is
+    assert len(values("out")) == 2
+    replaced = values("out")
+    back = runner.plan([read("small.toml", methods=["Naive"], seeds=1)], "out")
+    assert (len(back.todo), len(back.known)) == (0, 1)  # what was replaced is still known
+    runner.run(back, "out", jobs=1)
+    assert values("out") != replaced
+    (folder / "train.txt").write_text((folder / "train.txt").read_text() + "1 qid:99 1:0.5\n")
+    with pytest.raises(UsageError, match="with content"):
+        run("out", methods=["Naive"], seeds=2)
+
+
+# -- what stops a run --------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "cldrank", "experiment", "run", "small.toml", "--out", "out", "--set", SLOW, "-m",
+         "Slow", "--seeds", "5", "--jobs", "1", *arguments],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "COLUMNS": "120"},
+    )  # fmt: skip
+
+
+def wait_for_results(process: subprocess.Popen[str], folder: Path, count: int) -> None:
+    for _ in range(1200):
+        if len(list((folder / "out" / "results").glob("*.parquet"))) >= count:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError(f"there are no results: {process.communicate()}")
+
+
+def group_is_gone(group: int) -> bool:
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_kill_9_loses_only_the_running_unit(folder: Path) -> None:
+    process = started(folder)
+    wait_for_results(process, folder, 2)
+    process.kill()  # the parent alone; its worker must notice
+    process.communicate()
+    assert group_is_gone(process.pid)
+    kept = {row["seed"] for row in results.read("out").to_pylist()}
+    diary = (folder / "diary.txt").read_text().split()
+    assert 2 <= len(kept) < 5
+    assert len(diary) <= len(kept) + 1
+    resumed = started(folder)
+    _, complaint = resumed.communicate(timeout=60)
+    assert resumed.returncode == 0, complaint
+    assert f"{len(kept)} of 5 units are finished already" in complaint
+    assert {row["seed"] for row in results.read("out").to_pylist()} == set(range(5))
+    later = (folder / "diary.txt").read_text().split()[len(diary) :]
+    assert sorted(map(int, later)) == sorted(set(range(5)) - kept)  # nothing finished ran twice
+
+
+def test_ctrl_c_stops_cleanly(folder: Path) -> None:
+    process = started(folder)
+    wait_for_results(process, folder, 2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
+    _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130, complaint
+    assert "stopped; what is finished is kept, and the same call goes on from there" in complaint
+    assert "Traceback" not in complaint
+    assert group_is_gone(process.pid)
+    assert not [path for path in (folder / "out").rglob("*") if path.name.endswith(".part")]
+    assert results.read("out/results.parquet").num_rows >= 4
+
+
+def test_how_many_at_once() -> None:
+    assert runner.parallel(10, 1 << 30, jobs=3, memory=100 << 30)[0] == 3
+    assert runner.parallel(10, 4 << 30, jobs=3, memory=9 << 30)[0] == 2
+    assert runner.parallel(10, 4 << 30, jobs=3, memory=1 << 30)[0] == 1
+
+
+def test_threads_follow_from_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "available_cores", lambda: 8)
+    assert runner.parallel(10, 1) == (8, 1)
+    assert runner.parallel(1, 1) == (1, 1)  # what is left of an interrupted run is computed as the rest was
+    assert runner.parallel(10, 4 << 30, memory=9 << 30) == (2, 1)
+    assert runner.parallel(10, 1, jobs=2) == (2, 4)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cldrank.clicks.simulate import PositionBased, Simulation
+from cldrank.data.loading import load
+from cldrank.estimators import CLD, SVMRank
+from cldrank.evaluation import evaluate
+from cldrank.experiment.definition import read
+from cldrank.experiment.plan import units
+from cldrank.experiment.work import Outcome, Task, execute
+from cldrank.propensity import Propensities
+
+
+def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], Outcome]:
+    found = units([read("small.toml", changes=changes, **options)])
+    return {
+        (unit.method, unit.seed): execute(Task(unit.key, unit.group, unit.fold, unit.configuration)) for unit in found
+    }
+
+
+def test_a_unit_is_what_one_would_do_by_hand(folder: Path) -> None:
+    train, test = load("train.txt"), load("test.txt")
+    production = SVMRank(fraction=0.2, seed=1).fit(train)
+    clicks = Simulation(train, production.predict(train), PositionBased(eta=1.0, noise=0.1), cutoff=3).draw(
+        2000, seed=1
+    )
+    model = CLD(gamma=0.2).fit(train, clicks, Propensities.power(0.5, 3))
+    expected = evaluate(model, test, ["nDCG@3", "AP"])
+    found = outcomes("simulation.assumed_eta=0.5")["CLD", 1]
+    assert found.error == ""
+    assert dict(found.values) == {"nDCG@3": expected["nDCG@3"], "AP": expected["AP"]}
+    assert found.seconds > 0
+    assert found.peak_mib > 10
+    assert not found.synthetic
+
+
+def test_the_same_unit_gives_the_same_values(folder: Path) -> None:
+    first, second = outcomes(), outcomes()
+    assert {key: one.values for key, one in first.items()} == {key: one.values for key, one in second.items()}
+    assert first["CLD", 0].values != first["CLD", 1].values
+
+
+def test_a_users_class_takes_part(folder: Path) -> None:
+    found = outcomes(methods=["own_rankers:ByFirst"])["ByFirst", 0]
+    test = load("test.txt")
+    assert found.values["AP"] == evaluate(test.features[:, 0], test, "AP")["AP"]
+
+
+def test_errors_are_outcomes(folder: Path) -> None:
+    broken = outcomes(methods=["own_rankers:Broken"])["Broken", 0]
+    assert broken.error == f"RuntimeError: it does not work (own_rankers.py:{line_of('it does not work')})"
+    assert not broken.values
+    ours = outcomes("simulation.relevant_from=9")["CLD", 0]
+    assert ours.error.startswith("DataError: no label reaches 9")
+
+
+def line_of(text: str) -> int:
+    lines = Path("own_rankers.py").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_warnings_are_kept_once(folder: Path) -> None:
+    found = outcomes(methods=["own_rankers:Warning_"])["Warning_", 0]
+    assert found.warnings == ("UserWarning: mind the step",)
+    assert not math.isnan(found.values["AP"])
+
+
+def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
+    (folder / "small.toml").write_text(
+        (folder / "small.toml").read_text()
+        + '\n[methods.Mine]\nuse = "own_rankers:ByFirst"\n[methods.Mine.tune]\nsign = [-1.0, 1.0]\n'
+    )
+    unit = next(unit for unit in units([read("small.toml", methods=["Mine"])]))
+    from cldrank.experiment.plan import canonical, tuning_of
+
+    text = canonical(tuning_of(json.loads(unit.configuration)))
+    found = execute(Task("tuning", unit.group, unit.fold, text, tunes=True))
+    assert (found.error, found.tuned) == ("", {"sign": 1.0})
+    worse = execute(Task(unit.key, unit.group, unit.fold, unit.configuration, tuned={"sign": -1.0}))
+    better = execute(Task(unit.key, unit.group, unit.fold, unit.configuration, tuned=found.tuned))
+    assert worse.values["AP"] < better.values["AP"]
+
+
+@pytest.mark.parametrize("peer", ["xgboost", "xgboost-unbiased", "lightgbm", "lightgbm-position", "lightgbm-ips"])
+def test_peers_take_part(folder: Path, peer: str) -> None:
+    pytest.importorskip(peer.partition("-")[0])
+    label = read("small.toml", methods=[peer]).methods[0].label
+    changes = ["seeds=1", f"methods={{{label}={{use='{peer}', trees=20, threads=1}}}}"]
+    found = outcomes(*changes, methods=[label])[label, 0]
+    assert found.error == ""
+    assert found.values["AP"] > 0.6
