@@ -3,7 +3,10 @@
     python benchmarks/propensity.py speed [--cells 1e6 4e6 1e7]
     python benchmarks/propensity.py coverage [--logs 200]
     python benchmarks/propensity.py failures
+    python benchmarks/propensity.py modelled [--logs 200]
     CLDRANK_DATA=… python benchmarks/propensity.py msrd
+    CLDRANK_DATA=… python benchmarks/propensity.py single
+    CLDRANK_DATA=… python benchmarks/propensity.py ranking [--seeds 3]
     CLDRANK_DATA=… python benchmarks/propensity.py ranklens [--picture docs/ranklens-examination.svg]
 
 Prints one JSON line a measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort of
@@ -17,10 +20,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 import cldrank as cr
 from cldrank.clicks.candidates import Candidates
@@ -41,16 +47,20 @@ from cldrank.clicks.table import ClickTable
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity import (
     AdjacentChain,
+    AffineClicks,
     AllPairs,
     ClickThrough,
+    DualLearning,
     Logged,
     Pivot,
     Propensities,
     PropensityEstimator,
     Randomised,
+    RegressionEM,
     Swap,
     check_attraction,
 )
+from cldrank.propensity import TrustBias as TrustBiasEstimator
 from cldrank.propensity.chart import write
 
 DEPTH = 6
@@ -59,16 +69,22 @@ GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=["speed", "coverage", "failures", "msrd", "ranklens"])
+    parser.add_argument(
+        "study", choices=["speed", "coverage", "failures", "modelled", "msrd", "single", "ranking", "ranklens"]
+    )
     parser.add_argument("--cells", type=float, nargs="+", default=[1e6, 4e6, 1e7])
     parser.add_argument("--logs", type=int, default=200, help="simulated for the coverage")
     parser.add_argument("--picture", type=Path, help="where to draw the curve of RankLens")
+    parser.add_argument("--seeds", type=int, default=3, help="of the study of rankings")
     options = parser.parse_args()
     studies: dict[str, Callable[[], None]] = {
         "speed": lambda: speed([int(cells) for cells in options.cells]),
         "coverage": lambda: coverage(options.logs),
         "failures": failures,
+        "modelled": lambda: modelled(options.logs),
         "msrd": msrd,
+        "single": single,
+        "ranking": lambda: ranking(options.seeds),
         "ranklens": lambda: ranklens(options.picture),
     }
     studies[options.study]()
@@ -246,6 +262,61 @@ def failures() -> None:
             say(study="failures", model=name, log=design, method=method, examined=np.round(true, 3).tolist(), **told)
 
 
+# -- relevance modelled, and trust ----------------------------------------------------------------------------------
+
+
+def logistic_log(seed: int, follows: float, queries: int = 400, candidates: int = 12) -> tuple[Any, ClickTable]:
+    """Relevance that is logistic in the features, and a ranker that follows it more or less."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(queries * candidates, 6))
+    score = features @ np.array([1, -0.8, 0.6, 0.4, 0, 0])
+    data = cr.RankingDataset.from_arrays(features, np.arange(len(features)) // candidates)
+    order = (-(follows * score + random.normal(size=len(score)))).reshape(queries, -1).argsort(axis=1).argsort(axis=1)
+    rank = order.ravel() + 1
+    shown = rank <= DEPTH
+    impressions = np.where(shown, 100, 0)
+    clicks = random.binomial(impressions, np.where(shown, 1 / (1 + np.exp(1 - score)) / rank, 0.0))
+    position = np.where(shown, rank, 0)
+    return data, ClickTable.from_arrays(data, position=position, impressions=impressions, clicks=clicks)
+
+
+def modelled(logs: int) -> None:
+    """Coverage of RegressionEM under its own model, and of TrustBias on the designs."""
+    truth = 1 / np.arange(1, DEPTH + 1)
+    for follows in (0.0, 1.0, 5.0):
+        held, doubted = [], []
+        for seed in range(logs):
+            data, clicks = logistic_log(seed, follows)
+            rho = RegressionEM(warn=False).fit(clicks, data)
+            assert rho.low is not None
+            assert rho.high is not None
+            assert rho.confounding is not None
+            held.append(((rho.low <= truth) & (truth <= rho.high))[1:].mean())
+            doubted.append(rho.confounding.doubtful)
+        tell(held, study="modelled", method="RegressionEM", follows=follows, doubted=round(float(np.mean(doubted)), 3))
+    world = World()
+    for name, model in {"trust bias": TrustBias(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
+        irrelevant, relevant = model.attraction(DEPTH)
+        true = AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant).anchored()
+        for design in ("shuffled", "30% shuffled", "first swaps", "neighbour swaps", "two rankers"):
+            held, refuted = [], []
+            for seed in range(logs):
+                found = TrustBiasEstimator().fit(designs(world, model, 6e4, seed)[design])
+                inside = []
+                for part in ("slope", "base"):
+                    low, high = found.interval(part)
+                    inside.append(((low <= getattr(true, part)) & (getattr(true, part) <= high))[1:])
+                held.append(np.mean(inside))
+                refuted.append("not refuted" not in found.notes[0])
+            tell(held, study="modelled", method="TrustBias", model=name, log=design, refuted=float(np.mean(refuted)))
+
+
+def tell(held: list[Any], **content: Any) -> None:
+    share = np.array(held)
+    error = share.std(ddof=1) / np.sqrt(len(share))
+    say(**content, logs=len(share), coverage=round(float(share.mean()), 3), error=round(float(error), 3))
+
+
 # -- real data -----------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +351,79 @@ def msrd() -> None:
         AllPairs().fit(tables[0])
     except UnidentifiableError as refusal:
         say(study="msrd", log="one ranker", method="AllPairs", refusal=str(refusal))
+
+
+def one_ranker(data: cr.RankingDataset, seed: int, cutoff: int) -> ClickTable:
+    """100,000 sessions of one SVM-ranker trained on 1% of the labels."""
+    scores = cr.SVMRank(fraction=0.01, seed=seed).fit(data).predict(data)
+    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), cutoff=cutoff).draw(1e5, seed=seed)
+
+
+def single() -> None:
+    """One ranker of real queries: harvesting refuses; what do those say that model relevance?"""
+    data = cr.load(data_folder() / "msrd" / "train.parquet")
+    clicks = one_ranker(data, 0, 10)
+    truth = PositionBased(eta=1).propensities(10)
+    try:
+        AllPairs().fit(clicks)
+    except UnidentifiableError as refusal:
+        say(study="single", method="AllPairs", refusal=str(refusal))
+    methods: list[RegressionEM | DualLearning] = [RegressionEM(), RegressionEM(l2=1e-3)]
+    methods += [RegressionEM(model="mlp", epochs=12, refits=3), DualLearning(epochs=12, refits=3)]
+    fits: dict[str, Callable[[], Propensities]] = {"ClickThrough()": lambda: ClickThrough().fit(clicks)}
+    for method in methods:
+        fits[repr(method)] = partial(replace(method, warn=False, refuse_above=2.0).fit, clicks, data)
+    for name, fit in fits.items():
+        start = time.perf_counter()
+        rho = fit()
+        say(
+            study="single",
+            method=name,
+            values=np.round(rho.values, 4).tolist(),
+            low=None if rho.low is None else np.round(rho.low, 4).tolist(),
+            high=None if rho.high is None else np.round(rho.high, 4).tolist(),
+            relative_error=np.round(rho.values / truth - 1, 3).tolist(),
+            confounding=str(rho.confounding),
+            seconds=round(time.perf_counter() - start, 1),
+        )
+
+
+def ranking(seeds: int, cutoff: int = 5) -> None:
+    """How much ranking quality estimated propensities cost, on logs of one and of two rankers."""
+    folder = data_folder() / "msrd"
+    data, test = (cr.load(folder / f"{part}.parquet") for part in ("train", "test"))
+    found: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for seed in range(seeds):
+        first, second = (one_ranker(data, 2 * seed + turn, cutoff) for turn in (0, 1))
+        both = first.merge(second)
+        curves = {
+            ("one ranker", "true"): (first, Propensities.power(1, cutoff)),
+            ("one ranker", "RegressionEM"): (first, RegressionEM(warn=False).fit(first, data)),
+            ("one ranker", "ClickThrough"): (first, ClickThrough().fit(first)),
+            ("two rankers", "true"): (both, Propensities.power(1, cutoff)),
+            ("two rankers", "AllPairs"): (both, AllPairs().fit(both)),
+        }
+        for (log, name), (clicks, rho) in curves.items():
+            for model in (cr.CLD(gamma=0.05), cr.CLDPair(seed=seed)):
+                model.fit(data, clicks, rho)
+                scores = cr.evaluate(model, test, ["nDCG@3", "AP"])
+                entry = (scores["nDCG@3"], scores["AP"])
+                found.setdefault((log, name, type(model).__name__), []).append(entry)
+    half = float(stdtrit(seeds - 1, 0.95)) / np.sqrt(seeds)
+    for (log, name, method), values in found.items():
+        table = np.array(values)
+        lost = np.array(found[log, "true", method]) - table
+        say(
+            study="ranking",
+            log=log,
+            propensities=name,
+            method=method,
+            seeds=seeds,
+            ndcg_3=round(float(table[:, 0].mean()), 4),
+            ap=round(float(table[:, 1].mean()), 4),
+            lost_ndcg_3=np.round([lost[:, 0].mean(), half * lost[:, 0].std(ddof=1)], 4).tolist(),
+            lost_ap=np.round([lost[:, 1].mean(), half * lost[:, 1].std(ddof=1)], 4).tolist(),
+        )
 
 
 def ranklens(picture: Path | None) -> None:

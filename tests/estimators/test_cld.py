@@ -21,6 +21,8 @@ from cldrank.estimators.linear import design as designs
 from cldrank.likelihood import log_cdf
 from cldrank.propensity import Propensities
 from cldrank.segments import descending_ranks
+from cldrank.training import Training
+from cldrank.training.networks import MLP
 
 Floats = NDArray[np.float64]
 
@@ -432,3 +434,60 @@ def test_clicks_and_propensities_that_do_not_fit_are_refused() -> None:
     constant = RankingDataset.from_arrays(np.ones((given.data.n_rows, 2)), given.data.row_queries)
     with pytest.raises(DataError, match="all relevance features .* are constant"):
         CLD().fit(constant, given.clicks, given.propensities)
+
+
+# -- with a network ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.4])
+def test_a_network_without_hidden_layers_finds_the_linear_fit(gamma: float) -> None:
+    given = scene(2, queries=40)
+    table = given.clicks
+    first = np.unique(table.row, return_index=True)[1]  # a network knows a candidate by all its positions together
+    cells: Any = (column[first] for column in (table.row, table.position, table.impressions, table.clicks))
+    given = given._replace(clicks=ClickTable(table.candidates, *cells))
+    full = Training(batch_queries=1000, validation=0.0, schedule="linear", clip_norm=None)
+    network = CLD(
+        gamma, l2=0.0, model=MLP(hidden=()), unshown_ratio=100.0, epochs=250, learning_rate=0.1, training=full
+    ).fit(*given)
+    exact = CLD(gamma, l2=0.0).fit(*given)
+    np.testing.assert_allclose(network.coef_, exact.coef_, atol=0.01)
+    np.testing.assert_allclose(network.selection_coef_, exact.selection_coef_, atol=0.01)
+    assert network.selection_intercept_ == pytest.approx(exact.selection_intercept_, abs=0.01)
+    assert network.history_[-1].loss == pytest.approx(-exact.log_likelihood_ / exact.weight_, rel=1e-3)
+    assert network.gamma_ == gamma
+
+
+def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_once() -> None:
+    given = scene(2, queries=200)
+    exact = CLD(l2=0.0).fit(*given)
+    for size in (2, 128):
+        own = Training(list_size=size, validation=0.0, batch_queries=64)
+        network = CLD(l2=0.0, model=MLP(hidden=()), epochs=80, learning_rate=0.02, training=own).fit(*given)
+        np.testing.assert_allclose(network.selection_coef_, exact.selection_coef_, atol=0.1)
+        assert network.selection_intercept_ == pytest.approx(exact.selection_intercept_, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"target": "clicks"}, "target='clicks' is for model='linear'; a network has no such choice"),
+        ({"likelihood": "tobit"}, "likelihood='tobit' is for model='linear'"),
+        ({"solver": "sgd"}, "solver='sgd' is for model='linear'"),
+        ({"cluster": "query"}, "cluster='query' is for model='linear'"),
+        ({"fit_intercept": False}, "fit_intercept=False is for model='linear'"),
+        ({"relevance_features": ["f1"]}, "relevance_features=.* is for model='linear'"),
+        ({"selection_features": ["f1"]}, "selection_features is for model='linear'"),
+        ({"gamma": "profile"}, "gamma='profile' is for model='linear'"),
+        ({"gamma": 1.0}, "gamma must lie between -1 and 1"),
+        ({"unshown_ratio": -1}, "unshown_ratio must be a number of at least 0, not -1"),
+    ],
+)
+def test_choices_that_a_network_does_not_have_are_refused(parameters: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        CLD(model=MLP(hidden=(4,)), **parameters).fit(*scene(0))
+
+
+def test_a_network_has_no_path_of_gammas() -> None:
+    with pytest.raises(UsageError, match="gamma_path needs solver='newton' and model='linear'"):
+        CLD(model="mlp").gamma_path(*scene(0))

@@ -12,10 +12,23 @@ from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.estimators import CLD, IPS, PIJD, Estimator, HeckmanRank, Naive, NotFittedError, Oracle, SVMRank
+from cldrank.estimators import (
+    CLD,
+    IPS,
+    PIJD,
+    CLDPair,
+    Estimator,
+    HeckmanRank,
+    Naive,
+    NotFittedError,
+    Oracle,
+    RankAgg,
+    SVMRank,
+)
 from cldrank.propensity import Propensities
-from cldrank.rankers import load_ranker
+from cldrank.rankers import BordaRanker, load_ranker
 from cldrank.scaling import Standard
+from cldrank.training.networks import MLP
 
 ESTIMATORS: list[Estimator] = [
     Oracle(),
@@ -30,6 +43,15 @@ ESTIMATORS: list[Estimator] = [
     HeckmanRank(weighting="candidates", position_correction=True, cluster="query"),
     PIJD(),
     PIJD(position_effects=True, scaling="minmax"),
+    CLDPair(epochs=2),
+    CLDPair(model="linear", epochs=2),
+    CLDPair(model=MLP(hidden=(8,)), epochs=2, scaling="quantile"),
+    CLD(model="mlp", epochs=2),
+    Naive(model="mlp", epochs=2),
+    IPS(model="mlp", epochs=2, clip=0.7),
+    Oracle(model="mlp", epochs=2),
+    RankAgg(epochs=2),
+    RankAgg(model="linear", weights=(1, 2)),
 ]
 
 
@@ -75,6 +97,8 @@ def test_fit_returns_self_and_leaves_what_it_learned(estimator: Estimator) -> No
     assert model.n_features_in_ == 3
     assert list(model.feature_names_in_) == ["bm25", "pagerank", "length"]
     np.testing.assert_array_equal(model.predict(data), model.ranker_.score(data))
+    if isinstance(model.ranker_, BordaRanker):  # it ranks within a query, and a plain table is one query
+        data = RankingDataset.from_arrays(data.features, np.zeros(120), feature_names=data.feature_names)
     np.testing.assert_array_equal(model.predict(data.features), model.ranker_.score(data))
 
 
@@ -121,7 +145,10 @@ def test_other_features_are_refused(estimator: Estimator) -> None:
 def test_order_of_queries_changes_nothing(estimator: Estimator) -> None:
     data = example()
     turned = data[np.arange(len(data))[::-1]]
-    expected = learn(copy_of(estimator), data).predict(data)
+    model = learn(copy_of(estimator), data)
+    if hasattr(getattr(model, "ips_", model), "history_"):
+        pytest.skip("chance draws queries by their place: which are held out, and which share a batch")
+    expected = model.predict(data)
     np.testing.assert_allclose(learn(copy_of(estimator), turned).predict(data), expected, atol=1e-6)
 
 

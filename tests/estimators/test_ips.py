@@ -1,13 +1,18 @@
 import numpy as np
 import pytest
 from scenes import by_session, scene
+from scipy.optimize import minimize
+from scipy.special import log_expit
 
 from cldrank import scaling
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, Naive
+from cldrank.estimators.neural.lists import click_lists
 from cldrank.propensity import Propensities
+from cldrank.training import Training
+from cldrank.training.networks import MLP
 
 
 def test_it_regresses_each_impression_s_weighted_click_on_the_features() -> None:
@@ -71,3 +76,31 @@ def test_propensities_are_needed_for_all_positions() -> None:
         IPS().fit(given.data, given.clicks, Propensities.power(1, 2))
     with pytest.raises(UsageError, match="clip must be a number above 0"):
         IPS(clip=2).fit(*given)
+
+
+def test_a_network_learns_the_order_of_corrected_clicks() -> None:
+    """With linear scores: the logistic regression of all pairs, by an independent optimiser."""
+    given = scene(6, queries=60)
+    X = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
+    lists = click_lists(*given)
+    pairs = [
+        (lists.rows[i], lists.rows[j], (lists.target[i] - lists.target[j]) * min(lists.weight[i], lists.weight[j]))
+        for start, stop in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)
+        for i in range(start, stop)
+        for j in range(start, stop)
+        if lists.target[i] > lists.target[j]
+    ]
+    first, second, weight = (np.array(values) for values in zip(*pairs, strict=True))
+    apart = X[first] - X[second]
+    best = minimize(lambda beta: -(weight @ log_expit(apart @ beta)) / weight.sum(), np.zeros(3))
+    settings = Training(batch_queries=1000, validation=0.0, schedule="linear", clip_norm=None)
+    model = IPS(l2=0.0, model=MLP(hidden=()), epochs=300, learning_rate=0.3, training=settings).fit(*given)
+    np.testing.assert_allclose(model.coef_, best.x, rtol=0.02)
+    assert model.history_[-1].loss == pytest.approx(best.fun, rel=1e-4)
+
+
+def test_a_network_s_propensities_are_clipped_as_asked() -> None:
+    given = scene(7)
+    model = IPS(model=MLP(hidden=(4,)), clip=0.6, epochs=2).fit(*given)
+    assert model.propensities_.values.min() == 0.6
+    assert "completed, 2 epochs" in model.summary()

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 from scenes import by_session, scene
+from small_networks import SMALL
 
 from cldrank import scaling
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators import Naive
+from cldrank.estimators import IPS, Naive
 from cldrank.propensity import Propensities
 
 
@@ -42,3 +43,15 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         Naive().fit(given.data[1:], given.clicks)
     with pytest.raises(UsageError, match="call fit first"):
         Naive().summary()
+
+
+def test_a_network_learns_the_order_of_click_rates_and_no_propensities() -> None:
+    given = scene(4, queries=60)
+    model = Naive(model=SMALL, epochs=2)
+    first = model.fit(given.data, given.clicks).predict(given.data)
+    np.testing.assert_array_equal(model.fit(*given).predict(given.data), first)
+    flat = IPS(model=SMALL, epochs=2).fit(given.data, given.clicks, Propensities.power(0, 3))
+    np.testing.assert_array_equal(flat.predict(given.data), first)
+    assert "NetworkRanker" in model.summary()
+    assert not hasattr(model, "coef_")
+    assert not hasattr(Naive().fit(*given).set_params(model=SMALL).fit(*given), "estimates_")

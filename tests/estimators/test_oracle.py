@@ -12,6 +12,8 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.estimators.linear.least_squares import collinear, least_squares_sums, ridge
 from cldrank.estimators.oracle import Oracle
+from cldrank.training import Training
+from cldrank.training.networks import MLP
 
 METHODS = ["standard", "minmax", "log", "quantile", None]
 
@@ -141,7 +143,7 @@ def test_repr_and_parameters() -> None:
     model = Oracle(l2=0.5, scaling=scaling.Standard(clip=3))
     assert repr(model) == "Oracle(l2=0.5, scaling=Standard(clip=3))"
     origin = model.fit(example()).ranker_.provenance
-    assert origin.parameters == {"l2": 0.5, "scaling": "Standard(clip=3)", "cluster": None}
+    assert origin.parameters.items() >= {"l2": 0.5, "scaling": "Standard(clip=3)", "cluster": None, "seed": 0}.items()
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,34 @@ def test_what_cannot_be_learned_from_is_refused(changes: dict[str, Any], message
     parts: dict[str, Any] = {"features": np.eye(4), "qid": [1, 1, 2, 2], "labels": [0, 1, 0, 1]}
     with pytest.raises(DataError, match=message):
         Oracle().fit(RankingDataset.from_arrays(**parts | changes))
+
+
+def test_a_network_follows_labels_that_no_line_can() -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(600, 3))
+    labels = (features[:, 0] * features[:, 1] > 0).astype(int)
+    data = RankingDataset.from_arrays(features, np.arange(600) // 6, labels=labels)
+    settings = Training(batch_queries=16)
+    network = Oracle(model=MLP(hidden=(32,), dropout=0.0), epochs=30, learning_rate=0.02, training=settings).fit(data)
+    agree = []
+    for model in (network, Oracle().fit(data)):
+        scores = model.predict(data).reshape(-1, 6)
+        pairs = labels.reshape(-1, 6, 1) > labels.reshape(-1, 1, 6)
+        agree.append(np.mean((scores[:, :, None] > scores[:, None])[pairs]))
+    assert agree[0] > 0.9
+    assert agree[1] < 0.6
+
+
+def test_a_network_too_learns_from_labels_and_nothing_else() -> None:
+    data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[0, 1, 0, 1])
+    model = Oracle(model=MLP(hidden=(4,)), epochs=2)
+    first = model.fit(data).predict(data)
+    np.testing.assert_array_equal(model.fit(data, "clicks", "propensities").predict(data), first)
+    assert model.n_queries_ == 2
+    with pytest.raises(DataError, match="has no labels, and Oracle learns from labels"):
+        model.fit(RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2]))
+    with pytest.raises(DataError, match="no query has one candidate preferred to another"):
+        model.fit(RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[0, 0, 1, 1]))
 
 
 @pytest.mark.data

@@ -163,8 +163,8 @@ class CLD(NeuralFit, LinearEstimator):
         gammas: Iterable[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5),
     ) -> list[GammaFit]:
         """How fit and ranking depend on γ: one fit for each, each begun where the one before ended."""
-        if self.solver != "newton":
-            raise UsageError("gamma_path needs solver='newton'.")
+        if self.solver != "newton" or not is_linear(self.model):
+            raise UsageError("gamma_path needs solver='newton' and model='linear'.")
         problem = self._problem(dataset, clicks, propensities)
         path, start = [], problem.start
         for gamma in gammas:

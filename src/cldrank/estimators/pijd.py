@@ -77,9 +77,11 @@ class PIJD(SelectionCorrected):
         scaling = scalings.fit(self.scaling, data.features)
         table = check_clicks(clicks, data, "PIJD")
         observed = observe(data, table)
-        self.positions_, level = np.unique(table.position, return_inverse=True)
-        effects = tuple(f"(position {k})" for k in self.positions_) if self.position_effects else (INTERCEPT,)
+        positions, level = np.unique(table.position, return_inverse=True)
+        self.positions_ = positions
+        effects = tuple(f"(position {k})" for k in positions) if self.position_effects else (INTERCEPT,)
         found = self._fit_stages(data, scaling, observed, cell_entries(observed, level + 1, self.weighting), effects)
+        self.positions_ = positions  # again: a fit begins by forgetting the one before
         relevance, selection = self.estimates_.of("relevance"), self.estimates_.of("selection")
         self.position_effects_ = relevance.values[-len(effects) - 1 : -1]
         self.thresholds_ = selection.values[len(selection.values) - found.n_thresholds :]

@@ -68,7 +68,10 @@ class RankAgg(Estimator):
     def fit(self, dataset: RankingDataset, clicks: Any = None, propensities: Any = None) -> Self:
         """Learn both rankings from the clicks on a dataset and the propensities of their positions."""
         data = check_dataset(dataset, "RankAgg")
-        votes = np.asarray(self.weights, dtype=np.float64)
+        try:
+            votes = np.asarray(self.weights, dtype=np.float64)
+        except (TypeError, ValueError):
+            votes = np.empty(0)
         if votes.shape != (2,) or not np.isfinite(votes).all() or (votes < 0).any() or not votes.any():
             raise UsageError(f"weights must be two numbers of at least 0, for IPS and Heckman, not {self.weights!r}.")
         heckman = HeckmanRank(l2=self.l2, scaling=self.scaling).fit(data, clicks, propensities)

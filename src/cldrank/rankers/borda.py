@@ -79,7 +79,7 @@ class BordaRanker(Ranker):
         parts = split_weights(weights, [str(index) for index in range(len(described))])
         members = []
         for index, own in enumerate(described):
-            if not isinstance(own, dict) or own.get("kind") not in _MEMBERS:
+            if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
                 raise DataError(f"member {index + 1} is no {' or '.join(_MEMBERS)} ranker.")
             kind = _MEMBERS[own["kind"]]
             members.append(

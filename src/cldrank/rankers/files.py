@@ -34,7 +34,7 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
     from safetensors.numpy import save
 
     config, weights = ranker.to_state()
-    content = save({name: np.ascontiguousarray(values) for name, values in weights.items()})
+    content = save({name: np.asarray(values, order="C") for name, values in weights.items()})
     description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

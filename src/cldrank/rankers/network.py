@@ -36,8 +36,10 @@ class Layer:
 
     def __post_init__(self) -> None:
         if self.kind != "linear":
-            if self.kind not in ACTIVATIONS:
+            if not isinstance(self.kind, str) or self.kind not in ACTIVATIONS:
                 raise DataError(f"the layer {self.kind!r} is not known; known: linear, {', '.join(ACTIVATIONS)}.")
+            if self.weight is not None or self.bias is not None:
+                raise DataError(f"a layer {self.kind!r} has no numbers.")
             return
         if self.weight is None or self.weight.ndim != 2:
             raise DataError("a linear layer needs a matrix of weights.")

@@ -31,11 +31,19 @@ class ModuleRanker(ScalingRanker):
     class_name: str
     module: torch.nn.Module | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, values in self.state.items():
+            if values.dtype.kind == "f" and np.isnan(values).any():
+                raise DataError(f"the numbers {name!r} of the module hold NaN.")
+        if self.module is not None:
+            object.__setattr__(self, "module", _precise(self.module, len(self.feature_names)))
+
     @classmethod
     def of(cls, module: torch.nn.Module, **parts: Any) -> Self:
         """The ranker that scores with this module."""
         state = {name: value.detach().cpu().numpy().copy() for name, value in module.state_dict().items()}
-        return cls(state=state, class_name=type(module).__qualname__, module=module.eval().cpu(), **parts)
+        return cls(state=state, class_name=type(module).__qualname__, module=module, **parts)
 
     def with_module(self, module: torch.nn.Module | None) -> Self:
         """The same ranker, scoring with a copy of a module that takes up the numbers."""
@@ -46,23 +54,26 @@ class ModuleRanker(ScalingRanker):
             )
         import torch
 
+        if not isinstance(module, torch.nn.Module):
+            raise UsageError(f"module must be a torch module such as {self.class_name}(…), not {module!r}.")
         own = copy.deepcopy(module)
         try:
             own.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in self.state.items()})
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise DataError(f"the module given does not fit the ranker's numbers: {reason}") from None
-        return replace(self, module=own.eval().cpu())
+        return replace(self, module=own)
 
     def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The module's output."""
+        """The module's output, worked out in float64 where the module can, and rounded to float32."""
         if self.module is None:
             self.with_module(None)
         import torch
 
+        kind = next((value.dtype for value in self.module.parameters()), torch.float32)  # type: ignore[union-attr]
         with torch.no_grad():
-            scores = self.module(torch.from_numpy(np.ascontiguousarray(block)))  # type: ignore[misc]
-        return scores.reshape(len(block)).numpy().astype(np.float64)  # type: ignore[no-any-return]
+            scores = self.module(torch.from_numpy(np.ascontiguousarray(block)).to(kind))  # type: ignore[misc]
+        return scores.reshape(len(block)).float().double().numpy()  # type: ignore[no-any-return]
 
     def scorer_state(self) -> tuple[Config, Weights]:
         """The name of the module's class, and its numbers."""
@@ -84,3 +95,19 @@ class ModuleRanker(ScalingRanker):
 
     def _parts(self) -> list[str]:
         return [self.class_name, *super()._parts()]
+
+
+def _precise(module: torch.nn.Module, width: int) -> torch.nn.Module:
+    """A copy that scores in float64, so that rounding makes equal rows equal; as it is, where its code insists on less.
+
+    In float32, what a row adds up to depends on how many others it is scored with.
+    """
+    import torch
+
+    copied = copy.deepcopy(module).eval().cpu()
+    try:
+        with torch.no_grad():
+            copied.double()(torch.zeros(2, width, dtype=torch.float64))
+    except (RuntimeError, TypeError):
+        copied.float()
+    return copied

@@ -40,7 +40,7 @@ class Group:
     >>> group = Group(some.pack(1.0)[0], rows[2:], torch.device("cpu"))
     >>> group.draw(torch.Generator().manual_seed(0))
     >>> group.batch(torch.tensor([0])).rows
-    tensor([[0, 1, 3]])
+    tensor([[0, 1, 2]])
     """
 
     def __init__(self, packed: lists.Group, unshown_rows: NDArray[np.int64], device: torch.device) -> None:
@@ -54,9 +54,10 @@ class Group:
         self._start = tensor(packed.unshown_start, torch.int64)
         self._count = tensor(packed.unshown_count, torch.int64)
         self._unshown_rows = tensor(unshown_rows, torch.int64)
-        self._taken = self._count.clamp(max=draws)
-        places = torch.arange(draws, device=device)
-        self._places, self._drawn = places, (places < self._taken[:, None]).float()
+        taken = self._count.clamp(max=draws)[:, None]
+        edges = torch.arange(draws + 1, device=device) * self._count[:, None] // taken.clamp(min=1)
+        self._parts, self._sizes = edges[:, :-1], edges.diff(dim=1)
+        self._drawn = (torch.arange(draws, device=device) < taken).float()
         extra = torch.zeros((count, draws), dtype=torch.int64, device=device)
         self._rows = torch.cat([tensor(packed.rows, torch.int64), extra], dim=1)
         self.width, self.draws, self.device = packed.rows.shape[1], draws, device
@@ -65,13 +66,16 @@ class Group:
         return len(self._rows)
 
     def draw(self, random: torch.Generator) -> None:
-        """Draw unshown candidates for each list: one from each of so many equal parts of them, so all come up alike."""
+        """Draw unshown candidates for each list: one from each of so many parts of them, turned by a random angle.
+
+        So none comes up twice, and all come up alike, though parts may differ by one in size.
+        """
         if not self.draws:
             return
-        uniform = torch.rand((len(self), self.draws), generator=random, device=self._rows.device)
-        part = self._count / self._taken.clamp(min=1)
-        place = ((self._places + uniform) * part[:, None]).long()
-        place = place.minimum(self._count[:, None] - 1).clamp(min=0) + self._start[:, None]
+        uniform = torch.rand((len(self), self.draws + 1), generator=random, device=self._rows.device)
+        count = self._count[:, None]
+        place = self._parts + (uniform[:, 1:] * self._sizes).long() + (uniform[:, :1] * count).long()
+        place = place % count.clamp(min=1) + self._start[:, None]
         place = place.clamp(max=len(self._unshown_rows) - 1)  # of a list with nothing unshown, at the very end
         self._rows[:, self.width :] = self._unshown_rows[place]
 

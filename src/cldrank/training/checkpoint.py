@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,6 +52,7 @@ class Checkpoint:
             )
         now = {name: tensors[f"now.{name}"] for name in run.task.networks.state_dict()}
         best = {name: tensors[f"best.{name}"].to(run.device) for name in now}
+        run.peak = tensors.get("peak")
         run.load(now)
         for index, parameter in enumerate(run.parameters):
             for name, value in run.optimiser.state[parameter].items():
@@ -65,14 +67,14 @@ class Checkpoint:
 
         tensors = {f"now.{name}": value for name, value in run.state().items()}
         tensors |= {f"best.{name}": value for name, value in best.items()}
+        tensors |= {} if run.peak is None else {"peak": run.peak}
         for index, parameter in enumerate(run.parameters):
             for name, value in run.optimiser.state[parameter].items():
                 tensors[f"optimiser.{index}.{name}"] = value
-        about = {"digest": self.digest, "history": [asdict(epoch) for epoch in history]}
-        content = save(
-            {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
-            metadata={"format": _FORMAT, "about": json.dumps(about)},
-        )
+        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        history_as_json = [asdict(epoch) for epoch in history]
+        about = {"digest": self.digest, "history": history_as_json, "sha256": _sha256(tensors)}
+        content = save(tensors, metadata={"format": _FORMAT, "about": json.dumps(about)})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as temporary:
             temporary.write_bytes(content)
@@ -89,22 +91,38 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise FormatError(f"this is no checkpoint ({error}).", path=path) from None
     if metadata.get("format") != _FORMAT:
         raise FormatError("this is no checkpoint of cldrank.", path=path)
-    return tensors, json.loads(metadata["about"])
+    try:
+        about = json.loads(metadata["about"])
+        whole = about["sha256"] == _sha256(tensors)
+    except (KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise FormatError("this checkpoint is damaged.", path=path)
+    return tensors, about
+
+
+def _sha256(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _digest(settings: Training, run: Run, identity: Any) -> str:
-    """A digest of parameters, networks and lists; of features, their number and some sums."""
+    """A digest of parameters, networks (not what they begin with), lists, and a thousand rows of features."""
     digest = hashlib.sha256()
     decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size", "precision")
     parts = [{name: getattr(settings, name) for name in decides}, run.epochs, run.seed, run.world.size, identity]
     digest.update(json.dumps(parts, sort_keys=True, default=repr).encode())
+    digest.update(repr(run.task.networks).encode())
     for name, value in sorted(run.task.networks.state_dict().items()):
         digest.update(f"{name}{tuple(value.shape)}".encode())
     for group in run.groups:
         batch = group.batch(torch.arange(len(group), device=run.device))
         width = batch.target.shape[1]
-        for tensor in (batch.rows[:, :width], batch.target, batch.weight, batch.unshown):
+        for tensor in (batch.rows[:, :width], batch.target, batch.weight, batch.unshown, batch.pages):
             digest.update(tensor.cpu().numpy().tobytes())
-    if run.table.resident is not None:
-        digest.update(run.table.resident[:: max(1, len(run.table.resident) // 1000)].cpu().numpy().tobytes())
+    some = np.arange(0, len(run.table), max(1, len(run.table) // 1000))
+    digest.update(run.table.gather(some).cpu().numpy().tobytes())
     return digest.hexdigest()

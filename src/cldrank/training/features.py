@@ -52,6 +52,9 @@ class FeatureTable:
         fits = size <= _SHARE * _free_bytes(self.device)
         self.resident = self._held() if (fits if resident is None else resident) else None
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def gather(self, places: NDArray[np.int64]) -> torch.Tensor:
         """The rows at some places of the table, on the device."""
         import torch

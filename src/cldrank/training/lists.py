@@ -64,6 +64,8 @@ class Lists:
     def cut(self, size: int, seed: int) -> Lists:
         """Lists longer than `size` cut at random into lists of nearly equal length; pairs live within a list.
 
+        Each piece has all that were not shown, with its share of the pages.
+
         >>> five = np.arange(5)
         >>> lists = Lists(np.array([0, 5]), five, five * 1.0, five * 1.0, np.array([0, 0]), five[:0], np.ones(1))
         >>> np.diff(lists.cut(2, seed=0).offsets)
@@ -87,7 +89,7 @@ class Lists:
             self.weight[entries],
             segments.from_lengths(np.diff(self.unshown_offsets)[owner]),
             self.unshown_rows[unshown],
-            self.pages[owner],
+            (self.pages / pieces)[owner].astype(np.float32),
         )
 
     def pack(self, unshown_ratio: float) -> list[Group]:
@@ -111,7 +113,8 @@ class Lists:
     def _group(self, lists: IntArray, width: int, unshown_ratio: float) -> Group:
         lengths, places = np.diff(self.offsets)[lists], np.arange(width)
         inside = places < lengths[:, None]
-        entries = np.where(inside, self.offsets[lists][:, None] + places, self.offsets[lists][:, None])
+        first = np.minimum(self.offsets[lists], max(len(self.rows) - 1, 0))[:, None]  # of an empty list, any
+        entries = np.where(inside, first + places, first)
         counts = np.diff(self.unshown_offsets)[lists]
         draws = int(np.ceil(unshown_ratio * max(width - 1, 1) / 2)) if unshown_ratio and counts.any() else 0
         return Group(

@@ -79,8 +79,10 @@ class Run:
         task.networks.to(self.device)
         self.groups = _groups(lists, task.unshown_ratio, self.device)
         self._held = _groups(held, 0.0, self.device)
-        self._scale = 1 / (settings.batch_queries * _mean_size(task, self.groups))
-        self.parameters = list(task.networks.parameters())
+        self.batch_queries = settings.batch_queries or min(max(sum(map(len, self.groups)) // 64, 8), 128)
+        self._scale = 1 / (self.batch_queries * _mean_size(task, self.groups))
+        self.peak: Tensor | None = None  # of each list held out, the preference that the best epoch agreed with
+        self.parameters = [parameter for parameter in task.networks.parameters() if parameter.requires_grad]
         self._graphed = self._can_record()
         self.optimiser = self._optimiser(learning_rate, weight_decay)
         self._base_rate, self._steps = learning_rate, epochs * self.steps_of_epoch
@@ -100,12 +102,11 @@ class Run:
                     status = "early_stopped"
                     break
                 epoch = self._epoch(number, history)
-                if not math.isfinite(epoch.loss):
+                if not (math.isfinite(epoch.loss) and self._finite()):
                     status = "non_finite"
                     break
-                history.append(epoch)
-                if epoch.best:
-                    best = self.state()
+                state = self.state() if epoch.best else best
+                history, best = [*history, epoch], state  # together: Ctrl-C must not part an epoch from its network
                 checkpoint.save(self, history, best)
                 board.write(epoch)
                 if self.settings.on_epoch is not None and self.world.leads:
@@ -126,23 +127,21 @@ class Run:
         for step, (group, chosen, features) in enumerate(self._batches(number)):
             rate = self._set_rate((number - 1) * self.steps_of_epoch + step)
             self._step(group, chosen, features)
-        loss = self.world.total(self._loss) * self.settings.batch_queries / sum(map(len, self.groups))
-        found = self.validate()
-        before = [epoch.validation for epoch in history if epoch.validation is not None]
-        best = found is None or found > max(before, default=-math.inf)
+        loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
+        found, best = self._judge(history)
         return Epoch(number, loss, found, rate, time.perf_counter() - start, best)
 
     def _patient(self, history: list[Epoch]) -> bool:
-        """Whether patience has run out."""
-        if self.settings.patience is None or not history:
+        """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
+        found = [epoch.validation for epoch in history if epoch.validation is not None]
+        if self.settings.patience is None or not found:
             return False
-        last = max(epoch.number for epoch in history if epoch.best)
-        return history[-1].number - last >= self.settings.patience
+        return len(found) - 1 - found.index(max(found)) >= self.settings.patience
 
     @property
     def steps_of_epoch(self) -> int:
         """How many steps an epoch takes."""
-        return sum(-(-len(group) // self.settings.batch_queries) for group in self.groups)
+        return sum(-(-len(group) // self.batch_queries) for group in self.groups)
 
     def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """The batches of an epoch: the group, its lists, and their features if these are not on the device.
@@ -155,7 +154,7 @@ class Run:
         for index, group in enumerate(self.groups):
             group.draw(random)
             shuffled = torch.randperm(len(group), generator=random, device=self.device)
-            plan += [(index, part) for part in shuffled.split(self.settings.batch_queries)]
+            plan += [(index, part) for part in shuffled.split(self.batch_queries)]
         order = np.random.default_rng([self.seed, number]).permutation(len(plan))
         chosen = [(plan[at][0], self.world.share(plan[at][1])) for at in order]
         if self.table.resident is not None:
@@ -215,19 +214,36 @@ class Run:
                 part["lr"] = rate
         return rate
 
+    def _judge(self, history: list[Epoch]) -> tuple[float | None, bool]:
+        """The share of the held-out preference that the scores agree with, and whether to keep the networks for it.
+
+        They are kept unless they are worse than at the best by two standard errors of the difference: what is held out
+        is little and noisy, the best of many epochs is best by luck, and the last ones, with small steps, are steady.
+        """
+        agreed, known = self._agreement()
+        whole = float(known.sum())
+        if not whole:
+            return None, True
+        found = float(agreed.sum()) / whole
+        best = max((epoch.validation for epoch in history if epoch.validation is not None), default=-math.inf)
+        if self.peak is None or found > best:
+            self.peak = agreed
+            return found, True
+        error = float((agreed - self.peak).std()) * len(agreed) ** 0.5 / whole if len(agreed) > 1 else 0.0
+        return found, found >= best - 2 * error
+
     @torch.no_grad()
-    def validate(self) -> float | None:
-        """The share of the held-out preference that the scores agree with; None where nothing is held out."""
+    def _agreement(self) -> tuple[Tensor, Tensor]:
+        """Of each list held out, the preference that the scores agree with, and all there is."""
         self.task.networks.eval()
-        right, whole = 0.0, 0.0
+        found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
         for group in self._held:
             for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
                 batch = group.batch(part)
                 scores, _ = self.task.scores("relevance", self._features(batch), batch)
-                agrees, known = losses.concordance(scores, losses.preferences(batch.target, batch.weight))
-                right += float(agrees.double().sum())
-                whole += float(known.double().sum())
-        return right / whole if whole else None
+                pair = losses.concordance(scores, losses.preferences(batch.target, batch.weight))
+                found.append((pair[0].double().cpu(), pair[1].double().cpu()))
+        return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
 
     # -- the optimiser and its state -----------------------------------------------------------------------------
 
@@ -246,8 +262,8 @@ class Run:
             parameter.grad = torch.zeros_like(parameter)
         self.optimiser.step()
         if self._graphed:
-            sizes = {(at, min(len(group), self.settings.batch_queries)) for at, group in enumerate(self.groups)}
-            rest = {(at, len(group) % self.settings.batch_queries) for at, group in enumerate(self.groups)}
+            sizes = {(at, min(len(group), self.batch_queries)) for at, group in enumerate(self.groups)}
+            rest = {(at, len(group) % self.batch_queries) for at, group in enumerate(self.groups)}
             for group, size in sorted(sizes | {entry for entry in rest if entry[1]}):
                 self._recorded[group, size] = self._record(group, size)
         for state in self.optimiser.state.values():
@@ -277,6 +293,10 @@ class Run:
     def state(self) -> dict[str, Tensor]:
         """A copy of the networks' state."""
         return {name: value.detach().clone() for name, value in self.task.networks.state_dict().items()}
+
+    def _finite(self) -> bool:
+        """Whether all that is learned is a number: the loss of an epoch says nothing of its last step."""
+        return bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all())
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor]) -> None:
@@ -308,7 +328,7 @@ def _mean_size(task: Task, groups: list[Group]) -> float:
     """How much a list has to say, on average."""
     total = 0.0
     for group in groups:
-        for part in torch.arange(len(group), device=group.device).split(4096):
+        for part in torch.arange(len(group), device=group.device).split(max(1, _VALIDATION_ROWS // group.width)):
             total += float(task.sizes(group.batch(part)).double().sum())
     return total / sum(map(len, groups))
 

@@ -31,8 +31,8 @@ class MLP:
     activation: Activation = "elu"
 
     def __post_init__(self) -> None:
-        whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in self.hidden)
-        if not whole:
+        sizes = self.hidden if isinstance(self.hidden, Sequence) else [None]
+        if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
             raise UsageError(f"hidden must be the sizes of the layers, such as (256, 128, 64), not {self.hidden!r}.")
         if isinstance(self.dropout, bool) or not isinstance(self.dropout, int | float) or not 0 <= self.dropout < 1:
             raise UsageError(f"dropout must be a number from 0 to below 1, not {self.dropout!r}.")
@@ -83,6 +83,8 @@ def build(model: Any, width: int, seed: int) -> torch.nn.Module:
         raise UsageError(f"the model cannot score rows of {width} features: {str(error).splitlines()[0]}") from None
     if tuple(found) not in ((2,), (2, 1)):
         raise UsageError(f"the model gives {tuple(found)} for 2 rows; it must give one score a row.")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise UsageError("the model has no parameter that can be trained.")
     return network
 
 
@@ -124,7 +126,7 @@ def _dropout(share: float) -> torch.nn.Dropout:
 def _initialise(network: torch.nn.Module, seed: int) -> None:
     import torch
 
-    random = torch.Generator().manual_seed(seed)
+    random = torch.Generator().manual_seed(int(seed) % 2**63)  # torch takes neither numpy's numbers nor longer ones
     for layer in network.modules():
         if isinstance(layer, torch.nn.Linear):
             torch.nn.init.xavier_uniform_(layer.weight, generator=random)

@@ -17,7 +17,7 @@ Precision = Literal["float32", "bfloat16"]
 class Epoch:
     """What is known after an epoch: the mean loss, and how well held-out preferences are ordered (None: none are held).
 
-    `best` says whether it is the best epoch so far.
+    `best` says whether it is kept, so far: whether it is not surely worse than the best.
     """
 
     number: int
@@ -32,10 +32,11 @@ class Epoch:
 class Training:
     """How a network is trained, beyond the parameters that every neural estimator has of its own.
 
-    batch_queries    queries of a step
+    batch_queries    queries of a step; None for a 64th of them, at least 8 and at most 128
     schedule         of the learning rate, after `warmup` (a share of all steps): "cosine" or "linear" to 0, "constant"
     clip_norm        the largest norm of a gradient; None for any
-    validation       share of the queries held out; their clicks, corrected like those learned from, choose the epoch
+    validation       share of the queries held out; their clicks, corrected like those learned from, choose the epoch:
+                     the last one that is not worse than the best by two standard errors of the difference
     patience         stop after so many epochs without a better one; None to go through all
     list_size        longer lists of candidates are cut at random into lists of at most so many
     precision        "bfloat16" for mixed precision in the network
@@ -44,13 +45,16 @@ class Training:
     checkpoint       a file that holds the state after each epoch
     resume           go on from that file, to the same result as without a break
     tensorboard      a folder for TensorBoard
-    on_epoch         called with an `Epoch` after each
+    on_epoch         called with an `Epoch` after each; an exception that it raises ends the training
 
-    >>> Training(batch_queries=64)
+    The last four do not decide what is learned; they are left out of the text form, and so out of what a ranker says of
+    its origin.
+
+    >>> Training(batch_queries=64, tensorboard="curves")
     Training(batch_queries=64)
     """
 
-    batch_queries: int = 128
+    batch_queries: int | None = None
     schedule: Schedule = "cosine"
     warmup: float = 0.05
     clip_norm: float | None = 1.0
@@ -60,16 +64,16 @@ class Training:
     precision: Precision = "float32"
     resident: bool | None = None
     graph: bool | None = None
-    checkpoint: str | PathLike[str] | None = None
-    resume: bool = False
-    tensorboard: str | PathLike[str] | None = None
+    checkpoint: str | PathLike[str] | None = field(default=None, compare=False)
+    resume: bool = field(default=False, compare=False)
+    tensorboard: str | PathLike[str] | None = field(default=None, compare=False)
     on_epoch: Callable[[Epoch], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("batch_queries", "list_size"):
-            _whole(name, getattr(self, name), 1 if name == "batch_queries" else 2)
-        if self.patience is not None:
-            _whole("patience", self.patience, 1)
+        _whole("list_size", self.list_size, 2)
+        for name in ("batch_queries", "patience"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), 1)
         _between("warmup", self.warmup, 0, 1)
         _between("validation", self.validation, 0, 0.9)
         if self.clip_norm is not None:
@@ -82,7 +86,8 @@ class Training:
             raise UsageError("resume=True needs the checkpoint to resume from.")
 
     def __repr__(self) -> str:
-        changed = [entry for entry in fields(self) if getattr(self, entry.name) != entry.default]
+        decides = [entry for entry in fields(self) if entry.compare]
+        changed = [entry for entry in decides if getattr(self, entry.name) != entry.default]
         return f"Training({', '.join(f'{entry.name}={getattr(self, entry.name)!r}' for entry in changed)})"
 
 

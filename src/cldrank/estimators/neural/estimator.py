@@ -61,13 +61,18 @@ class NeuralFit(Estimator):
     ) -> Task:
         """Train the task that `make_task` makes of a network and the number of features, and take its ranker."""
         settings, epochs, rate = self._checked()
+        from cldrank.training.networks import build, check_torch, device_of
+
+        check_torch()
+        from torch.random import fork_rng
+
         from cldrank.training.distributed import local_device
         from cldrank.training.features import FeatureTable
-        from cldrank.training.networks import build, device_of
 
         device = device_of(local_device(self.device))
-        task = make_task(build(self.model, data.n_features, self.seed), data.n_features)
-        learned, held = self._parts(lists, settings, task.pairwise)
+        with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
+            task = make_task(build(self.model, data.n_features, self.seed), data.n_features)
+        learned, held, queries = self._parts(lists, settings, task.pairwise)
         from cldrank.estimators.neural.network_ranker import ranker_of
         from cldrank.training.loop import train
 
@@ -94,14 +99,14 @@ class NeuralFit(Estimator):
         origin = {"feature_names": data.feature_names, "scaling": scaling, "provenance": self._provenance(data)}
         self._leave(ranker_of(relevance, **origin))
         self.history_, self.best_epoch_, self.status_ = trained.history, trained.best_epoch, trained.status
-        self.n_queries_, self.n_held_, self.n_iter_ = len(learned), len(held), len(trained.history)
+        (self.n_queries_, self.n_held_), self.n_iter_ = queries, len(trained.history)
         if isinstance(self.ranker_, LinearRanker):
             self.coef_, self.intercept_ = self.ranker_.coefficients, self.ranker_.intercept
         self._warn_of_the_end(trained.status)
         return task
 
-    def _parts(self, lists: Lists, settings: Training, pairwise: bool) -> tuple[Lists, Lists]:
-        """The lists to learn from, and those held out, by query."""
+    def _parts(self, lists: Lists, settings: Training, pairwise: bool) -> tuple[Lists, Lists, tuple[int, int]]:
+        """The lists to learn from, those held out, and how many queries these are of."""
         useful = lists.preferring()
         if pairwise and not len(useful):
             raise DataError(
@@ -112,10 +117,15 @@ class NeuralFit(Estimator):
         held_count = int(settings.validation * wanted)
         chosen = np.sort(np.random.default_rng([self.seed, 7]).permutation(useful)[:held_count])
         rest = np.setdiff1d(useful if pairwise else np.arange(len(lists)), chosen)
-        if not len(rest):
-            rest, chosen = chosen, rest
-        cut = settings.list_size
-        return lists[rest].cut(cut, self.seed), lists[chosen].cut(cut, self.seed)
+        learned, held = (lists[part].cut(settings.list_size, self.seed) for part in (rest, chosen))
+        if pairwise:
+            learned = learned[learned.preferring()]
+            if not len(learned):
+                raise DataError(
+                    f"cut into lists of at most {settings.list_size}, no list has one candidate preferred to another; "
+                    "raise list_size."
+                )
+        return learned, held, (len(rest), len(chosen))
 
     def _checked(self) -> tuple[Training, int, float]:
         settings = Training() if self.training is None else self.training
@@ -127,7 +137,7 @@ class NeuralFit(Estimator):
         for name, value, least in (("epochs", epochs, 1), ("seed", self.seed, 0)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < np.inf:
+        if isinstance(rate, bool) or not isinstance(rate, int | float | np.number) or not 0 < rate < np.inf:
             raise UsageError(f"learning_rate must be a number above 0, not {rate!r}.")
         return settings, int(epochs), float(rate)
 

@@ -9,6 +9,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.estimators.linear.least_squares import Rows
 from cldrank.estimators.linear.rows import observe
 from cldrank.propensity import Propensities
 from cldrank.training.lists import Lists
@@ -35,6 +36,22 @@ def click_lists(dataset: RankingDataset, clicks: ClickTable, propensities: Prope
         _offsets(dataset.row_queries[unshown], queries),
         unshown,
         clicks.query_impressions[queries].astype(np.float32),
+    )
+
+
+def row_lists(rows: Rows) -> Lists:
+    """One list for each query of the rows of a regression: their targets and weights; nothing that was not shown."""
+    queries, counts = np.unique(rows.queries, return_counts=True)
+    if rows.rows is None:
+        raise AssertionError("the rows of a log are numbered")
+    return Lists(
+        segments.from_lengths(counts),
+        rows.rows,
+        rows.target.astype(np.float32),
+        rows.weight.astype(np.float32),
+        np.zeros(len(queries) + 1, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+        np.ones(len(queries), dtype=np.float32),
     )
 
 

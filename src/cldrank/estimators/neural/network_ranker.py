@@ -41,7 +41,9 @@ def ranker_of(network: nn.Module, **parts: Any) -> Ranker:
 def _layers(network: nn.Module) -> list[Layer] | None:
     """The network as plain layers; None where it is something else."""
     found: list[Layer] = []
-    for module in network if isinstance(network, nn.Sequential) else [network]:
+    for module in network if type(network) is nn.Sequential else [network]:
+        if module._forward_pre_hooks or module._forward_hooks:
+            return None
         if isinstance(module, nn.Dropout | nn.Identity):
             continue  # silent when scoring
         if type(module) is nn.Linear:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
+from cldrank.errors import UsageError
 from cldrank.estimators.linear.estimator import LinearEstimator
 from cldrank.estimators.neural.estimator import NeuralFit, is_linear
 from cldrank.training.lists import Lists
@@ -24,7 +25,11 @@ class PairwiseOption(NeuralFit, LinearEstimator):
     where t is what the method takes for relevance and n what it weighs, over the mean weight of a query.
     """
 
+    cluster: Literal["query"] | None
+
     def _fit_pairs(self, data: RankingDataset, scaling: scalings.Scaling, lists: Lists) -> None:
+        if self.cluster is not None:
+            raise UsageError(f"cluster={self.cluster!r} is for model='linear'; a network has no standard errors.")
         self._fit_network(data, scaling, lists, _pairs)
 
     def summary(self) -> str:
