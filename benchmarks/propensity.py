@@ -4,6 +4,7 @@
     python benchmarks/propensity.py coverage [--logs 200]
     python benchmarks/propensity.py failures
     python benchmarks/propensity.py modelled [--logs 200]
+    python benchmarks/propensity.py corrections [--seeds 3]
     CLDRANK_DATA=… python benchmarks/propensity.py msrd
     CLDRANK_DATA=… python benchmarks/propensity.py single
     CLDRANK_DATA=… python benchmarks/propensity.py ranking [--seeds 3]
@@ -35,6 +36,7 @@ from cldrank.clicks.simulate import (
     ClickModel,
     FirstSwaps,
     NeighbourSwaps,
+    PlackettLuce,
     Policy,
     PositionBased,
     ShuffledShare,
@@ -70,18 +72,20 @@ GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "study", choices=["speed", "coverage", "failures", "modelled", "msrd", "single", "ranking", "ranklens"]
+        "study",
+        choices=["speed", "coverage", "failures", "modelled", "corrections", "msrd", "single", "ranking", "ranklens"],
     )
     parser.add_argument("--cells", type=float, nargs="+", default=[1e6, 4e6, 1e7])
     parser.add_argument("--logs", type=int, default=200, help="simulated for the coverage")
     parser.add_argument("--picture", type=Path, help="where to draw the curve of RankLens")
-    parser.add_argument("--seeds", type=int, default=3, help="of the study of rankings")
+    parser.add_argument("--seeds", type=int, default=3, help="of the studies of rankings")
     options = parser.parse_args()
     studies: dict[str, Callable[[], None]] = {
         "speed": lambda: speed([int(cells) for cells in options.cells]),
         "coverage": lambda: coverage(options.logs),
         "failures": failures,
         "modelled": lambda: modelled(options.logs),
+        "corrections": lambda: corrections(options.seeds),
         "msrd": msrd,
         "single": single,
         "ranking": lambda: ranking(options.seeds),
@@ -315,6 +319,45 @@ def tell(held: list[Any], **content: Any) -> None:
     share = np.array(held)
     error = share.std(ddof=1) / np.sqrt(len(share))
     say(**content, logs=len(share), coverage=round(float(share.mean()), 3), error=round(float(error), 3))
+
+
+def corrections(seeds: int) -> None:
+    """Rankings by AffineIPS and PolicyAwareIPS, each beside IPS where its own bias is at work."""
+    rho = Propensities.power(1, 5)
+    for seed in range(seeds):
+        (train, labels), (test, _) = (linear_world(2 * seed + turn) for turn in (0, 1))
+        other = train.features @ np.array([0.2, 1, 0.3, 0.5, 1])
+        clicks = Simulation(train, other, TrustBias(eta=1), NeighbourSwaps(0.5), 5, relevant_from=1).draw(
+            1e5, seed=seed
+        )
+        curve, trust = AllPairs().fit(clicks), TrustBiasEstimator().fit(clicks)
+        for model in ("linear", "mlp"):
+            fitted = {
+                "IPS, true examination": cr.IPS(model=model).fit(train, clicks, rho),
+                "IPS, AllPairs": cr.IPS(model=model).fit(train, clicks, curve),
+                "AffineIPS, TrustBias": cr.AffineIPS(model=model).fit(train, clicks, trust),
+            }
+            found = {name: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for name, ranker in fitted.items()}
+            say(study="corrections", bias="trust", seed=seed, model=model, ap=found)
+        knows = 3 * labels + train.features @ np.array([-0.5, -0.4, 0.3, 0, 1])
+        pages = Simulation(train, knows, PositionBased(1, 0.1), PlackettLuce(0.5), 5, relevant_from=1)
+        clicks = pages.draw(3e5, seed=seed)
+        for model in ("linear", "mlp"):
+            fitted = {
+                "IPS": cr.IPS(model=model).fit(train, clicks, rho),
+                "PolicyAwareIPS": cr.PolicyAwareIPS(model=model).fit(train, clicks, rho),
+                "Oracle": cr.Oracle(model=model).fit(train),
+            }
+            found = {name: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for name, ranker in fitted.items()}
+            say(study="corrections", bias="selection", seed=seed, model=model, ap=found)
+
+
+def linear_world(seed: int) -> tuple[cr.RankingDataset, Any]:
+    """300 queries of 15 candidates; relevant are those above a threshold of a noisy linear score."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(300 * 15, 5))
+    labels = (features @ np.array([1, 0.8, -0.6, 0.4, 0]) + 0.7 * random.normal(size=len(features)) > 1).astype(int)
+    return cr.RankingDataset.from_arrays(features, np.arange(len(features)) // 15, labels), labels
 
 
 # -- real data -----------------------------------------------------------------------------------------------------

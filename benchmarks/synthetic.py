@@ -171,7 +171,7 @@ def mlp(data: RankingDataset, seed: int, steps: int = 1000, batch: int = 512) ->
         rows = torch.randint(len(inputs), (batch,))
         loss = torch.nn.functional.mse_loss(network(inputs[rows])[:, 0], targets[rows] - centre)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
         schedule.step()
     network.eval()

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
-    from cldrank.estimators import CLD, IPS, PIJD, CLDPair, HeckmanRank, Naive, Oracle, RankAgg, SVMRank
+    from cldrank.estimators import (
+        CLD,
+        IPS,
+        PIJD,
+        AffineIPS,
+        CLDPair,
+        HeckmanRank,
+        Naive,
+        Oracle,
+        PolicyAwareIPS,
+        RankAgg,
+        SVMRank,
+    )
     from cldrank.evaluation import compare, evaluate
     from cldrank.propensity import Propensities
     from cldrank.rankers import load_ranker
@@ -28,7 +40,20 @@ if TYPE_CHECKING:
 _HOMES = {
     "ClickTable": "cldrank.clicks.table",
     **dict.fromkeys(
-        ("CLD", "CLDPair", "HeckmanRank", "IPS", "Naive", "Oracle", "PIJD", "RankAgg", "SVMRank"), "cldrank.estimators"
+        (
+            "AffineIPS",
+            "CLD",
+            "CLDPair",
+            "HeckmanRank",
+            "IPS",
+            "Naive",
+            "Oracle",
+            "PIJD",
+            "PolicyAwareIPS",
+            "RankAgg",
+            "SVMRank",
+        ),
+        "cldrank.estimators",
     ),
     "MLP": "cldrank.training.networks",
     "Propensities": "cldrank.propensity",
@@ -49,11 +74,13 @@ __all__ = [
     "IPS",
     "MLP",
     "PIJD",
+    "AffineIPS",
     "CLDPair",
     "ClickTable",
     "HeckmanRank",
     "Naive",
     "Oracle",
+    "PolicyAwareIPS",
     "Propensities",
     "RankAgg",
     "RankingDataset",

@@ -96,7 +96,8 @@ def cld(
 
     residual = target.double() - scores.double()
     seen = log_ndtr((selection.double() + gamma * residual) / (1 - gamma**2) ** 0.5) - residual.square()
-    return -(weight * seen).sum(1) - (absent * log_ndtr(-unshown_selection.double())).sum(1)
+    lost: Tensor = -(weight * seen).sum(1) - (absent * log_ndtr(-unshown_selection.double())).sum(1)
+    return lost
 
 
 def concordance(scores: Tensor, preference: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,12 +16,14 @@ from cldrank.estimators import (
     CLD,
     IPS,
     PIJD,
+    AffineIPS,
     CLDPair,
     Estimator,
     HeckmanRank,
     Naive,
     NotFittedError,
     Oracle,
+    PolicyAwareIPS,
     RankAgg,
     SVMRank,
 )
@@ -49,6 +51,10 @@ ESTIMATORS: list[Estimator] = [
     CLD(model="mlp", epochs=2),
     Naive(model="mlp", epochs=2),
     IPS(model="mlp", epochs=2, clip=0.7),
+    AffineIPS(clip=0.7),
+    AffineIPS(model="mlp", epochs=2),
+    PolicyAwareIPS(clip=0.7),
+    PolicyAwareIPS(model="mlp", epochs=2),
     Oracle(model="mlp", epochs=2),
     RankAgg(epochs=2),
     RankAgg(model="linear", weights=(1, 2)),
@@ -87,7 +93,10 @@ def learn(model: Any, data: RankingDataset) -> Any:
     return model.fit(data, clicks, Propensities.power(0.5, k=3))
 
 
-pytestmark = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+pytestmark = [
+    pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr),
+    pytest.mark.filterwarnings("ignore:.* candidates were never shown, and are left out"),  # PolicyAwareIPS
+]
 
 
 def test_fit_returns_self_and_leaves_what_it_learned(estimator: Estimator) -> None:

@@ -159,3 +159,17 @@ def test_files_that_are_none(folder: Path) -> None:
 def test_an_experiment_does_not_change() -> None:
     with pytest.raises(AttributeError):
         read("table1").simulation.eta = 3  # type: ignore[misc]
+
+
+def test_a_device_goes_to_the_methods_that_take_one() -> None:
+    from cldrank.experiment.methods import maker
+
+    assert read("table1", changes=['device="cuda"']).device == "cuda"
+    assert read("table1").device is None
+    assert maker("cld-pair", {}, "", "cuda").chosen(seed=1) == {"device": "cuda", "seed": 1}
+    assert maker("cld-pair", {"device": "cpu"}, "", "cuda").chosen(seed=1) == {"device": "cpu", "seed": 1}
+    assert maker("heckman", {}, "", "cuda").chosen(seed=1) == {}
+    described = [maker("cld-pair", {}, "", device).describe(1) for device in (None, "cuda")]
+    assert described[0] == described[1]  # where a unit is computed does not make it another
+    with pytest.raises(FormatError, match="device must be a text"):
+        read("table1", changes=["device=3"])

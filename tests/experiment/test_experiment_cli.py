@@ -138,3 +138,18 @@ def test_sizes_of_memory(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> No
     assert json.loads(experiment(*options, "--memory", "1GiB"))["processes"] == 1
     assert json.loads(experiment(*options, "--memory", "2GiB"))["processes"] == 3
     assert json.loads(experiment(*options, "--memory", "2GiB", "--jobs", "2"))["processes"] == 2
+
+
+def test_a_narrow_terminal_shows_whole_numbers(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cldrank.cli.output import console
+
+    command = ["run", "small.toml", "--jobs", "1", "--set", "vary.simulation.eta=[0, 1]"]
+    monkeypatch.setattr(console, "width", 200)
+    wide = experiment(*command)
+    assert wide.count("±") > 6
+    monkeypatch.setattr(console, "width", 44)
+    narrow = experiment(*command)
+    assert "means alone" in " ".join(narrow.split())
+    table = [line for line in narrow.splitlines() if line.startswith(" eta")]
+    assert len(table) == 2
+    assert not any("…" in line or "±" in line for line in table)

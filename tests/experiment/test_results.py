@@ -103,6 +103,26 @@ def test_no_results(tmp_path: Path) -> None:
         results.append(tmp_path, [])
 
 
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(results.SCHEMA.empty_table(), tmp_path / "results.parquet")
+    found = results.read(tmp_path)
+    assert found.equals(results.SCHEMA.empty_table())
+    assert results.summary(found) == []
+    results.append(tmp_path, [row("CLD", 0, 0.5)])
+    assert results.read(tmp_path).num_rows == 1
+
+
+def test_a_value_that_is_no_number_is_read_as_failed(tmp_path: Path) -> None:
+    rows = [row("CLD", 0, 0.5), {**row("CLD", 0, 0.5, measure="AP"), "value": math.nan}]
+    results.append(tmp_path, rows)
+    found = {one["measure"]: (one["status"], one["error"]) for one in results.read(tmp_path).to_pylist()}
+    assert found == {"nDCG@3": ("ok", ""), "AP": ("failed", "AP is nan, although the fit went well")}
+    results.consolidate(tmp_path)
+    assert results.read(tmp_path).num_rows == 2
+
+
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -143,6 +163,15 @@ def test_a_failed_seed_is_left_out_and_counted() -> None:
     assert math.isnan(none.mean)
     assert none.interval is None
     assert not none.best
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None])
+def test_a_value_that_is_no_number_counts_as_failed(value: float | None) -> None:
+    broken = {**row("CLD", 1, 0.5), "value": value}
+    found = found_of([row("CLD", 0, 0.4), broken, row("CLD", 2, 0.6), *seeds("IPS", [0.3, 0.2, 0.1])])
+    assert (found["CLD"].mean, found["CLD"].seeds, found["CLD"].failed) == pytest.approx((0.5, 2, 1))
+    assert found["CLD"].best
+    assert results.per_seed(table([broken])) == {results.Cell("table1", "msrd", "{}", "CLD", "nDCG@3"): {}}
 
 
 def test_the_share_of_the_gap() -> None:

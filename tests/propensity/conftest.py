@@ -48,3 +48,27 @@ def world() -> World:
     data = cr.RankingDataset.from_arrays(np.zeros((len(labels), 1)), np.repeat(np.arange(200), 15), labels)
     scores = labels + random.normal(0, 2, len(labels))
     return World(data, scores, scores + random.normal(0, 1.5, len(labels)))
+
+
+def logistic_log(
+    follows: float, seed: int = 0, queries: int = 300, sessions: int = 200, hidden: float = 0.0
+) -> tuple[cr.RankingDataset, ClickTable]:
+    """Relevance that is logistic in features but for `hidden`, and pages of a ranker that follows it more or less."""
+    random = np.random.default_rng(seed)
+    rows = queries * 10
+    features = random.normal(size=(rows, 4))
+    score = features @ np.array([1, -0.8, 0.6, 0]) + hidden * random.normal(size=rows)
+    data = cr.RankingDataset.from_arrays(features, np.arange(rows) // 10)
+    ranked = (-(follows * score + random.normal(size=rows))).reshape(queries, 10).argsort(axis=1).argsort(axis=1)
+    position = np.where(ranked < 5, ranked + 1, 0).ravel()
+    shown = position > 0
+    chance = np.where(shown, 1 / (1 + np.exp(1 - score)) / np.maximum(position, 1), 0.0)
+    impressions = np.where(shown, sessions, 0)
+    clicks = random.binomial(impressions, chance)
+    return data, ClickTable.from_arrays(data, position=position, impressions=impressions, clicks=clicks)
+
+
+@pytest.fixture(scope="session")
+def logistic() -> Any:
+    """`logistic_log`, for tests of estimators that model relevance."""
+    return logistic_log

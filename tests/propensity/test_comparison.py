@@ -11,8 +11,10 @@ from cldrank.errors import CldrankError
 from cldrank.propensity import (
     AdjacentChain,
     AllPairs,
+    ClickThrough,
     Propensities,
     Randomised,
+    RegressionEM,
     agreement,
     applicable,
     compare,
@@ -92,3 +94,23 @@ def test_a_misspecified_estimate_keeps_no_interval(world: Any) -> None:
     bent = misspecify(Randomised().fit(world.shuffled()), 0.5)
     assert bent.low is None
     assert bent.covariance is None
+
+
+def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
+    data, clicks = logistic(1.5, queries=80)
+    assert "RegressionEM" not in applicable(clicks)
+    reasons = applicable(clicks, dataset=data)
+    assert [name for name, reason in reasons.items() if reason is None] == [
+        "RegressionEM",
+        "DualLearning",
+        "ClickThrough",
+    ]
+    few = {"RegressionEM": RegressionEM(), "AllPairs": AllPairs(), "ClickThrough": ClickThrough()}
+    found = compare(clicks, few, data)  # warns of nothing: the table says it
+    assert list(found.estimates) == ["RegressionEM", "ClickThrough"]
+    assert "RegressionEM: relevance and position are confounded" in str(found)
+    assert "RegressionEM and ClickThrough disagree" in str(found)
+    assert found.agreements[0].paired
+    assert "needs the features" in compare(clicks, few).refusals["RegressionEM"]
+    with pytest.raises(CldrankError, match="no estimator"):
+        applicable(clicks, {})

@@ -16,8 +16,8 @@ from torch import nn
 from cldrank import scaling, segments
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.estimators.neural.network_ranker import ranker_of
 from cldrank.rankers import BordaRanker, Layer, LinearRanker, ModuleRanker, NetworkRanker, Provenance, load_ranker
+from cldrank.rankers.from_torch import ranker_of
 from cldrank.training.networks import MLP
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")

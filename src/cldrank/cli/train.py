@@ -2,93 +2,102 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
-from enum import StrEnum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import options
-from cldrank.cli.output import console, print_json, say, some, working
+from cldrank.cli import methods, options
+from cldrank.cli.output import console, print_error, print_json, progress_bar, say, some, working
 from cldrank.errors import CldrankWarning, UsageError
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.estimators.base import Estimator
+    from cldrank.training.settings import Epoch
 
-
-class Method(StrEnum):
-    """The methods that can be trained."""
-
-    cld = "cld"
-    naive = "naive"
-    ips = "ips"
-    heckman = "heckman"
-    pijd = "pijd"
-    oracle = "oracle"
-
-
-_CLASSES = {
-    Method.cld: "CLD",
-    Method.naive: "Naive",
-    Method.ips: "IPS",
-    Method.heckman: "HeckmanRank",
-    Method.pijd: "PIJD",
-    Method.oracle: "Oracle",
-}
-_NEEDS_PROPENSITIES = (Method.cld, Method.ips)
-
-
-class ScalingName(StrEnum):
-    """How features are scaled; the scaling is learned from the training data and saved with the ranker."""
-
-    standard = "standard"
-    minmax = "minmax"
-    log = "log"
-    quantile = "quantile"
-    none = "none"
+_NETWORKS = "Networks"
+_INTERRUPTED = 130
 
 
 def train(
-    method: Annotated[
-        Method,
-        typer.Argument(
-            help="`cld` corrects position and selection bias; `ips` position bias; `heckman` selection bias; `pijd` "
-            "both, without propensities; `naive` takes clicks as they are; `oracle` learns from expert labels.",
-            show_default=False,
-        ),
-    ],
+    method: methods.MethodName,
     features: options.Features,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the ranker.", show_default=False)
     ],
-    clicks: Annotated[
-        list[str] | None,
-        typer.Option("--clicks", "-c", metavar="FILE", help="The clicks: a file of cells, or raw logs."),
-    ] = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(
-            "--propensity",
-            "-p",
-            metavar="WHICH",
-            help="How likely each position is examined: `power:1.0` for (1/position)^1, `none` for all alike, or a "
-            "JSON file, such as the one beside a simulated log.",
-        ),
-    ] = None,
+    clicks: methods.Clicks = None,
+    propensity: methods.Propensity = None,
+    model: methods.Model = None,
     gamma: Annotated[
         str | None,
         typer.Option("--gamma", help="cld: correlation of selection and relevance (0.1), or `profile` to estimate it."),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", help="cld: `expected` (default) or `clicks`.")] = None,
     likelihood: Annotated[str | None, typer.Option("--likelihood", help="cld: `paper` (default) or `tobit`.")] = None,
+    selection_weight: Annotated[
+        float | None,
+        typer.Option("--selection-weight", help="cld-pair: C, the weight of selection (0.05; the paper has 1)."),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option("--weights", metavar="IPS,HECKMAN", help="rankagg: the votes of the two (1,1).")
+    ] = None,
     clip: Annotated[float | None, typer.Option("--clip", help="Raise smaller propensities to this.")] = None,
-    l2: Annotated[float, typer.Option("--l2", min=0, help="Ridge penalty on the coefficients.")] = 1e-3,
-    scaling: Annotated[ScalingName, typer.Option("--scaling", help="How to scale features.")] = ScalingName.standard,
-    device: Annotated[str | None, typer.Option("--device", help="cld: `cuda` to fit on a GPU.")] = None,
+    l2: Annotated[
+        float, typer.Option("--l2", min=0, help="Ridge penalty on the coefficients; weight decay of a network.")
+    ] = 1e-3,
+    scaling: methods.Scaling = methods.ScalingName.standard,
+    device: methods.Device = None,
+    hidden: methods.Hidden = None,
+    dropout: Annotated[
+        float | None, typer.Option("--dropout", help="Of the hidden layers (0.2).", rich_help_panel=_NETWORKS)
+    ] = None,
+    epochs: methods.Epochs = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="Of AdamW (0.002).", rich_help_panel=_NETWORKS)
+    ] = None,
+    unshown_ratio: Annotated[
+        float | None,
+        typer.Option(
+            "--unshown-ratio",
+            help="cld, cld-pair: pairs with an unshown candidate for each pair of shown ones (1).",
+            rich_help_panel=_NETWORKS,
+        ),
+    ] = None,
+    batch_queries: methods.BatchQueries = None,
+    validation: methods.Validation = None,
+    patience: methods.Patience = None,
+    precision: methods.Precision = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, help="The same seed gives the same ranker (0).", rich_help_panel=_NETWORKS),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint", metavar="FILE", help="Keep the state after each epoch here.", rich_help_panel=_NETWORKS
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint, to the same ranker as without a break.",
+            rich_help_panel=_NETWORKS,
+        ),
+    ] = False,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option("--tensorboard", metavar="FOLDER", help="Log for TensorBoard.", rich_help_panel=_NETWORKS),
+    ] = None,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print the coefficients with their standard errors.")
+        bool, typer.Option("--summary", help="Print the fit: coefficients with their standard errors, or epochs.")
     ] = False,
     column: options.Columns = None,
     groups: options.Groups = None,
@@ -100,26 +109,51 @@ def train(
     """Train a ranker and save it.
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
+
+    Ctrl-C while a network is trained saves the best ranker so far. With `torchrun -m cldrank train …` several processes
+    train together.
     """
-    chosen = {"gamma": _gamma(gamma), "target": target, "likelihood": likelihood, "clip": clip, "device": device}
-    model = _estimator(method, l2, scaling, {name: value for name, value in chosen.items() if value is not None})
+    chosen = {
+        "model": model and str(model),
+        "gamma": _gamma(gamma),
+        "target": target,
+        "likelihood": likelihood,
+        "selection_weight": selection_weight,
+        "weights": _weights(weights),
+        "clip": clip,
+        "l2": l2,
+        "device": device,
+        "hidden": methods.sizes(hidden),
+        "dropout": dropout,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "unshown_ratio": unshown_ratio,
+        "batch_queries": batch_queries,
+        "validation": validation,
+        "patience": patience,
+        "precision": precision and str(precision),
+        "seed": seed,
+        "checkpoint": checkpoint,
+        "resume": resume or None,
+        "tensorboard": tensorboard,
+    }
+    estimator = methods.estimator(method, scaling, chosen)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
-    said = _fit(model, method, dataset, clicks, propensity)
-    model.ranker_.save(out)
-    if as_json:
-        print_json({"method": str(method), "ranker": str(out), **_facts(model, dataset), "warnings": said})
+    table, rho = methods.read_clicks(method, dataset, clicks, propensity)
+    network = methods.trains_network(method, model)
+    with _showing(estimator, bar=network and not as_json and _leads()), _together():
+        said = _fit(estimator, dataset, table, rho)
+    if not _leads():
         return
-    console.print(f"{model.ranker_!r}", markup=False)
-    if summary:
-        console.print(model.summary(), markup=False, soft_wrap=True)
-    facts = _facts(model, dataset)
-    if facts["constant_features"]:
-        say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
-    if facts["collinear_features"]:
-        say(f"note: determined by other features, coefficients mean little: {some(facts['collinear_features'])}")
-    for text in said:
-        console.print(f"[yellow]warning:[/] {text}")
-    console.print(f"saved in {out}", markup=False)
+    estimator.ranker_.save(out)
+    facts = _facts(estimator, dataset)
+    if as_json:
+        print_json({"method": str(method), "ranker": str(out), **facts, "warnings": said})
+    else:
+        _print(estimator, facts, said, summary, out)
+    if facts["status"] == "interrupted":
+        _say_how_to_go_on(facts, out, checkpoint)
+        raise typer.Exit(_INTERRUPTED)
 
 
 def _gamma(text: str | None) -> float | str | None:
@@ -131,51 +165,125 @@ def _gamma(text: str | None) -> float | str | None:
         raise UsageError(f"--gamma is a number between -1 and 1, or `profile`, not {text!r}.") from None
 
 
-def _estimator(method: Method, l2: float, scaling: ScalingName, chosen: dict[str, Any]) -> Estimator:
-    from cldrank import estimators
-
-    kind = getattr(estimators, _CLASSES[method])
-    known = kind().get_params()
-    for name in chosen:
-        if name not in known:
-            raise UsageError(f"{method} has no option --{name}.")
-    model: Estimator = kind(l2=l2, scaling=None if scaling == ScalingName.none else str(scaling), **chosen)
-    return model
+def _weights(text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--weights is two numbers, such as 1,1, not {text!r}.") from None
 
 
-def _fit(
-    model: Estimator, method: Method, dataset: RankingDataset, clicks: list[str] | None, propensity: str | None
-) -> list[str]:
+# -- training ------------------------------------------------------------------------------------------------------
+
+
+def _fit(model: Estimator, dataset: RankingDataset, table: Any, rho: Any) -> list[str]:
     """Fit the model; what it warned of."""
-    from cldrank.clicks.table import ClickTable
-    from cldrank.propensity import Propensities
-
-    table = rho = None
-    if method != Method.oracle:
-        if not clicks:
-            raise UsageError(f"{method} learns from clicks; name them with --clicks.")
-        if method in _NEEDS_PROPENSITIES and propensity is None:
-            raise UsageError(
-                f"{method} needs the propensities of positions; name them with --propensity power:1.0, say."
-            )
-        with working("reading clicks …"):
-            table = ClickTable.read(clicks[0] if len(clicks) == 1 else clicks, dataset)
-        rho = Propensities.parse(propensity, max(table.depth, 1)) if propensity is not None else None
-    with warnings.catch_warnings(record=True) as caught, working("training …"):
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CldrankWarning)
-        model.fit(dataset, table, rho)
+        try:
+            model.fit(dataset, table, rho)
+        except KeyboardInterrupt:
+            if _leads():
+                print_error("stopped before there was a ranker; nothing is saved.")
+            raise typer.Exit(_INTERRUPTED) from None
     return [str(warning.message) for warning in caught if issubclass(warning.category, CldrankWarning)]
 
 
+@contextmanager
+def _showing(model: Estimator, bar: bool) -> Iterator[None]:
+    """Show how the training goes: epochs with a bar, or that something is going on."""
+    if not bar:
+        with working("training …"):
+            yield
+        return
+    from cldrank.training import Training
+
+    given: Any = model.get_params(deep=False)
+    with progress_bar() as progress:
+        report = _reporting(progress, given["epochs"])
+        model.set_params(training=replace(given["training"] or Training(), on_epoch=report))
+        yield
+        model.set_params(training=given["training"])
+
+
+def _reporting(progress: Any, epochs: int | None) -> Callable[[Epoch], None]:
+    from cldrank.estimators.neural.estimator import EPOCHS
+
+    task = progress.add_task("training", total=epochs or EPOCHS)
+
+    def report(epoch: Epoch) -> None:
+        held = "" if epoch.validation is None else f", held-out concordance {epoch.validation:.4f}"
+        progress.update(task, completed=epoch.number, description=f"loss {epoch.loss:.4f}{held}")
+
+    return report
+
+
+def _leads() -> bool:
+    """Whether this process writes and speaks: it is alone, or the first of those that `torchrun` started."""
+    if "RANK" not in os.environ:
+        return True
+    from cldrank.training.distributed import is_leader
+
+    return is_leader()
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    """End what processes that trained together had between them."""
+    try:
+        yield
+    finally:
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+# -- what came of it -----------------------------------------------------------------------------------------------
+
+
+def _print(model: Any, facts: dict[str, Any], said: list[str], summary: bool, out: Path) -> None:
+    console.print(f"{model.ranker_!r}", markup=False)
+    if summary:
+        console.print(model.summary(), markup=False, soft_wrap=True)
+    if facts["best_epoch"]:
+        console.print(_said_of_epochs(facts), markup=False)
+    if facts["constant_features"]:
+        say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
+    if facts["collinear_features"]:
+        say(f"note: determined by other features, coefficients mean little: {some(facts['collinear_features'])}")
+    for text in said if facts["status"] != "interrupted" else ():
+        console.print(f"[yellow]warning:[/] {text}")
+    console.print(f"saved in {out}", markup=False)
+
+
+def _said_of_epochs(facts: dict[str, Any]) -> str:
+    kept = facts["history"][facts["best_epoch"] - 1]
+    held = "nothing held out" if kept["validation"] is None else f"held-out concordance {kept['validation']:.4f}"
+    return f"epoch {kept['number']} of {len(facts['history'])} kept: loss {kept['loss']:.4f}, {held}"
+
+
+def _say_how_to_go_on(facts: dict[str, Any], out: Path, checkpoint: Path | None) -> None:
+    further = (
+        "to be able to go on, train with --checkpoint FILE"
+        if checkpoint is None
+        else f"the same command with --resume goes on from {checkpoint}"
+    )
+    gone = len(facts["history"])
+    print_error(f"stopped after epoch {gone}; the ranker of epoch {facts['best_epoch']} is saved in {out}; {further}.")
+
+
 def _facts(model: Any, dataset: RankingDataset) -> dict[str, Any]:
+    trained = getattr(model, "ips_", model)  # of RankAgg, the part that is a network
     return {
         "data": dataset.name,
         "synthetic": dataset.synthetic,
         "queries": dataset.n_queries,
         "rows": dataset.n_rows,
         "status": getattr(model, "status_", None),
-        "steps": getattr(model, "n_iter_", None),
+        "steps": getattr(trained, "n_iter_", None),
         "log_likelihood": getattr(model, "log_likelihood_", None),
+        "best_epoch": getattr(trained, "best_epoch_", None),
+        "held_out_queries": getattr(trained, "n_held_", None),
+        "history": [asdict(epoch) for epoch in getattr(trained, "history_", ())],
         "constant_features": list(getattr(model, "constant_features_", ())),
         "collinear_features": list(getattr(model, "collinear_features_", ())),
     }

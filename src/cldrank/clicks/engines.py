@@ -132,11 +132,14 @@ def connected(
     threads: int | None = None,
     master: str = "local[*]",
 ) -> Iterator[Engine]:
-    """An engine by name ("duckdb", "spark"), or over an Ibis connection that the caller keeps.
+    """An engine by name ("duckdb", "spark"), or over an Ibis connection that the caller keeps; an open one stays open.
 
     memory_limit   DuckDB spills to disk beyond it
     master         where Spark runs
     """
+    if isinstance(engine, Engine):
+        yield engine
+        return
     if not isinstance(engine, str):
         if not hasattr(engine, "read_parquet"):
             raise UsageError(f"{type(engine).__name__} is no Ibis connection; name an engine: duckdb, spark.")

@@ -20,6 +20,7 @@ PAGE = ("session_id", "query_id", "documents", "clicked_positions")
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 ONE_QUERY = "all"
 DEEPEST = 10_000  # a position beyond it is a mistake
+_MOST_NAMED = 20  # columns, in a message
 ODD_POSITION = -(1 << 40)  # stands for a position or a number of clicks that is none
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -96,7 +97,9 @@ def _named(table: ir.Table, path: Path, columns: Mapping[str, str], one_query: b
         if role not in known:
             raise UsageError(f"columns maps {role!r}, which is none of {', '.join(known)}.")
         if column not in table.columns:
-            raise FormatError(f"there is no column {column!r} (asked for as {role}); {_has(table)}.", path=path)
+            raise FormatError(
+                f"there is no column {column!r} (asked for as {role}); {listed_columns(table)}.", path=path
+            )
     names = {role: columns.get(role, role) for role in known if columns.get(role, role) in table.columns}
     if one_query:
         names.pop("query_id", None)
@@ -104,15 +107,17 @@ def _named(table: ir.Table, path: Path, columns: Mapping[str, str], one_query: b
     for role in needed:
         if role not in names and not (one_query and role == "query_id"):
             raise FormatError(
-                f"there is no column {role!r}; {_has(table)}. Name the right one with columns={{{role!r}: …}} "
-                f"(--column {role}=…).",
+                f"there is no column {role!r}; {listed_columns(table)}. Name the right one with "
+                f"columns={{{role!r}: …}} (--column {role}=…).",
                 path=path,
             )
     return names
 
 
-def _has(table: ir.Table) -> str:
-    return f"the log has {', '.join(table.columns)}"
+def listed_columns(table: ir.Table) -> str:
+    """The first columns of a log, for messages."""
+    more = f" and {len(table.columns) - _MOST_NAMED} more" if len(table.columns) > _MOST_NAMED else ""
+    return f"the log has {', '.join(table.columns[:_MOST_NAMED])}{more}"
 
 
 def _common(table: ir.Table, names: dict[str, str], one_query: bool) -> dict[str, ir.Value]:

@@ -35,7 +35,7 @@ SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models",
 )  # fmt: skip
 
-_SECTIONS = ("title", "data", "seeds", "measures", "production", "simulation", "tuning", "methods", "vary")
+_SECTIONS = ("title", "data", "seeds", "measures", "device", "production", "simulation", "tuning", "methods", "vary")
 _VARIABLE = ("production", "simulation", "methods")
 
 
@@ -107,6 +107,8 @@ class Method:
 class Experiment:
     """All that an experiment file says. `table` is the file itself with all changes, from which settings are made.
 
+    `device` is given to each method that takes one and has none of its own.
+
     >>> noise = read("rq3-noise", seeds=2)
     >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
     (6, '{"simulation.noise": 0.1}')
@@ -122,6 +124,7 @@ class Experiment:
     vary: Mapping[str, tuple[Any, ...]]
     seeds: tuple[int, ...]
     measures: tuple[str, ...]
+    device: str | None
     table: Mapping[str, Any]
     source: str
 
@@ -251,6 +254,7 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
         vary=_varied(table.get("vary", {})),
         seeds=_seeds(table.get("seeds", 5)),
         measures=tuple(str(measure) for measure in parse_all(measures)),
+        device=decode(_Device, {"device": table["device"]}, "").device if "device" in table else None,
         table=table,
         source=place,
     )
@@ -259,6 +263,11 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
 @dataclass(frozen=True)
 class _Title:
     title: str
+
+
+@dataclass(frozen=True)
+class _Device:
+    device: str
 
 
 def _methods(table: Any) -> tuple[Method, ...]:

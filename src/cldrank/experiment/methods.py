@@ -99,11 +99,14 @@ class Maker:
     source: str
 
     def describe(self, seed: int) -> dict[str, Any]:
-        """All that says what would be made, ready for JSON: also the parameters that nobody chose."""
-        chosen = self.chosen(seed)
+        """All that says what would be made, ready for JSON: also the parameters that nobody chose.
+
+        Not the device: as with the number of threads, results differ by rounding alone.
+        """
+        chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
         model = make(self.home, chosen)
         known = model.get_params(deep=False) if hasattr(model, "get_params") else {}
-        defaults = {key: value for key, value in known.items() if key not in chosen}
+        defaults = {key: value for key, value in known.items() if key not in chosen and key != "device"}
         described = {
             "class": self.home,
             "parameters": chosen,
@@ -116,7 +119,7 @@ class Maker:
         return {**self.parameters, **({"seed": seed} if self.seeded else {})}
 
 
-def maker(use: str, parameters: Mapping[str, Any], place: str) -> Maker:
+def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | None = None) -> Maker:
     """How to make the method of a registered name or of `module:Class`; parameters that it has not are refused.
 
     >>> maker("cldrank.estimators:CLD", {"gamma": 0.2}, "methods.CLD").chosen(seed=3)
@@ -133,6 +136,8 @@ def maker(use: str, parameters: Mapping[str, Any], place: str) -> Maker:
         for name in given:
             if name not in taken:
                 raise UsageError(f"{place}.{name}: {kind.__name__} has no such parameter; it has {', '.join(taken)}.")
+    if device is not None and "device" in taken and "device" not in given:
+        given = {**given, "device": device}
     seeded = "seed" in taken and "seed" not in given
     source = "" if home.startswith("cldrank.") else _source(kind)
     return Maker(home, given, known.sees if known else _seen_by(home), seeded, source)

@@ -20,6 +20,7 @@ class Unit:
     """One fit and its evaluation.
 
     configuration   all that decides the result, as canonical JSON; the work is done from it alone
+    device          where it is done, if its method has a choice
     key             its hash. Units of several settings have the same one where the method does not see what varies,
                     as Oracle sees no clicks; such work is done once
     """
@@ -31,6 +32,7 @@ class Unit:
     seed: int
     configuration: str
     key: str
+    device: str | None = None
 
     @property
     def place(self) -> tuple[str, str, str, str, str, int]:
@@ -72,7 +74,7 @@ def _units(experiment: Experiment) -> list[Unit]:
     folds = find(experiment.data)
     settings = experiment.settings()
     makers = {
-        (setting.varied, method.label): _maker(method, setting.experiment.source)
+        (setting.varied, method.label): _maker(method, setting.experiment)
         for setting in settings
         for method in setting.experiment.methods
     }
@@ -83,12 +85,14 @@ def _units(experiment: Experiment) -> list[Unit]:
                 for method in setting.experiment.methods:
                     made = makers[setting.varied, method.label]
                     text = canonical(_configuration(setting, method, made, fold, seed))
-                    found.append(Unit(experiment.name, fold, setting.varied, method.label, seed, text, hashed(text)))
+                    where = (experiment.name, fold, setting.varied, method.label, seed)
+                    found.append(Unit(*where, text, hashed(text), made.parameters.get("device")))
     return found
 
 
-def _maker(method: Method, source: str) -> Maker:
-    made = maker(method.use, method.parameters, f"{source}: methods.{method.label}")
+def _maker(method: Method, experiment: Experiment) -> Maker:
+    source = experiment.source
+    made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
     if method.tune and made.sees == "labels":
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, and tuning goes by clicks.")
     if method.tune:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cldrank.errors import DataError, UsageError
@@ -112,9 +113,26 @@ def _finished_files(table: pa.Table) -> set[str]:
 def _read_file(path: Path) -> pa.Table:
     try:
         with pq.ParquetFile(path) as file:
-            return file.read().select(SCHEMA.names).cast(SCHEMA)
+            return judged(file.read().select(SCHEMA.names).cast(SCHEMA))
     except (pa.ArrowInvalid, KeyError) as error:
         raise DataError(f"{path}: this is no table of results ({str(error).splitlines()[0]}).") from None
+
+
+def judged(table: pa.Table) -> pa.Table:
+    """The table with those rows failed, and why, that claim to have gone well but have no finite value.
+
+    One such value would make the mean over all seeds, and what is told of other methods by it, as empty as itself.
+    """
+    empty = pc.invert(pc.fill_null(pc.is_finite(table["value"]), False))
+    wrong = pc.and_(pc.equal(table["status"], "ok"), empty)
+    if not pc.any(wrong).as_py():
+        return table
+    value = pc.fill_null(pc.cast(table["value"], pa.string()), "missing")
+    reason = pc.binary_join_element_wise(table["measure"], " is ", value, ", although the fit went well", "")
+    for name, marked in (("status", "failed"), ("error", reason)):
+        column = pc.if_else(wrong, marked, table[name])
+        table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
+    return table
 
 
 def latest(table: pa.Table) -> pa.Table:
@@ -154,7 +172,7 @@ class Summary:
     mean        over seeds; folds are averaged within a seed first. NaN if no seed finished
     low, high   the 90% t-interval; NaN with fewer than two seeds
     seeds       how many seeds finished, all folds of them
-    failed      how many units failed
+    failed      how many units failed, or came out without a value
     gap         the share of the way from Naive to Oracle: 0 is Naive, 1 is Oracle; NaN where either is missing, or
                 where Oracle is not surely better than Naive (by the same test as `tied`)
     best        whether no method that learns from clicks (all but Oracle) has a better mean
@@ -343,7 +361,7 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
         "experiment", "data", "synthetic", "fold", "setting", "method", "seed", "measure", "value", "status", "seconds",
         "peak_mib",
     ]  # fmt: skip
-    rows: list[dict[str, Any]] = table.select(wanted).to_pylist()
+    rows: list[dict[str, Any]] = judged(table).select(wanted).to_pylist()
     return rows
 
 

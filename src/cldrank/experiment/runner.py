@@ -192,7 +192,7 @@ def _standing(unit: Unit) -> dict[str, Any]:
 
 
 def _task(unit: Unit) -> Task:
-    return Task(unit.key, unit.group, unit.fold, unit.configuration)
+    return Task(unit.key, unit.group, unit.fold, unit.configuration, unit.device)
 
 
 def _recorded(folder: Path) -> pa.Table:
@@ -230,7 +230,7 @@ def _tuned(pool: Pool, tasks: Sequence[Task], folder: Path) -> list[Outcome]:
         text = canonical(described) if described else ""
         keys.append(hashed(text) if text else "")
         if text:
-            wanted[keys[-1]] = Task(keys[-1], task.group, task.fold, text, tunes=True)
+            wanted[keys[-1]] = Task(keys[-1], task.group, task.fold, text, task.device, tunes=True)
     chosen = {"": Outcome()}
     for key in wanted:
         file = folder / "tuning" / f"{key}.json"

@@ -37,8 +37,15 @@ class Task:
     group: str
     fold: Fold
     configuration: str
+    device: str | None = None
     tuned: Mapping[str, Any] = field(default_factory=dict)
     tunes: bool = False
+
+    def make(self, tuned: Mapping[str, Any]) -> Any:
+        """The estimator that it asks for, with parameters from tuning."""
+        method = json.loads(self.configuration)["method"]
+        where = {} if self.device is None else {"device": self.device}
+        return make(method["class"], {**method["parameters"], **where, **tuned})
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def _fit(task: Task) -> Outcome:
     train, test = _load(task.fold)
     clicks, propensities = _observed(task.fold, described)
     method = described["method"]
-    model = make(method["class"], {**method["parameters"], **task.tuned})
+    model = task.make(task.tuned)
     import_what_is_needed(method["class"], method["parameters"])  # the time of an import is not that of a fit
     _forget_peak()
     with warnings.catch_warnings(record=True) as caught:
@@ -99,15 +106,11 @@ def _tune(task: Task) -> Outcome:
     described = json.loads(task.configuration)
     train, _ = _load(task.fold)
     clicks, propensities = _observed(task.fold, described)
-    method, how = described["method"], described["tuning"]
-
-    def made(parameters: Mapping[str, Any]) -> Any:
-        return make(method["class"], {**method["parameters"], **parameters})
-
+    how = described["tuning"]
     rho = propensities or _propensities(described["simulation"]["eta"], clicks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        choice = choose(made, how["grid"], train, clicks, rho, held_out=how["held_out"])
+        choice = choose(task.make, how["grid"], train, clicks, rho, held_out=how["held_out"])
     return Outcome(tuned=choice.parameters)
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.propensity.cells import Cells
-from cldrank.propensity.estimator import PropensityEstimator, Tally
+from cldrank.propensity.estimator import SumEstimator, Tally
 from cldrank.propensity.pairs import PairSums
 from cldrank.propensity.refusal import refuse
 
 
 @dataclass(frozen=True, repr=False)
-class ClickThrough(PropensityEstimator):
+class ClickThrough(SumEstimator):
     """The click-through rate of each position over that of the first: what naive plots show.
 
     It takes all of the difference between positions for examination. Where a ranker puts relevant results on top, the

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import combinations
 from os import PathLike
 
@@ -11,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.propensity.adjacent_chain import AdjacentChain
 from cldrank.propensity.all_pairs import AllPairs
 from cldrank.propensity.click_through import ClickThrough
+from cldrank.propensity.dual_learning import DualLearning
 from cldrank.propensity.estimator import PropensityEstimator
+from cldrank.propensity.modelled import ModelledRelevance
 from cldrank.propensity.pivot import Pivot
 from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.randomised import Randomised
+from cldrank.propensity.regression_em import RegressionEM
 
 Floats = NDArray[np.float64]
 
@@ -125,6 +130,9 @@ class Comparison:
             entries = (_entry(estimate, at) for estimate in self.estimates.values())
             lines.append(f"{at + 1:>8}  " + "  ".join(f"{entry:>20}" for entry in entries))
         lines += [f"{name}: {told.goodness}" for name, told in self.estimates.items() if told.goodness is not None]
+        lines += [
+            f"{name}: {told.confounding}" for name, told in self.estimates.items() if told.confounding is not None
+        ]
         lines += [str(found) for found in self.agreements]
         lines += [f"{name} refuses: {reason}" for name, reason in self.refusals.items()]
         return "\n".join(lines)
@@ -145,21 +153,34 @@ def _entry(estimate: Propensities, at: int) -> str:
 
 
 def default_estimators(
-    *, depth: int | None = None, confidence: float = 0.9, replicates: int = 400, seed: int = 0
+    *,
+    depth: int | None = None,
+    confidence: float = 0.9,
+    replicates: int = 400,
+    seed: int = 0,
+    features: bool = False,
 ) -> dict[str, PropensityEstimator]:
-    """Those that need cells and nothing else, the best founded first.
+    """Those that need cells and nothing else, the best founded first; with `features`, also those that model relevance.
+
+    Dual learning needs torch, and is left out where there is none.
 
     >>> list(default_estimators())
     ['Randomised', 'AllPairs', 'AdjacentChain', 'Pivot', 'ClickThrough']
     """
     kinds: list[type[PropensityEstimator]] = [Randomised, AllPairs, AdjacentChain, Pivot, ClickThrough]
+    if features:
+        kinds[-1:-1] = [RegressionEM, DualLearning] if find_spec("torch") else [RegressionEM]
     return {kind.__name__: kind(depth=depth, confidence=confidence, replicates=replicates, seed=seed) for kind in kinds}
 
 
 def applicable(
-    clicks: ClickTable, estimators: Mapping[str, PropensityEstimator] | None = None
+    clicks: ClickTable,
+    estimators: Mapping[str, PropensityEstimator] | None = None,
+    dataset: RankingDataset | None = None,
 ) -> dict[str, str | None]:
     """For each estimator, None if the log can support it, else the reason why not; resamples nothing.
+
+    Those that model relevance are asked if there is a dataset, or if they are named.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
@@ -169,25 +190,44 @@ def applicable(
     ['ClickThrough']
     """
     found: dict[str, str | None] = {}
-    for name, estimator in (default_estimators() if estimators is None else estimators).items():
+    for name, estimator in _chosen(estimators, dataset).items():
         try:
-            estimator.check(clicks)
+            if isinstance(estimator, ModelledRelevance):
+                estimator.check(clicks, dataset)
+            else:
+                estimator.check(clicks)
             found[name] = None
         except UnidentifiableError as refusal:
             found[name] = str(refusal)
     return found
 
 
-def compare(clicks: ClickTable, estimators: Mapping[str, PropensityEstimator] | None = None) -> Comparison:
-    """Estimate by all of them, each with its result or the reason of its refusal."""
-    chosen = default_estimators() if estimators is None else estimators
-    if not chosen:
-        raise UsageError("there is no estimator to compare.")
+def compare(
+    clicks: ClickTable,
+    estimators: Mapping[str, PropensityEstimator] | None = None,
+    dataset: RankingDataset | None = None,
+) -> Comparison:
+    """Estimate by all of them, each with its result or the reason of its refusal.
+
+    With a dataset, also by those that model relevance; what they warn of is in the table.
+    """
     estimates: dict[str, Propensities] = {}
     refusals: dict[str, str] = {}
-    for name, estimator in chosen.items():
+    for name, estimator in _chosen(estimators, dataset).items():
         try:
-            estimates[name] = estimator.fit(clicks)
+            if isinstance(estimator, ModelledRelevance):
+                estimates[name] = replace(estimator, warn=False).fit(clicks, dataset)
+            else:
+                estimates[name] = estimator.fit(clicks)
         except UnidentifiableError as refusal:
             refusals[name] = str(refusal)
     return Comparison(estimates, refusals, agreement(estimates))
+
+
+def _chosen(
+    estimators: Mapping[str, PropensityEstimator] | None, dataset: RankingDataset | None
+) -> Mapping[str, PropensityEstimator]:
+    chosen = default_estimators(features=dataset is not None) if estimators is None else estimators
+    if not chosen:
+        raise UsageError("there is no estimator to compare.")
+    return chosen

@@ -1,4 +1,4 @@
-"""`PropensityEstimator`: what all estimators share: sums by group, resampling, refusal, and the result."""
+"""What estimators share: parameters and resampling; refusal and the result; and sums by group, where they suffice."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Tally:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PropensityEstimator(ABC):
-    """A way to estimate propensities from cells; `fit(clicks)` gives `Propensities`, or says why that is impossible.
+class CellEstimator:
+    """A way to estimate something of positions from cells, with intervals from resampling.
 
     depth          estimate only so many positions from the top; None: all
     confidence     of the intervals
@@ -77,65 +77,25 @@ class PropensityEstimator(ABC):
         """What it is called in results and refusals."""
         return type(self).__name__
 
-    def fit(self, clicks: ClickTable) -> Propensities:
-        """Estimate the propensities of a log, or raise UnidentifiableError."""
-        return self._estimate(self._cells(clicks))
-
-    def check(self, clicks: ClickTable) -> None:
-        """Raise UnidentifiableError if the log cannot support an estimate at all; resamples nothing."""
-        cells = self._cells(clicks)
-        self._require(self._tally(cells), cells)
-
     def __repr__(self) -> str:
         changed = (f"{field.name}={getattr(self, field.name)!r}" for field in _changed(self))
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    # -- what each of them says ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _tally(self, cells: Cells) -> Tally:
-        """The sums of a log."""
-
-    @abstractmethod
-    def _solve(self, sums: Floats) -> Floats:
-        """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
-
-    @abstractmethod
-    def _require(self, tally: Tally, cells: Cells) -> None:
-        """Raise UnidentifiableError where the sums cannot identify a position."""
-
-    # -- what they share -----------------------------------------------------------------------------------------
-
     def _cells(self, clicks: ClickTable) -> Cells:
         return Cells.of(clicks, self.depth, self.resample, self.seed)
 
-    def _estimate(self, cells: Cells, raw: Cells | None = None) -> Propensities:
-        """Estimate from cells; `raw` are the same without weights, where they have some."""
-        tally = self._tally(cells)
-        self._require(tally, cells)
-        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
-        everything = np.concatenate([tally.sums.sum(axis=0)[None], weights @ tally.sums])
-        found = self._solve(everything)
-        values, draws = found[0], found[1:]
-        errors = self._errors(draws, cells)
-        attraction = compared_by_attraction(raw or cells, values, self.replicates, self.seed)
-        tail = (1 - self.confidence) / 2
-        low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
-        logs = np.log(draws[np.isfinite(draws).all(axis=1) & (draws > 0).all(axis=1)])
-        covariance = np.cov(logs, rowvar=False)
-        return Propensities(
-            values,
-            f"{self.name}, {cells.n_units:,} {cells.units}",
-            method=self.name,
-            low=np.minimum(low, values),
-            high=np.maximum(high, values),
-            confidence=self.confidence,
-            covariance=covariance,
-            comparisons=tally.comparisons,
-            goodness=goodness_of_fit(tally.pairs, values, draws, weights),
-            notes=self._notes(values, errors, cells, attraction),
-            replicates=draws,
-        )
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PropensityEstimator(CellEstimator, ABC):
+    """A way to estimate propensities; `fit(clicks)` gives `Propensities`, or says why that is impossible."""
+
+    @abstractmethod
+    def fit(self, clicks: ClickTable) -> Propensities:
+        """Estimate the propensities of a log, or raise UnidentifiableError."""
+
+    @abstractmethod
+    def check(self, clicks: ClickTable) -> None:
+        """Raise UnidentifiableError if the log cannot support an estimate at all; resamples nothing."""
 
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
@@ -174,5 +134,59 @@ class PropensityEstimator(ABC):
         return tuple(notes)
 
 
-def _changed(estimator: PropensityEstimator) -> list[Any]:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SumEstimator(PropensityEstimator):
+    """Estimators that need sums by query only, so that a replicate is one product of matrices."""
+
+    def fit(self, clicks: ClickTable) -> Propensities:
+        """Estimate the propensities of a log, or raise UnidentifiableError."""
+        return self._estimate(self._cells(clicks))
+
+    def check(self, clicks: ClickTable) -> None:
+        """Raise UnidentifiableError if the log cannot support an estimate at all; resamples nothing."""
+        cells = self._cells(clicks)
+        self._require(self._tally(cells), cells)
+
+    @abstractmethod
+    def _tally(self, cells: Cells) -> Tally:
+        """The sums of a log."""
+
+    @abstractmethod
+    def _solve(self, sums: Floats) -> Floats:
+        """(logs, size) the propensities of several logs at once, given (logs, …) sums; NaN where there is none."""
+
+    @abstractmethod
+    def _require(self, tally: Tally, cells: Cells) -> None:
+        """Raise UnidentifiableError where the sums cannot identify a position."""
+
+    def _estimate(self, cells: Cells, raw: Cells | None = None) -> Propensities:
+        """Estimate from cells; `raw` are the same without weights, where they have some."""
+        tally = self._tally(cells)
+        self._require(tally, cells)
+        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
+        everything = np.concatenate([tally.sums.sum(axis=0)[None], weights @ tally.sums])
+        found = self._solve(everything)
+        values, draws = found[0], found[1:]
+        errors = self._errors(draws, cells)
+        attraction = compared_by_attraction(raw or cells, values, self.replicates, self.seed)
+        tail = (1 - self.confidence) / 2
+        low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
+        logs = np.log(draws[np.isfinite(draws).all(axis=1) & (draws > 0).all(axis=1)])
+        covariance = np.cov(logs, rowvar=False)
+        return Propensities(
+            values,
+            f"{self.name}, {cells.n_units:,} {cells.units}",
+            method=self.name,
+            low=np.minimum(low, values),
+            high=np.maximum(high, values),
+            confidence=self.confidence,
+            covariance=covariance,
+            comparisons=tally.comparisons,
+            goodness=goodness_of_fit(tally.pairs, values, draws, weights),
+            notes=self._notes(values, errors, cells, attraction),
+            replicates=draws,
+        )
+
+
+def _changed(estimator: CellEstimator) -> list[Any]:
     return [field for field in fields(estimator) if getattr(estimator, field.name) != field.default]

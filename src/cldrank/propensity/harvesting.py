@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.propensity.cells import Cells
-from cldrank.propensity.estimator import PropensityEstimator, Tally
+from cldrank.propensity.estimator import SumEstimator, Tally
 from cldrank.propensity.pairs import PairSums, Weighting
 from cldrank.propensity.refusal import refuse
 
@@ -22,7 +22,7 @@ FEWEST_UNITS = 5  # queries behind a comparison; resampling fewer tells nothing 
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Harvesting(PropensityEstimator):
+class Harvesting(SumEstimator):
     """Estimators of pairs of positions, by the clicks of S_kl, the candidates shown at both (Agarwal et al. 2019).
 
     weighting   what a candidate of S_kl counts: "candidates": each the same, as in the paper; "impressions": as much as

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.engines import connected
-from cldrank.clicks.log import Paths, open_log
+from cldrank.clicks.log import Paths, existing, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, FormatError, UnidentifiableError
 from cldrank.propensity.cells import Cells
@@ -83,7 +83,7 @@ def logged_probability(
             raise FormatError(
                 "there is no column 'propensity', the probability with which a result was shown where it was; name it "
                 "with columns={'propensity': …}.",
-                path=str(paths),
+                path=existing(paths)[0],
             )
         table = log.rows
         known = table.filter((table.propensity > 0).fill_null(False))

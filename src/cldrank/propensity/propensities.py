@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from cldrank.propensity.confounding import Confounding
     from cldrank.propensity.goodness import Goodness
 
 Floats = NDArray[np.float64]
@@ -33,6 +34,7 @@ class Propensities:
     covariance    (k, k) of log ρ, from resampling
     comparisons   (k,) the effective number of impressions behind each position
     goodness      whether clicks of the same candidates at other positions agree
+    confounding   of estimators that model relevance: how far that can be told from position
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates; left out of files
 
@@ -57,6 +59,7 @@ class Propensities:
     covariance: Floats | None = None
     comparisons: Floats | None = None
     goodness: Goodness | None = None
+    confounding: Confounding | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
 

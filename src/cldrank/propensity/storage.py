@@ -12,10 +12,12 @@ import numpy as np
 
 from cldrank.errors import DataError, FormatError
 from cldrank.files import replacing
+from cldrank.propensity.confounding import Confounding
 from cldrank.propensity.goodness import Goodness
 from cldrank.propensity.propensities import Propensities
 
 FORMAT = "cldrank-propensities"
+_CHECKS: dict[str, type[Goodness] | type[Confounding]] = {"goodness": Goodness, "confounding": Confounding}
 _ARRAYS = ("low", "high", "comparisons", "covariance")
 
 
@@ -31,8 +33,10 @@ def write(propensities: Propensities, path: str | PathLike[str]) -> None:
         content |= {"method": propensities.method, "notes": list(propensities.notes)}
     if propensities.confidence is not None:
         content["confidence"] = propensities.confidence
-    if propensities.goodness is not None:
-        content["goodness"] = asdict(propensities.goodness)
+    for name in _CHECKS:
+        found = getattr(propensities, name)
+        if found is not None:
+            content[name] = asdict(found)
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -70,15 +74,17 @@ def _parts(content: dict[str, Any], origin: str) -> dict[str, Any]:
     for name in _ARRAYS:
         if content.get(name) is not None:
             parts[name] = np.array(content[name], dtype=np.float64)
-    method, confidence, goodness = (content.get(name) for name in ("method", "confidence", "goodness"))
+    method, confidence = (content.get(name) for name in ("method", "confidence"))
     if method is not None and not isinstance(method, str):
         raise DataError(f"method is {method!r}, not a name.")
     if confidence is not None and not _is_number(confidence):
         raise DataError(f"confidence is {confidence!r}, not a number.")
-    if goodness is not None and not isinstance(goodness, dict):
-        raise DataError(f"goodness is {goodness!r}, not a table.")
     parts |= {"method": method, "confidence": confidence}
-    parts["goodness"] = None if goodness is None else Goodness.parsed(goodness)
+    for name, kind in _CHECKS.items():
+        found = content.get(name)
+        if found is not None and not isinstance(found, dict):
+            raise DataError(f"{name} is {found!r}, not a table.")
+        parts[name] = None if found is None else kind.parsed(found)
     return parts
 
 

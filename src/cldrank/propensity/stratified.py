@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.propensity.cells import Cells
-from cldrank.propensity.estimator import PropensityEstimator, Tally
+from cldrank.propensity.estimator import SumEstimator, Tally
 from cldrank.propensity.pairs import PairSums
 from cldrank.propensity.refusal import refuse
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
-class Stratified(PropensityEstimator):
+class Stratified(SumEstimator):
     """Each position against the first, query by query, so that lists of different lengths do not mix up queries.
 
         rho_k = sum_q w_qk c_qk / n_qk / sum_q w_qk c_q1 / n_q1,   w_qk = n_qk n_q1 / (n_qk + n_q1)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from cldrank.experiment.definition import SHIPPED
 from cldrank.experiment.report.contents import Block, blocks
 from cldrank.experiment.report.figures import figures
+from cldrank.experiment.report.palette import looks
 from cldrank.experiment.report.published import published
 from cldrank.experiment.report.sentences import what_came_out, what_was_run
+from cldrank.experiment.report.svg import HEIGHT, draw
 from cldrank.experiment.report.tables import notes, shares, tables
 from cldrank.experiment.results import read
 
@@ -108,9 +111,7 @@ class TestSentences:
             "100,000 simulated sessions on the top 5 of a production ranker, position bias η = 0.1, click noise 0.1. "
             "7 methods, 5 seeds (0 to 4), fold1."
         )
-        assert "Varied: assumed η from 0 to 2 and cutoff K = 3 and 5." in what_was_run(
-            found["rq4-misspecified", "msrd"]
-        )
+        assert "Varied: assumed η from 0 to 2; cutoff K = 3 and 5." in what_was_run(found["rq4-misspecified", "msrd"])
 
     def test_say_who_is_best(self, found: dict[tuple[str, str], Block]) -> None:
         block = found["table1", "msrd"]
@@ -178,3 +179,36 @@ def test_figures_show_the_summary(found: dict[tuple[str, str], Block]) -> None:
         assert sorted(dot.low or 0 for dot in dots) == sorted(cell.low for cell in block.cells.values())
     panels = [figure.values for figure in figures(found["rq4-misspecified", "msrd"]) if figure.measure == "AP"]
     assert panels[0] == panels[1]  # panels of a measure can be compared
+
+
+class TestWideIntervals:
+    def test_means_stay_readable(self, made: Any, tmp_path: Path) -> None:
+        rows = made.rows("rq3-noise", settings=[{"simulation.noise": noise} for noise in (0.0, 0.5)], seeds=(0, 1))
+        for row in rows:
+            if row["method"] == "IPS" and row["seed"] == 1:
+                row["value"] = 0.9  # so that its interval spans from far below 0 to far above 1
+        (block,) = blocks(read(made.save(rows, tmp_path)))
+        figure = figures(block)[0]
+        means = [dot.value for series in figure.series for dot in series.dots]
+        assert figure.cut_off
+        assert figure.values.low > -0.15 * (max(means) - min(means))  # no measure is below 0
+        assert figure.values.high - figure.values.low <= 3.3 * (max(means) - min(means))
+        drawn = draw(figure, looks(block.methods))
+        shapes = [points.split() for points in re.findall(r'class="band" points="([^"]*)"', drawn)]
+        heights = [float(point.split(",")[1]) for points in shapes for point in points]
+        assert min(heights) == 10
+        assert max(heights) == HEIGHT - 46
+
+    def test_narrow_ones_are_whole(self, found: dict[tuple[str, str], Block]) -> None:
+        drawn = [figure for block in found.values() for figure in figures(block) if not figure.across]
+        assert drawn
+        assert not any(figure.cut_off for figure in drawn)
+
+
+def test_naive_closes_no_gap(made: Any, tmp_path: Path) -> None:
+    rows = made.rows("mine", methods=("Naive", "IPS", "Oracle"))
+    for row in rows:
+        row["value"] += 0.2 * (row["method"] == "Naive") + 0.4 * (row["method"] == "Oracle")
+    (block,) = blocks(read(made.save(rows, tmp_path)))
+    assert what_came_out(block).startswith("Naive is best by nDCG@3")
+    assert "gap" not in what_came_out(block)

@@ -223,9 +223,13 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item]) -> Itera
 
 
 def _processors() -> int:
-    """The processors that this process may use, up to eight: beyond, memory is the limit."""
+    """The processors that this process may use, up to eight: beyond, memory is the limit.
+
+    OMP_NUM_THREADS, which says how many to use where several processes share a machine, is kept to.
+    """
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, 8)
+    wished = os.environ.get("OMP_NUM_THREADS", "")
+    return min(usable, 8, int(wished) if wished.isdigit() and int(wished) else 8)
 
 
 def block_size(block_rows: Any) -> int | None:

@@ -73,7 +73,7 @@ class NeuralFit(Estimator):
         with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
             task = make_task(build(self.model, data.n_features, self.seed), data.n_features)
         learned, held, queries = self._parts(lists, settings, task.pairwise)
-        from cldrank.estimators.neural.network_ranker import ranker_of
+        from cldrank.rankers.from_torch import ranker_of
         from cldrank.training.loop import train
 
         rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cldrank.clicks.audit.charts import short
+from cldrank.pages.numbers import round_step, short
 
 _LOG_FROM = 30.0  # values that span more than this stand on a logarithmic axis
 
@@ -53,7 +53,7 @@ class Axis:
         if margin < 1e-9 * max(abs(most), 1.0):  # all alike
             margin = 0.01 * (abs(most) or 1.0)
         least, most = least - margin, most + margin
-        step = _round_step((most - least) / marks)
+        step = round_step((most - least) / marks)
         ticks = range(math.ceil(least / step - 1e-9), math.floor(most / step + 1e-9) + 1)
         return cls(least, most, tuple(float(f"{index * step:.10g}") for index in ticks))
 
@@ -85,13 +85,3 @@ def _digits(value: float) -> int:
     """How many digits after the point a value needs, at most four."""
     text = f"{value:.4f}".rstrip("0")
     return len(text) - text.index(".") - 1
-
-
-def _round_step(least: float) -> float:
-    """The smallest round number that is no less.
-
-    >>> _round_step(0.027), _round_step(0.7), _round_step(30)
-    (0.05, 1.0, 50.0)
-    """
-    size = 10.0 ** math.floor(math.log10(least))
-    return next(float(f"{part * size:.6g}") for part in (1, 2, 5, 10) if part * size >= least * (1 - 1e-9))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cldrank.experiment.report.axis import Axis
@@ -55,6 +57,12 @@ class Figure:
     key: str = ""
 
     @property
+    def cut_off(self) -> bool:
+        """Whether an interval reaches beyond the axis."""
+        ends = [end for line in self.series for dot in line.dots for end in (dot.low, dot.high) if end is not None]
+        return bool(ends) and (min(ends) < self.values.low or max(ends) > self.values.high)
+
+    @property
     def title(self) -> str:
         """The measure, and the panel if there are several."""
         return f"{self.measure} · {self.panel}" if self.panel else self.measure
@@ -81,8 +89,7 @@ def figures(block: Block) -> tuple[Figure, ...]:
     for measure in block.measures:
         drawn = [dot for _, other, series in found if other == measure for line in series for dot in line.dots]
         if drawn:
-            ends = [end for dot in drawn for end in (dot.value, dot.low, dot.high, dot.published) if end is not None]
-            axes[measure] = Axis.around(ends, marks=8 if block.across else 5)
+            axes[measure] = Axis.around(_ends(drawn, block.across is None), marks=8 if block.across else 5)
     return tuple(
         Figure(
             measure,
@@ -96,6 +103,19 @@ def figures(block: Block) -> tuple[Figure, ...]:
         for panel, measure, series in found
         if series
     )
+
+
+def _ends(drawn: Sequence[Dot], whole: bool) -> list[float]:
+    """What an axis must reach: all means, and `whole` intervals or those of curves as far as means stay readable.
+
+    With few seeds, intervals can be many times as wide as all that lies between methods. No measure is below 0.
+    """
+    means = [value for dot in drawn for value in (dot.value, dot.published) if value is not None]
+    least, most = min(means), max(means)
+    reach = math.inf if whole or least == most else most - least
+    lowest, highest = max(least - reach, min(least, 0.0)), most + reach
+    ends = [min(max(end, lowest), highest) for dot in drawn for end in (dot.low, dot.high) if end is not None]
+    return [*means, *ends]
 
 
 def _name(block: Block) -> str:

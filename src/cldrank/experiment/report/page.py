@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib.resources import files
 
 from cldrank._version import __version__
 from cldrank.experiment.report.contents import Block, Failure
@@ -14,35 +13,25 @@ from cldrank.experiment.report.palette import Look, looks, style
 from cldrank.experiment.report.sentences import data_title, experiment_title, what_came_out, what_was_run
 from cldrank.experiment.report.svg import draw, swatch
 from cldrank.experiment.report.tables import Entry, Row, Table, notes, shares, tables
-from cldrank.experiment.report.words import count, duration, listed, memory
+from cldrank.experiment.report.words import count, duration, listed, measure_told, memory, method_told
 from cldrank.experiment.results import method_order
+from cldrank.pages.document import document, packaged, tiles
 
 
 def render(blocks: Sequence[Block]) -> str:
     """The whole page."""
     chosen = looks(sorted({method for block in blocks for method in block.methods}, key=method_order))
-    here = files("cldrank.experiment.report")
-    sheets = [
-        files("cldrank.clicks.audit").joinpath("page.css").read_text(encoding="utf-8"),  # all our pages look alike
-        here.joinpath("page.css").read_text(encoding="utf-8"),
-        style(chosen.values()),
-    ]
-    script = here.joinpath("page.js").read_text(encoding="utf-8")
+    here = "cldrank.experiment.report"
     body = [
         f"<header><h1>{escape(_title(blocks))}</h1><p>{escape(_subtitle(blocks))}</p></header>",
-        *([_short(blocks), _tiles(blocks), _contents(blocks)] if blocks else [_nothing()]),
+        *([_short(blocks), _tiles(blocks), _contents(blocks), _reading(blocks)] if blocks else [_nothing()]),
         *(_section(block, chosen) for block in blocks),
         f"<footer>Made by cldrank {escape(__version__)}. Intervals are 90% t-intervals over seeds: they tell how much "
         "a mean would move with other seeds, not with other queries.</footer>",
     ]
-    content = "\n".join(body)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(_title(blocks))}</title><style>\n{''.join(sheets)}</style></head>\n"
-        f'<body><main>\n{content}\n</main><div id="tip" role="status" hidden></div>\n<script>\n{script}</script>'
-        "</body></html>\n"
-    )
+    styles = [packaged(here, "page.css"), style(chosen.values())]
+    after = f'<div id="tip" role="status" hidden></div>\n<script>\n{packaged(here, "page.js")}</script>'
+    return document(_title(blocks), body, styles=styles, after=after)
 
 
 # -- the head of the page -----------------------------------------------------------------------------------------
@@ -95,11 +84,7 @@ def _tiles(blocks: Sequence[Block]) -> str:
         "failed": f"{failed:,}",
         "computing time": duration(sum(block.seconds for block in blocks)),
     }
-    tiles = "".join(
-        f"<div{' class=bad' if name == 'failed' and failed else ''}><dt>{name}</dt><dd>{value}</dd></div>"
-        for name, value in values.items()
-    )
-    return f'<dl class="tiles">{tiles}</dl>'
+    return tiles(values, bad=["failed"] if failed else [])
 
 
 def _contents(blocks: Sequence[Block]) -> str:
@@ -113,6 +98,15 @@ def _contents(blocks: Sequence[Block]) -> str:
         )
         lines.append(f"<div><b>{escape(data)}</b>{links}</div>")
     return f'<nav aria-label="Experiments">{"".join(lines)}</nav>'
+
+
+def _reading(blocks: Sequence[Block]) -> str:
+    """What the methods and measures are, for those who see them for the first time."""
+    methods = sorted({method for block in blocks for method in block.methods}, key=method_order)
+    measures = dict.fromkeys(measure for block in blocks for measure in block.measures)
+    told = {name: about for name in (*methods, *measures) if (about := method_told(name) or measure_told(name))}
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(about)}</dd>" for name, about in told.items())
+    return _folded("What the methods and measures are", f'<dl class="facts">{lines}</dl>') if told else ""
 
 
 # -- an experiment ------------------------------------------------------------------------------------------------
@@ -164,11 +158,16 @@ def _figures(drawn: Sequence[Figure], chosen: Mapping[str, Look], block: Block) 
         for figure in drawn
     )
     columns = len(block.measures) if len(block.measures) in (2, 4) else 3
-    shades = "Shaded: 90% intervals. " if block.across else "Bars: 90% intervals. "
-    told = f"{shades if block.has_intervals else ''}The axis of values does not start at 0."
+    told = []
+    if block.has_intervals:
+        told.append("Shaded: 90% intervals." if block.across else "Bars: 90% intervals.")
+    if any(figure.cut_off for figure in drawn):
+        told.append("They are cut off where they leave the frame.")
+    if any(figure.values.low > 0 for figure in drawn):
+        told.append("The axis of values does not start at 0.")
     return (
         f'<div class="legend" role="group" aria-label="Show or hide methods">{keys}{extra}{again}</div>'
-        f'<div class="figures of{min(columns, 3)}">{cards}</div><p class="quiet">{told}</p>'
+        f'<div class="figures of{min(columns, 3)}">{cards}</div><p class="quiet">{" ".join(told)}</p>'
     )
 
 

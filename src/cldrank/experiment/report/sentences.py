@@ -56,7 +56,7 @@ def what_was_run(block: Block) -> str:
     told = [f"{', '.join(parts)}."] if parts else []
     varied = _varied(block)
     if varied:
-        told.append(f"Varied: {listed(varied)}.")
+        told.append(f"Varied: {'; '.join(varied)}.")
     folds = f", {listed(block.folds)}" if block.folds else ""
     told.append(f"{count(len(block.methods), 'method')}, {_seeds(block.seeds)}{folds}.")
     return " ".join(told)
@@ -84,9 +84,10 @@ def what_came_out(block: Block) -> str:
     told = f"By {measure}, best or statistically tied in {count(chances, 'setting')}: {listed(named)}."
     cells = [cell for setting in settings if (cell := block.known(setting, order[0], measure)) is not None]
     shares = sorted(round(100 * cell.gap) for cell in cells if cell.gap == cell.gap)
-    if not shares:
+    if not shares or order[0].casefold() == "naive":  # where the way begins
         return told
-    span = f"{shares[0]}%" if shares[0] == shares[-1] else f"between {shares[0]}% and {shares[-1]}%"
+    low, high = (f"{share}%".replace("-", "−") for share in (shares[0], shares[-1]))
+    span = low if low == high else f"between {low} and {high}"
     return f"{told} {order[0]} closes {span} of the gap from Naive to Oracle."
 
 
@@ -102,8 +103,8 @@ def _winner(block: Block, setting: str, measure: str) -> str:
     told = f"{best.method} is best by {measure} with {value}"
     if tied:
         told += f", statistically tied with {listed(tied)}"
-    if best.gap == best.gap:
-        told += f"; it closes {100 * best.gap:.0f}% of the gap from Naive to Oracle"
+    if best.gap == best.gap and best.method.casefold() != "naive":  # where the way begins
+        told += f"; it closes {100 * best.gap:.0f}% of the gap from Naive to Oracle".replace("-", "−")
     return f"{told}."
 
 

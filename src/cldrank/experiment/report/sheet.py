@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from cldrank.experiment.report.figures import Figure
 from cldrank.experiment.report.palette import Look
-from cldrank.experiment.report.svg import WIDTH, draw, height, swatch, text
+from cldrank.experiment.report.svg import WIDTH, draw, height, swatch
+from cldrank.pages.svg import text
 
 _GAP, _EDGE, _LINE, _LETTER = 18, 14, 24, 7.2
 _STYLE = """

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import pairwise
 
 from cldrank.experiment.report.axis import Axis
 from cldrank.experiment.report.figures import Dot, Figure, Series
 from cldrank.experiment.report.palette import MARKERS, Look
 from cldrank.experiment.report.words import number
+from cldrank.pages.svg import line, text
 
 WIDTH, HEIGHT = 360, 264
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 10, 46
@@ -35,28 +37,23 @@ def swatch(look: Look) -> str:
     )
 
 
-def text(x: float, y: float, content: str, anchor: str = "start", kind: str = "tick") -> str:
-    """A text; `y` is its base line."""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
-
-
 # -- curves along a numeric setting -------------------------------------------------------------------------------
 
 
 def _curves(figure: Figure, across: Axis, looks: Mapping[str, Look]) -> str:
     frame = _Frame(across, figure.values)
-    parts = [frame.axes(figure.name), f'<line class="cursor" x1="0" x2="0" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>']
+    parts = [frame.axes(figure.name), line("cursor", 0, _TOP, 0, HEIGHT - _BOTTOM)]
     places = sorted({dot.place for series in figure.series for dot in series.dots})
     for series in figure.series:  # all bands lie below all lines
         look = looks[series.method]
         parts.append(f'<g class="series m{look.slot}" data-slot="{look.slot}">{frame.band(series)}</g>')
     for series in figure.series:
         look = looks[series.method]
-        line = " ".join(f"{frame.x(dot.place):.1f},{frame.y(dot.value):.1f}" for dot in series.dots)
+        curve = " ".join(f"{frame.x(dot.place):.1f},{frame.y(dot.value):.1f}" for dot in series.dots)
         marks = "".join(
             _marker(look, frame.x(dot.place), frame.y(dot.value), dot, places.index(dot.place)) for dot in series.dots
         )
-        parts.append(_series(series, look, f'<polyline class="line" points="{line}"{_dashed(look)}/>{marks}'))
+        parts.append(_series(series, look, f'<polyline class="line" points="{curve}"{_dashed(look)}/>{marks}'))
     stops = [(round(frame.x(place), 1), f"{figure.key} = {number(place)}") for place in places]
     return _svg(figure, parts, stops)
 
@@ -77,13 +74,13 @@ class _Frame:
         parts = []
         for tick in self.values.ticks:
             y = self.y(tick)
-            parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(line("grid", _LEFT, y, WIDTH - _RIGHT, y))
             parts.append(text(_LEFT - 7, y + 4, self.values.told(tick), "end"))
         ground = HEIGHT - _BOTTOM
-        parts.append(f'<line class="ground" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{ground}" y2="{ground}"/>')
+        parts.append(line("ground", _LEFT, ground, WIDTH - _RIGHT, ground))
         for tick in self.across.ticks:
             x = self.x(tick)
-            parts.append(f'<line class="ground" x1="{x:.1f}" x2="{x:.1f}" y1="{ground}" y2="{ground + 4}"/>')
+            parts.append(line("ground", x, ground, x, ground + 4))
             parts.append(text(x, ground + 17, self.across.told(tick), "middle"))
         parts.append(text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 8, name, "middle", "name"))
         return "".join(parts)
@@ -98,13 +95,25 @@ class _Frame:
                 runs[-1].append(dot)
         shapes = []
         for run in runs:
-            above = [f"{self.x(dot.place):.1f},{self.y(dot.high or 0.0):.1f}" for dot in run]
-            below = [f"{self.x(dot.place):.1f},{self.y(dot.low or 0.0):.1f}" for dot in reversed(run)]
+            above = _cut_off([(self.x(dot.place), self.y(dot.high or 0.0)) for dot in run])
+            below = _cut_off([(self.x(dot.place), self.y(dot.low or 0.0)) for dot in reversed(run)])
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in above + below)
             if len(run) > 1:
-                shapes.append(f'<polygon class="band" points="{" ".join(above + below)}"/>')
+                shapes.append(f'<polygon class="band" points="{points}"/>')
             elif run:
-                shapes.append(f'<polyline class="whisker" points="{" ".join(above + below)}"/>')
+                shapes.append(f'<polyline class="whisker" points="{points}"/>')
         return "".join(shapes)
+
+
+def _cut_off(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """A line that goes along the edge of the frame as long as it would be outside."""
+    top, bottom = float(_TOP), float(HEIGHT - _BOTTOM)
+    kept = list(points[:1])
+    for (x, y), (next_x, next_y) in pairwise(points):
+        crossed = [(edge - y) / (next_y - y) for edge in (top, bottom) if (y - edge) * (next_y - edge) < 0]
+        kept += [(x + part * (next_x - x), y + part * (next_y - y)) for part in sorted(crossed)]
+        kept.append((next_x, next_y))
+    return [(x, min(max(y, top), bottom)) for x, y in kept]
 
 
 # -- one row a method ---------------------------------------------------------------------------------------------
@@ -121,17 +130,17 @@ def _ranges(figure: Figure, looks: Mapping[str, Look]) -> str:
 
     parts = []
     for tick in figure.values.ticks:
-        parts.append(f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{_TOP}" y2="{ground}"/>')
+        parts.append(line("grid", x(tick), _TOP, x(tick), ground))
         parts.append(text(x(tick), ground + 16, figure.values.told(tick), "middle"))
-    parts.append(f'<line class="ground" x1="{left:.1f}" x2="{WIDTH - _RIGHT}" y1="{ground}" y2="{ground}"/>')
+    parts.append(line("ground", left, ground, WIDTH - _RIGHT, ground))
     parts.append(text(left + 8 + room / 2, ground + 36, figure.name, "middle", "name"))
     for row, (series, label) in enumerate(zip(figure.series, labels, strict=True)):
         look, dot = looks[series.method], series.dots[0]
         y = _TOP + _ROW * (row + 0.5)
         drawn = [text(left - 4, y + 4, label, "end", "label")]
         if dot.low is not None and dot.high is not None:
-            ends = f'x1="{x(dot.low):.1f}" x2="{x(dot.high):.1f}"'
-            drawn.append(f'<line class="whisker" {ends} y1="{y:.1f}" y2="{y:.1f}"/>')
+            low, high = (min(max(end, figure.values.low), figure.values.high) for end in (dot.low, dot.high))
+            drawn.append(line("whisker", x(low), y, x(high), y))
         if dot.published is not None:
             told = escape(f"{series.method}: {dot.published:.3f} published")
             circle = f'<circle class="published" cx="{x(dot.published):.1f}" cy="{y:.1f}" r="4.4">'

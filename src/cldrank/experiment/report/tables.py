@@ -81,6 +81,8 @@ def notes(block: Block) -> tuple[str, ...]:
     rivals = [method for method in block.methods if method.casefold() != "oracle"]
     if block.has_intervals:
         told.append("Mean over seeds ± half of its 90% t-interval.")
+        if len(block.seeds) == 2:
+            told.append("Two seeds leave intervals very wide; with five, differences can be told from chance.")
         if len(rivals) > 1:
             told.append(
                 "Bold: the best, Oracle aside. ≈: statistically tied with the best (paired t-test over seeds, 90%)."

@@ -25,6 +25,26 @@ _AXES = {
     "production.fraction": "share of labels the production ranker learned from",
 }
 
+_METHODS = {
+    "naive": "takes clicks for relevance",
+    "ips": "divides clicks by how likely their position is looked at; mends position bias",
+    "heckman^rank": "models which results are shown at all; mends selection bias",
+    "rankagg": "joins the rankings of IPS and Heckman^rank by votes",
+    "pijd": "mends both biases from where candidates were shown, without propensities",
+    "cld": "mends both biases with one likelihood; linear",
+    "cld-n": "CLD with a neural network",
+    "cld-pair": "mends both biases with pairs of results and a neural network",
+    "cld-pair-l": "CLD-pair, linear",
+    "oracle": "learns from the labels themselves: the ceiling, not a method for clicks",
+}
+_MEASURES = {
+    "nDCG": "how near the order{first} comes to the best order by grades; 1 is perfect",
+    "AP": "how far up the relevant results{first} stand; 1 if all stand above all others",
+    "RR": "1 / the rank of the first relevant result{first}",
+    "P": "the share of relevant results{first}",
+    "ERR": "how soon a reader{first} is content, who reads from the top; more is better",
+}
+
 
 def key_name(key: str) -> str:
     """What a varied key is called.
@@ -38,6 +58,24 @@ def key_name(key: str) -> str:
 def axis_name(key: str) -> str:
     """What stands below an axis of that key."""
     return _AXES.get(key, key)
+
+
+def method_told(label: str) -> str:
+    """What a method of the paper does, in a line; nothing of any other."""
+    return _METHODS.get(label.casefold(), "")
+
+
+def measure_told(name: str) -> str:
+    """What a measure says, in a line.
+
+    >>> measure_told("nDCG@3"), measure_told("AP")
+    ('how near the order of the first 3 comes to the best order by grades; 1 is perfect',
+     'how far up the relevant results stand; 1 if all stand above all others')
+    """
+    form = re.fullmatch(r"(\w+)(?:\([^)]*\))?(?:@(\d+))?", name)
+    told = _MEASURES.get(form[1], "") if form else ""
+    cutoff = form[2] if form else None
+    return told.format(first=f" of the first {cutoff}" if cutoff else "")
 
 
 def number(value: Any) -> str:

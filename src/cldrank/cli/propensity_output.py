@@ -1,0 +1,255 @@
+"""How `cldrank propensity` shows what it found: to people, and to programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cldrank.cli.output import console, new_table, say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from typing_extensions import TypeIs
+
+    from cldrank.cli.propensity_methods import Choice
+    from cldrank.propensity import AffineClicks, Comparison, Propensities, SegmentPropensities
+
+_MOST_POSITIONS = 50
+
+
+# -- what there is to show -----------------------------------------------------------------------------------------
+
+
+def load(path: str) -> Propensities | AffineClicks:
+    """What a file holds."""
+    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.propensity.affine_clicks import FORMAT
+
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        content = None  # which load explains
+    affine = isinstance(content, dict) and content.get("format") == FORMAT
+    return AffineClicks.load(path) if affine else Propensities.load(path)
+
+
+def curve_of(found: Propensities | AffineClicks) -> Propensities:
+    """The propensities themselves, or the slopes."""
+    return found.propensities() if _is_affine(found) else found
+
+
+def _is_affine(found: Propensities | AffineClicks) -> TypeIs[AffineClicks]:
+    return hasattr(found, "slope")
+
+
+# -- for people ----------------------------------------------------------------------------------------------------
+
+
+def say_choice(choice: Choice) -> None:
+    """Which method was chosen and why, if it was not the user who chose."""
+    if choice.reason:
+        say(f"{choice.method} was chosen: {choice.reason}.")
+
+
+def print_found(found: Propensities | AffineClicks) -> None:
+    """One line a position, then the fit and all there is to know."""
+    console.print(found.origin, markup=False)
+    if _is_affine(found):
+        _print_affine(found)
+    else:
+        _print_curve(found)
+
+
+def _print_curve(rho: Propensities) -> None:
+    table = new_table(*_heads(rho))
+    for at in range(min(len(rho), _MOST_POSITIONS)):
+        entries = [f"{at + 1}", f"{rho.values[at]:.4g}"]
+        if rho.low is not None and rho.high is not None:
+            entries.append(f"{rho.low[at]:.4g} – {rho.high[at]:.4g}")
+        if rho.comparisons is not None:
+            entries.append(f"{rho.comparisons[at]:,.0f}")
+        table.add_row(*entries)
+    console.print(table)
+    _say_more(len(rho))
+    if rho.goodness is not None:
+        refuted = rho.goodness.p_value < 0.01
+        _remark(str(rho.goodness), "warning" if refuted else "fit")
+    for note in rho.notes:
+        _remark(note, "warning" if note in _doubts(rho) else "note")
+
+
+def _print_affine(found: AffineClicks) -> None:
+    interval = f", {100 * found.confidence:g}% interval" if found.confidence is not None else ""
+    table = new_table("position", f"slope{interval}", f"base{interval}")
+    bounds = [(found.slope, *found.interval("slope")), (found.base, *found.interval("base"))]
+    for at in range(min(len(found), _MOST_POSITIONS)):
+        entries = [f"{values[at]:.4g} ({low[at]:.4g} – {high[at]:.4g})" for values, low, high in bounds]
+        plain = [f"{values[at]:.4g}" for values, _, _ in bounds]
+        table.add_row(f"{at + 1}", *(entries if interval and at else plain))
+    console.print(table)
+    _say_more(len(found))
+    for note in found.notes:
+        _remark(note)
+
+
+def print_segments(found: SegmentPropensities) -> None:
+    """All segments side by side with their mean, and what there is to know of each."""
+    _print_side_by_side({"mean": found.pooled, **found})
+    for name, rho in found.items():
+        for note in rho.notes:
+            _remark(f"{name}: {note}")
+        if name in found.refusals:
+            _remark(f"{name}, alone: {found.refusals[name]}", "warning")
+
+
+def print_comparison(found: Comparison) -> None:
+    """All estimates side by side, their fit, how far they agree, and why the other methods refuse."""
+    fits = any(rho.goodness for rho in found.estimates.values())
+    _print_side_by_side(found.estimates, fits)
+    if fits:
+        console.print("fit: do clicks of the same candidates at other positions agree? Below 0.01, no.\n", style="dim")
+    if found.agreements:
+        console.print(_apart(found))
+        console.print("where two differ most, and by how many standard errors of the difference\n", style="dim")
+    noted = {name: list(rho.notes) for name, rho in found.estimates.items()}
+    doubts = {note for rho in found.estimates.values() for note in _doubts(rho)}
+    for note, names in _by_text(noted).items():
+        _remark(f"{', '.join(names)}: {note}", "warning" if note in doubts else "note")
+    for reason, names in _by_text({name: [reason] for name, reason in found.refusals.items()}).items():
+        console.print(f"[yellow]refused[/] {', '.join(names)}:", end=" ")
+        console.print(reason, markup=False, soft_wrap=True)
+
+
+def _apart(found: Comparison) -> Table:
+    """How far any two estimates are apart."""
+    table = new_table("methods", "position", "difference", "errors", "")
+    for pair in found.agreements:
+        at = pair.worst - 1
+        where = [f"{pair.worst}", f"{math.expm1(pair.differences[at]):+.1%}"] if pair.scores[at] else ["", ""]
+        verdict = "agree" if pair.agree else "[yellow]disagree[/]"
+        table.add_row(f"{pair.first}, {pair.second}", *where, f"{abs(pair.scores[at]):.1f}", verdict)
+    return table
+
+
+def _by_text(said: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Who says the same."""
+    found: dict[str, list[str]] = {}
+    for name, texts in said.items():
+        for text in texts:
+            found.setdefault(text, []).append(name)
+    return found
+
+
+def _doubts(rho: Propensities) -> list[str]:
+    """The notes that are more than that."""
+    return [str(rho.confounding)] if rho.confounding is not None and rho.confounding.doubtful else []
+
+
+def _heads(rho: Propensities) -> list[str]:
+    interval = [f"{100 * (rho.confidence or 0):g}% interval"] if rho.low is not None else []
+    return ["position", "examined", *interval, *(["comparisons"] if rho.comparisons is not None else [])]
+
+
+def _print_side_by_side(curves: Mapping[str, Propensities], fits: bool = False) -> None:
+    """One column a curve, in as many tables as the width of the terminal asks for."""
+    names = list(curves)
+    fitting = max(1, (console.width - 10) // 21)
+    size = max(len(rho) for rho in curves.values())
+    for start in range(0, len(names), fitting):
+        part = [curves[name] for name in names[start : start + fitting]]
+        table = new_table("position", *names[start : start + fitting])
+        for at in range(min(size, _MOST_POSITIONS)):
+            table.add_row(f"{at + 1}", *(_entry(rho, at) for rho in part))
+        if fits:
+            table.add_section()
+            table.add_row("fit, p", *(f"{rho.goodness.p_value:.2g}" if rho.goodness else "" for rho in part))
+        console.print(table)
+    _say_more(size)
+
+
+def _entry(rho: Propensities, at: int) -> str:
+    if at >= len(rho):
+        return ""
+    if rho.low is None or rho.high is None or not at:
+        return f"{rho.values[at]:.3g}"
+    return f"{rho.values[at]:.3g} ({rho.low[at]:.3g}–{rho.high[at]:.3g})"
+
+
+def _say_more(positions: int) -> None:
+    if positions > _MOST_POSITIONS:
+        console.print(f"and {positions - _MOST_POSITIONS} positions more; --json has them all", style="dim")
+
+
+def _remark(text: str, kind: str = "note") -> None:
+    console.print(f"[{'yellow' if kind == 'warning' else 'dim'}]{kind}:[/]", end=" ")
+    console.print(text, markup=False, soft_wrap=True)
+
+
+# -- for programs --------------------------------------------------------------------------------------------------
+
+
+def as_dict(found: Propensities | AffineClicks) -> dict[str, Any]:
+    """Positions with all that is known of them, the fit and the notes."""
+    return _affine_as_dict(found) if _is_affine(found) else _curve_as_dict(found)
+
+
+def _affine_as_dict(found: AffineClicks) -> dict[str, Any]:
+    known = found.confidence is not None
+    columns: dict[str, Any] = {"slope": found.slope, "base": found.base}
+    for name in ("slope", "base") if known else ():
+        columns[f"{name}_low"], columns[f"{name}_high"] = found.interval(name)
+    return {
+        "origin": found.origin,
+        "confidence": found.confidence,
+        "positions": [
+            {"position": at + 1, **{name: float(column[at]) for name, column in columns.items()}}
+            for at in range(len(found))
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def _curve_as_dict(rho: Propensities) -> dict[str, Any]:
+    positions = []
+    for at, value in enumerate(rho.values.tolist()):
+        entry = {"position": at + 1, "examined": value}
+        for name in ("low", "high", "comparisons"):
+            array = getattr(rho, name)
+            if array is not None:
+                entry[name] = float(array[at])
+        positions.append(entry)
+    return {
+        "origin": rho.origin,
+        "confidence": rho.confidence,
+        "positions": positions,
+        "goodness": rho.goodness and asdict(rho.goodness),
+        "confounding": rho.confounding and asdict(rho.confounding),
+        "notes": list(rho.notes),
+    }
+
+
+def choice_as_dict(choice: Choice) -> dict[str, Any]:
+    """The method, and why it was chosen."""
+    return {"method": str(choice.method), "chosen_because": choice.reason}
+
+
+def comparison_as_dict(found: Comparison) -> dict[str, Any]:
+    """Estimates, refusals and agreements."""
+    return {
+        "estimates": {str(name): as_dict(rho) for name, rho in found.estimates.items()},
+        "refusals": {str(name): reason for name, reason in found.refusals.items()},
+        "agreements": [
+            {
+                "methods": [str(pair.first), str(pair.second)],
+                "agree": pair.agree,
+                "position": pair.worst,
+                "standard_errors": abs(float(pair.scores[pair.worst - 1])),
+                "log_difference": float(pair.differences[pair.worst - 1]),
+            }
+            for pair in found.agreements
+        ],
+    }

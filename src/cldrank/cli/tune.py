@@ -1,0 +1,258 @@
+"""`cldrank tune`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cldrank.cli import methods, options
+from cldrank.cli.output import console, new_table, print_error, print_json, progress_bar, say
+from cldrank.errors import UsageError
+from cldrank.files import replacing
+
+if TYPE_CHECKING:
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.estimators.base import Estimator
+    from cldrank.tuning import Tuned
+    from cldrank.tuning.space import Values
+    from cldrank.tuning.study import Report
+
+
+class Judged(StrEnum):
+    """What trials are judged by."""
+
+    clicks = "clicks"
+    labels = "labels"
+
+
+def tune(
+    method: methods.MethodName,
+    features: options.Features,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="Where the trials are kept, and the ranker with the best parameters is saved. The same command again "
+            "goes on with the trials of the folder; several may share one.",
+            show_default=False,
+        ),
+    ],
+    clicks: methods.Clicks = None,
+    propensity: methods.Propensity = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all, those in the folder counted.")] = 30,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that do trials.")] = 1,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Begin no trial after so long.")
+    ] = None,
+    seed: options.Seed = 0,
+    space: Annotated[
+        Path | None,
+        typer.Option("--space", metavar="FILE", help="What to try, as TOML, instead of the paper's ranges."),
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range",
+            metavar="NAME=VALUES",
+            help="What to try for one parameter: `learning_rate=1e-3,2e-3`, `gamma=0.05..0.3`, `l2=1e-3..1e-2:log`; "
+            "one value fixes it. Repeat it.",
+        ),
+    ] = None,
+    on: Annotated[
+        Judged,
+        typer.Option("--on", help="Judge by the clicks on held-out queries, or by labels of --validation-features."),
+    ] = Judged.clicks,
+    held_out: Annotated[
+        float, typer.Option("--held-out", help="Share of the displayed queries whose clicks judge.")
+    ] = 0.2,
+    validation_features: Annotated[
+        list[str] | None,
+        typer.Option("--validation-features", metavar="FILE", help="Labelled candidates for `--on labels`."),
+    ] = None,
+    measure: Annotated[str | None, typer.Option("--measure", "-m", help="With `--on labels` (nDCG@10).")] = None,
+    model: methods.Model = None,
+    scaling: methods.Scaling = methods.ScalingName.standard,
+    device: methods.Device = None,
+    hidden: methods.Hidden = None,
+    epochs: methods.Epochs = None,
+    batch_queries: methods.BatchQueries = None,
+    validation: methods.Validation = None,
+    patience: methods.Patience = None,
+    precision: methods.Precision = None,
+    column: options.Columns = None,
+    groups: options.Groups = None,
+    n_features: options.FeatureCount = None,
+    missing: options.Missing = None,
+    cache: options.Cached = True,
+    as_json: options.Json = False,
+) -> None:
+    """Choose the parameters of a method without labels, and train with the best.
+
+    Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --jobs 4 --out tuned/`
+
+    Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
+    clicks cannot see selection bias: only shown candidates have any.
+    """
+    chosen = {
+        "model": model and str(model),
+        "device": device,
+        "hidden": methods.sizes(hidden),
+        "epochs": epochs,
+        "batch_queries": batch_queries,
+        "validation": validation,
+        "patience": patience,
+        "precision": precision and str(precision),
+    }
+    estimator = methods.estimator(method, scaling, chosen)
+    _check_judge(method, on, propensity, validation_features, measure)
+    reading = options.Reading(column, groups, n_features, missing, cache)
+    dataset = reading.load(features)
+    table, rho = methods.read_clicks(method, dataset, clicks, propensity)
+    from cldrank.tuning import tune as run
+
+    with _interruptible(out), _showing(trials, not as_json) as report:
+        tuned = run(
+            estimator,
+            dataset,
+            table,
+            rho,
+            _space(estimator, space, ranges),
+            trials=trials,
+            seed=seed,
+            folder=out,
+            jobs=jobs,
+            timeout=timeout,
+            held_out=held_out,
+            labelled=None if validation_features is None else reading.load(validation_features),
+            measure=measure or "nDCG@10",
+            on_trial=report,
+        )
+    tuned.estimator.ranker_.save(out / "ranker")
+    result = _told(method, out, dataset, tuned, seed)
+    with replacing(out / "tuned.json") as temporary:
+        temporary.write_text(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(result)
+    else:
+        _print(tuned, out, on)
+
+
+def _check_judge(
+    method: methods.Method, on: Judged, propensity: str | None, validation: list[str] | None, measure: str | None
+) -> None:
+    """Refuse what does not fit together before anything is read."""
+    if on == Judged.labels:
+        if not validation:
+            raise UsageError("--on labels needs labelled candidates that are not trained on: --validation-features.")
+        return
+    if validation or measure:
+        raise UsageError("--validation-features and --measure are for --on labels.")
+    if method == methods.Method.oracle:
+        raise UsageError("oracle learns from labels, not from clicks; tune it with --on labels.")
+    if propensity is None:
+        raise UsageError(
+            "held-out clicks are corrected by the propensities of positions; name these: --propensity power:1.0, say."
+        )
+
+
+def _space(estimator: Estimator, path: Path | None, ranges: list[str] | None) -> dict[str, Values]:
+    from cldrank.tuning.space import default_space, parse_range, read_space
+
+    space = default_space(estimator) if path is None else read_space(path)
+    return {**space, **dict(parse_range(text) for text in ranges or ())}
+
+
+@contextmanager
+def _interruptible(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print_error(f"stopped; the finished trials are in {out}, and the same command goes on with them.")
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _showing(trials: int, bar: bool) -> Iterator[Report | None]:
+    if not bar:
+        yield None
+        return
+    with progress_bar() as progress:
+        task = progress.add_task("tuning", total=trials)
+
+        def report(finished: int, best: float | None) -> None:
+            text = "tuning" if best is None else f"tuning, best {best:.4f}"
+            progress.update(task, completed=finished, description=text)
+
+        yield report
+
+
+def _told(method: methods.Method, out: Path, dataset: RankingDataset, tuned: Tuned, seed: int) -> dict[str, Any]:
+    from cldrank._version import __version__
+
+    return {
+        "method": str(method),
+        "estimator": " ".join(repr(tuned.estimator).split()),
+        "ranker": str(out / "ranker"),
+        "data": dataset.name,
+        "synthetic": dataset.synthetic,
+        "seed": seed,
+        "cldrank": __version__,
+        **tuned.as_dict(),
+    }
+
+
+def _print(tuned: Tuned, out: Path, on: Judged) -> None:
+    states = [trial.state for trial in tuned.trials]
+    console.print(
+        f"{len(states)} trials: {states.count('completed')} completed, {states.count('pruned')} given up early, "
+        f"{states.count('failed')} failed; {tuned.measure} on {tuned.held_out:,} queries",
+        style="bold",
+        markup=False,
+    )
+    names = list(tuned.best_parameters)
+    table = new_table("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±")
+    for trial in tuned.best():
+        table.add_row(
+            str(trial.number),
+            *(_short(trial.parameters[name]) for name in names),
+            f"{trial.value:.4f}",
+            f"{trial.standard_error:.4f}",
+            f"{trial.behind:.4f}",
+            f"{trial.behind_error:.4f}",
+        )
+    console.print(table)
+    console.print(f"best: {', '.join(f'{name}={_short(value)}' for name, value in tuned.best_parameters.items())}")
+    for text in _remarks(tuned, on):
+        say(text)
+    console.print(f"the ranker with these parameters: {out / 'ranker'}", markup=False)
+
+
+def _remarks(tuned: Tuned, on: Judged) -> list[str]:
+    """What to know before the best parameters are believed."""
+    remarks = [
+        "note: ± is one standard error over the held-out queries; of behind, of the paired difference to the best."
+    ]
+    if tuned.ties:
+        remarks.append(
+            f"note: {tuned.ties} other trial{' is' if tuned.ties == 1 else 's are'} within two standard errors of the "
+            "best: a tie, which more held-out clicks might settle."
+        )
+    blind = [name for name in ("gamma", "selection_weight") if name in tuned.best_parameters]
+    if blind and on == Judged.clicks:
+        remarks.append(
+            f"note: only shown candidates have clicks, so these hardly determine {blind[0]}, which decides how those "
+            "that were not shown are ranked."
+        )
+    return remarks
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

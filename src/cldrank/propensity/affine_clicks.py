@@ -1,0 +1,221 @@
+"""`AffineClicks`: clicks as a slope times relevance plus a base, for each position."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.files import replacing
+from cldrank.propensity.propensities import Propensities
+
+Floats = NDArray[np.float64]
+FORMAT = "cldrank-affine-clicks"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AffineClicks:
+    """P(click at k) = slope_k * relevance + base_k (Vardasbi, Oosterhuis and de Rijke 2020).
+
+    slope, base   (k,) float64: entry 0 is position 1; slopes are above 0
+    origin        where they come from, in words
+    covariance    (2 k, 2 k) of slopes and bases, if they were estimated, else None
+    confidence    of the intervals
+    notes         what to know before they are used
+
+    Relevance has no scale of its own: 2 * relevance + 1 explains the same clicks with other slopes and bases, and ranks
+    alike. `anchored` are those with slope 1 and base 0 at the first position, where relevance is the probability of a
+    click there; only these can be compared.
+
+    >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
+    >>> trust
+    AffineClicks(slope 0.4, 0.35; base 0.5, 0.1; given)
+    >>> trust.relevance([0.9, 0.1], position=[1, 2])
+    array([1., 0.])
+    >>> trust.anchored().relevance([0.9, 0.1], position=[1, 2])
+    array([0.9, 0.5])
+    """
+
+    slope: Floats
+    base: Floats
+    origin: str = "given"
+    covariance: Floats | None = None
+    confidence: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        slope, base = (np.array(part, dtype=np.float64) for part in (self.slope, self.base))
+        if slope.ndim != 1 or slope.shape != base.shape or not len(slope):
+            raise DataError(f"slope and base are flat, one entry a position each, not {slope.shape} and {base.shape}.")
+        bad = ~(np.isfinite(slope) & (slope > 0) & np.isfinite(base))
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            raise DataError(
+                f"position {at + 1} has slope {slope[at]} and base {base[at]}; slopes must be above 0, and both finite."
+            )
+        _keep(self, "slope", slope)
+        _keep(self, "base", base)
+        if self.covariance is not None:
+            covariance = np.array(self.covariance, dtype=np.float64)
+            if covariance.shape != (2 * len(slope),) * 2 or not np.isfinite(covariance).all():
+                raise DataError(f"covariance of {len(slope)} positions has shape {covariance.shape}.")
+            _keep(self, "covariance", covariance)
+        if (self.covariance is None) != (self.confidence is None):
+            raise DataError("an interval needs covariance and confidence, both.")
+        if self.confidence is not None and not 0 < self.confidence < 1:
+            raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
+
+    @classmethod
+    def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:
+        """From P(examined), and P(click | examined) of relevant and of irrelevant results, at each position."""
+        rho, plus, minus = np.broadcast_arrays(*(np.asarray(part, float) for part in (examined, relevant, irrelevant)))
+        return cls(rho * (plus - minus), rho * minus)
+
+    @classmethod
+    def from_propensities(cls, propensities: Propensities) -> AffineClicks:
+        """Examination alone: slope ρ, base 0."""
+        return cls(propensities.values, np.zeros(len(propensities)), propensities.origin)
+
+    def __len__(self) -> int:
+        return len(self.slope)
+
+    def __repr__(self) -> str:
+        slope, base = (", ".join(f"{value:.4g}" for value in part[:8]) for part in (self.slope, self.base))
+        more = ", …" if len(self) > 8 else ""
+        return f"AffineClicks(slope {slope}{more}; base {base}{more}; {self.origin})"
+
+    def __str__(self) -> str:
+        """A table: one line a position, and what there is to know."""
+        lines = [self.origin, f"{'position':>8}  {'slope':>24}  {'base':>24}"]
+        (low, high), (below, above) = self.interval("slope"), self.interval("base")
+        for at in range(len(self)):
+            entries = (
+                _entry(values[at], lows[at], highs[at], self.confidence is not None)
+                for values, lows, highs in ((self.slope, low, high), (self.base, below, above))
+            )
+            lines.append(f"{at + 1:>8}  " + "  ".join(f"{entry:>24}" for entry in entries))
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    @property
+    def errors(self) -> tuple[Floats, Floats]:
+        """The standard errors of slopes and bases, 0 where they were given."""
+        if self.covariance is None:
+            return np.zeros(len(self)), np.zeros(len(self))
+        found = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        return found[: len(self)], found[len(self) :]
+
+    def interval(self, name: str) -> tuple[Floats, Floats]:
+        """Low and high of "slope" or "base" at each position."""
+        if name not in ("slope", "base"):
+            raise UsageError(f"there is an interval of 'slope' and of 'base', not of {name!r}.")
+        values, error = (self.slope, self.errors[0]) if name == "slope" else (self.base, self.errors[1])
+        half = float(ndtri((1 + (self.confidence or 0.9)) / 2)) * error
+        return values - half, values + half
+
+    # -- use -----------------------------------------------------------------------------------------------------
+
+    def relevance(self, rate: ArrayLike, position: ArrayLike) -> Floats:
+        """(rate - base) / slope: what a click-through rate at a position says of relevance."""
+        slope, base = self.at(position)
+        found: Floats = (np.asarray(rate, dtype=np.float64) - base) / slope
+        return found
+
+    def at(self, position: ArrayLike) -> tuple[Floats, Floats]:
+        """Slope and base of each position, counted from 1."""
+        positions = np.asarray(position)
+        beyond = (positions < 1) | (positions > len(self))
+        if beyond.any():
+            raise DataError(
+                f"there is no slope for position {positions[beyond].ravel()[0]}; these go from 1 to {len(self)}."
+            )
+        return self.slope[positions - 1], self.base[positions - 1]
+
+    def anchored(self) -> AffineClicks:
+        """The same with slope 1 and base 0 at the first position; an estimate is so already."""
+        first, level = self.slope[0], self.base[0]
+        if first == 1 and level == 0:
+            return self
+        slope = self.slope / first
+        return AffineClicks(
+            slope, self.base - slope * level, f"{self.origin}; anchored at position 1", notes=self.notes
+        )
+
+    def clip(self, minimum: float) -> AffineClicks:
+        """The same with no slope below a share of the first: less variance for some bias. What was raised is said."""
+        if not 0 < minimum <= 1:
+            raise UsageError(f"the minimum must be above 0 and at most 1, not {minimum}.")
+        least = minimum * self.slope[0]
+        raised = np.flatnonzero(self.slope < least) + 1
+        if not len(raised):
+            return self
+        shown = ", ".join(map(str, raised.tolist()))
+        told = f"{self.origin}; slopes clipped to {least:g} at position{'s' if len(raised) > 1 else ''} {shown}"
+        return replace(self, slope=np.maximum(self.slope, least), origin=told)
+
+    def propensities(self) -> Propensities:
+        """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""
+        values = self.slope / self.slope[0]
+        if self.covariance is None or self.confidence is None:
+            return Propensities(values, f"slopes of {self.origin}", method="AffineClicks" if values.max() > 1 else None)
+        size = len(self)
+        turn = np.diag(1 / self.slope)
+        turn[:, 0] -= 1 / self.slope[0]
+        covariance = turn @ self.covariance[:size, :size] @ turn.T
+        half = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return Propensities(
+            values,
+            f"slopes of {self.origin}",
+            method="TrustBias",
+            low=values * np.exp(-half),
+            high=values * np.exp(half),
+            confidence=self.confidence,
+            covariance=covariance,
+            notes=("slopes alone: clicks that owe nothing to relevance are left out", *self.notes),
+        )
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write them to a JSON file."""
+        content: dict[str, Any] = {"format": FORMAT, "slope": self.slope.tolist(), "base": self.base.tolist()}
+        content |= {"origin": self.origin, "notes": list(self.notes), "confidence": self.confidence}
+        content["covariance"] = None if self.covariance is None else self.covariance.tolist()
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> AffineClicks:
+        """Read what `save` wrote."""
+        file = Path(path)
+        if not file.is_file():
+            raise DataError(f"{file}: no such file of affine clicks.")
+        try:
+            content: Any = json.loads(file.read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise DataError(f"its format is {content['format']!r}.")
+            return cls(
+                np.array(content["slope"], dtype=np.float64),
+                np.array(content["base"], dtype=np.float64),
+                str(content["origin"]),
+                None if content["covariance"] is None else np.array(content["covariance"], dtype=np.float64),
+                content["confidence"],
+                tuple(str(note) for note in content["notes"]),
+            )
+        except (DataError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"holds no affine clicks ({type(error).__name__}: {error})", path=file) from None
+
+
+def _entry(value: float, low: float, high: float, known: bool) -> str:
+    return f"{value:.4g} ({low:.3g} – {high:.3g})" if known else f"{value:.4g}"
+
+
+def _keep(owner: object, name: str, array: Floats) -> None:
+    array.flags.writeable = False
+    object.__setattr__(owner, name, array)

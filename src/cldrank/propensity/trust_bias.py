@@ -1,0 +1,184 @@
+"""`TrustBias`: slope and base of clicks at each position, from candidates that were shown at several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import DataError, UnidentifiableError
+from cldrank.propensity.affine_clicks import AffineClicks
+from cldrank.propensity.all_pairs import AllPairs
+from cldrank.propensity.cells import Cells, draw_weights
+from cldrank.propensity.estimator import CellEstimator
+from cldrank.propensity.goodness import FEWEST_UNITS
+from cldrank.propensity.refusal import too_few
+
+Floats = NDArray[np.float64]
+
+_LOST = 0.05  # the share of replicates in which a pair of positions may be without a slope
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TrustBias(CellEstimator):
+    """Slopes and bases of the affine model of trust bias (Vardasbi et al. 2020), relevance free for each candidate.
+
+        P(click at k) = slope_k γ_i + base_k,    slope_1 = 1, base_1 = 0
+
+    γ_i is what candidate i would be clicked at position 1. Candidates that were shown at k and at l lie on a line,
+
+        slope_l / slope_k = (C_kl + V_l) / (V_k + C_kl),    V, C: variance and covariance of their click probabilities
+
+    both freed of the noise of the clicks, so that any number of impressions will do: where each candidate has a γ of
+    its own, plain maximum likelihood is biased unless all cells are large. All pairs of positions are joined, each by
+    its precision. Needed is what harvesting needs, and candidates that differ in relevance: else no slope can be told.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [10000] * 120}
+    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[8000, 6000] * 30 + [4000, 2000] * 30)
+    >>> TrustBias().fit(clicks)
+    AffineClicks(slope 1, 1; base 0, -0.4; TrustBias, 60 candidates)
+    """
+
+    def fit(self, clicks: ClickTable) -> AffineClicks:
+        """Estimate slopes and bases of a log, or raise UnidentifiableError."""
+        self.check(clicks)
+        cells = self._cells(clicks)
+        weights = draw_weights(cells.n_groups, self.replicates, self.seed)
+        lines = Lines.of(cells, np.concatenate([np.ones((1, cells.n_groups)), weights]))
+        logs = _joined(lines, lines.log_slope, cells.size)
+        if logs is None:
+            raise self._indifferent(cells.size)
+        errors = logs[1:].std(axis=0)
+        weak = np.flatnonzero(errors > self.refuse_above)
+        if len(weak):
+            worst = int(weak[errors[weak].argmax()])
+            raise too_few(self.name, weak + 1, worst + 1, float(errors[worst]), cells, self.confidence)
+        slope = np.exp(logs)
+        shift = lines.mean_lower / slope[:, lines.lower] - lines.mean_upper / slope[:, lines.upper]
+        found = _joined(lines, shift, cells.size)
+        if found is None:
+            raise self._indifferent(cells.size)
+        base = found * slope
+        covariance = np.cov(np.concatenate([slope, base], axis=1)[1:], rowvar=False)
+        return AffineClicks(
+            slope[0],
+            base[0],
+            f"{self.name}, {cells.n_units:,} {cells.units}",
+            covariance,
+            self.confidence,
+            (_verdict(base[0, 1:], covariance[cells.size + 1 :, cells.size + 1 :]),),
+        )
+
+    def check(self, clicks: ClickTable) -> None:
+        """Raise UnidentifiableError if no candidates, or too few, lead from one position to another."""
+        if clicks.every_click and (clicks.clicks > clicks.impressions).any():
+            raise DataError("TrustBias takes an impression as clicked or not, but this table counts every click.")
+        names = ("depth", "confidence", "replicates", "seed", "resample", "refuse_above")
+        _Compared(**{name: getattr(self, name) for name in names}).check(clicks)
+
+    def _indifferent(self, size: int) -> UnidentifiableError:
+        return UnidentifiableError(
+            f"{self.name} cannot tell slopes from bases: the candidates that were shown at several positions are "
+            "clicked too much alike, or too seldom. Needed are candidates of different relevance, at several positions "
+            "each, and more pages. If clicks follow examination alone, AllPairs needs no such difference.",
+            positions=tuple(range(1, size + 1)),
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class _Compared(AllPairs):
+    """Refuses as harvesting does, under the name of `TrustBias`."""
+
+    @property
+    def name(self) -> str:
+        """Who asks."""
+        return "TrustBias"
+
+
+class Lines(NamedTuple):
+    """For each pair of positions k < l, the line on which the click probabilities of their candidates lie.
+
+    upper, lower              (pairs,) k and l, from 0
+    log_slope                 (logs, pairs) log of slope_l / slope_k; NaN where none can be told
+    mean_upper, mean_lower    (logs, pairs) mean click probability at k and at l
+    """
+
+    upper: IntArray
+    lower: IntArray
+    log_slope: Floats
+    mean_upper: Floats
+    mean_lower: Floats
+
+    @classmethod
+    def of(cls, cells: Cells, weights: Floats) -> Lines:
+        """The lines of several logs at once: `weights` (logs, groups) say how often each log has each group."""
+        upper, lower, sums = _moments(cells)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total, *rest = (weights @ part for part in sums)
+            one, two, product, square_one, square_two = (part / total for part in rest)
+            shared = product - one * two
+            above, below = shared + square_one - one**2, shared + square_two - two**2
+            told = (above > 0) & (below > 0)  # else the candidates do not differ beyond the noise
+            told &= (sums[0] > 0).sum(axis=0) >= FEWEST_UNITS
+            return cls(upper, lower, np.log(np.where(told, below / above, np.nan)), one, two)
+
+
+def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
+    """(6, groups, pairs) weights, and weighted sums of p_k, p_l, p_k p_l, p_k² and p_l², each without bias.
+
+    p² is estimated by c (c - 1) / (n (n - 1));  candidates weigh n m / (n + m)
+    """
+    size, n, c = cells.size, cells.impressions, cells.clicks
+    upper, lower = np.triu_indices(size, 1)
+    number = np.zeros((size, size), dtype=np.int64)
+    number[upper, lower] = np.arange(len(upper))
+    found = np.zeros((6, cells.n_groups, len(upper)))
+    rate = c / n
+    square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
+    for distance in range(1, size):  # the cells of a candidate lie side by side
+        one = np.flatnonzero((cells.row[distance:] == cells.row[:-distance]) & (n[distance:] > 1) & (n[:-distance] > 1))
+        two = one + distance
+        pair = number[cells.place[one], cells.place[two]]
+        weight = n[one] * n[two] / (n[one] + n[two])
+        parts = (np.ones(len(one)), rate[one], rate[two], rate[one] * rate[two], square[one], square[two])
+        for at, values in enumerate(parts):
+            found[at] += cells.by_group(pair, weight * values, len(upper), one)
+    return upper, lower, found
+
+
+def _joined(lines: Lines, differences: Floats, size: int) -> Floats | None:
+    """(logs, size) the numbers, 0 at the first position, whose differences come nearest to those of the pairs.
+
+    Each pair counts by its precision over the replicates; replicates that lack a pair in use stand at the mean.
+    None where the pairs do not lead from the first position to all.
+    """
+    known = np.isfinite(differences)
+    used = np.flatnonzero(known[0] & (known[1:].mean(axis=0) >= 1 - _LOST))
+    away = np.where(known[1:], differences[1:] - differences[0], 0.0)[:, used]
+    precision = 1 / np.maximum((away**2).mean(axis=0), 1e-12)
+    design = np.zeros((len(used), size))
+    design[np.arange(len(used)), lines.lower[used]] = 1.0
+    design[np.arange(len(used)), lines.upper[used]] = -1.0
+    inner = design[:, 1:]
+    if not len(used) or np.linalg.matrix_rank(inner) < size - 1:
+        return None
+    weighed = inner * precision[:, None]
+    solved: Floats = np.linalg.solve(inner.T @ weighed, weighed.T @ differences[:, used].T).T
+    whole = np.atleast_1d(np.isfinite(solved).all(axis=1))
+    solved = np.where(whole[:, None], solved, solved[whole].mean(axis=0))
+    return np.concatenate([np.zeros((len(solved), 1)), solved], axis=1)
+
+
+def _verdict(base: Floats, covariance: Floats) -> str:
+    """Whether examination alone would do, by Wald's test of base 0."""
+    statistic = float(base @ np.linalg.pinv(np.atleast_2d(covariance), rcond=1e-10, hermitian=True) @ base)
+    chance = float(chdtrc(len(base), statistic))
+    told = "refuted: trust, or something like it" if chance < 0.01 else "not refuted"
+    return f"that examination alone tells positions apart is {told} (p = {chance:.2g})"

@@ -1,0 +1,130 @@
+"""How good a ranker is on what was held out, query by query, so that differences come with their noise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UsageError
+from cldrank.estimators.neural.lists import click_lists
+from cldrank.measures import compute, parse
+from cldrank.propensity import Propensities
+from cldrank.rankers import Ranker
+from cldrank.training.lists import Lists
+
+Floats = NDArray[np.float64]
+_BLOCK = 1 << 22  # pairs that are looked at together
+
+
+class Mean(NamedTuple):
+    """A mean over queries and its standard error."""
+
+    value: float
+    error: float
+
+
+class Judge(Protocol):
+    """What judges rankers: each query counts by its weight, and a ranker gains some share of that."""
+
+    name: str
+    weight: Floats
+
+    def gains(self, ranker: Ranker) -> Floats:
+        """What a ranker gains of each query."""
+
+
+class HeldOutClicks:
+    """The share of the preferences in held-out clicks, corrected by the propensities, that a ranker agrees with.
+
+        Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j) [f_i > f_j] / Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j),    r̄ = c / (n ρ), ties by half
+
+    Pairs are of one query and both shown, so it cannot see how a ranker places what was not.
+
+    >>> from cldrank.estimators import Naive
+    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
+    >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 2, 1], impressions=[9] * 4, clicks=[1, 3, 2, 3])
+    >>> judge = HeldOutClicks(data, clicks, Propensities.power(1, k=2))
+    >>> judge.weight.round(3), judge.gains(Naive().fit(data, clicks).ranker_).round(3)
+    (array([5., 1.]), array([5., 0.]))
+    """
+
+    name = "held-out concordance"
+
+    def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Propensities) -> None:
+        lists = click_lists(dataset, clicks, propensities)
+        self._dataset, self._lists = dataset, lists[lists.preferring()]
+        if len(self._lists) < 2:
+            raise DataError(
+                f"of the held-out queries {len(self._lists)} have one candidate clicked more than another; at least 2 "
+                "are needed to judge by: hold out more, or collect more clicks."
+            )
+        self.weight = concordance(np.zeros(dataset.n_rows), self._lists)[1]
+
+    def gains(self, ranker: Ranker) -> Floats:
+        """The preference that its scores agree with."""
+        return concordance(ranker.score(self._dataset), self._lists)[0]
+
+
+class Labels:
+    """A measure over the labels of a dataset; queries count alike."""
+
+    def __init__(self, dataset: RankingDataset, measure: str) -> None:
+        if dataset.labels is None:
+            raise UsageError(f"{dataset!r} has no labels to tune on.")
+        if dataset.n_queries < 2:
+            raise DataError(f"{dataset!r} has too few queries to judge by; at least 2 are needed.")
+        self._measure, self._dataset = parse(measure), dataset
+        self.name = str(self._measure)
+        if self.name.startswith("ARP"):
+            raise UsageError("ARP is the better the smaller it is; tune on another measure, such as nDCG@10.")
+        self.weight = np.ones(dataset.n_queries)
+
+    def gains(self, ranker: Ranker) -> Floats:
+        """The measure of each query."""
+        labels, offsets = self._dataset.labels, self._dataset.offsets
+        found: Floats = compute(self._measure, ranker.score(self._dataset), labels, offsets)[self._measure]
+        return found
+
+
+def concordance(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
+    """Of each list, the preference that the scores of all rows agree with, and all there is.
+
+    >>> rows = np.arange(3)
+    >>> lists = Lists(np.array([0, 3]), rows, np.array([0.5, 0.2, 0.2]), np.array([9, 10, 0]), rows[:2] * 0, rows[:0],
+    ...               np.ones(1))
+    >>> concordance(np.array([1.0, 1.0, 0.0]), lists)
+    (array([1.35]), array([2.7]))
+    """
+    right, whole = np.zeros(len(lists)), np.zeros(len(lists))
+    for group in lists.pack(0.0):
+        width = group.rows.shape[1]
+        step = max(1, _BLOCK // width**2)
+        for start in range(0, len(group.lists), step):
+            part = slice(start, start + step)
+            target, weight = group.target[part].astype(np.float64), group.weight[part].astype(np.float64)
+            preference = np.maximum(_differences(target), 0) * np.minimum(weight[:, :, None], weight[:, None, :])
+            agrees = 0.5 * (np.sign(_differences(scores[group.rows[part]])) + 1)
+            right[group.lists[part]] = (preference * agrees).sum((1, 2))
+            whole[group.lists[part]] = preference.sum((1, 2))
+    return right, whole
+
+
+def mean_of(gains: Floats, weight: Floats) -> Mean:
+    """All gains over all weight, as a ratio of two sums over queries.
+
+    >>> mean_of(np.array([1.0, 0.0, 1.0, 1.0]), np.ones(4))
+    Mean(value=0.75, error=0.25)
+    """
+    total, count = weight.sum(), len(weight)
+    value = gains.sum() / total
+    error = np.sqrt(count / (count - 1) * np.square(gains - value * weight).sum()) / total
+    return Mean(float(value), float(error))
+
+
+def _differences(values: Floats) -> Floats:
+    difference: Floats = values[:, :, None] - values[:, None, :]
+    return difference

@@ -1,0 +1,223 @@
+"""`tune`: try parameters, judge them by what was held out, and fit with the best."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from cldrank import segments
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, MissingDependencyError, UsageError
+from cldrank.estimators.base import Estimator, check_dataset
+from cldrank.estimators.linear.rows import check_clicks, check_propensities
+from cldrank.propensity import Propensities
+from cldrank.tuning.judging import HeldOutClicks, Judge, Labels, mean_of
+from cldrank.tuning.results import State, Trial, Tuned
+from cldrank.tuning.space import Space, applied, check_space, default_space, training_of, trains_network
+from cldrank.tuning.study import Report, Search, Study, value_of
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+_STATES: dict[str, State] = {"COMPLETE": "completed", "PRUNED": "pruned", "FAIL": "failed"}
+
+
+def tune(
+    estimator: Estimator,
+    dataset: RankingDataset,
+    clicks: ClickTable | None = None,
+    propensities: Any = None,
+    space: Space | None = None,
+    *,
+    trials: int = 30,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    jobs: int = 1,
+    timeout: float | None = None,
+    held_out: float = 0.2,
+    labelled: RankingDataset | None = None,
+    measure: str = "nDCG@10",
+    on_trial: Report | None = None,
+) -> Tuned:
+    """Choose parameters by the clicks on held-out queries, corrected by the propensities, and fit with the best.
+
+    space       values to try, by parameter; None for the paper's ranges (`default_space`)
+    trials      how many in all; those that `folder` holds already count, so the same call goes on where one ended
+    jobs        processes; with one, the same call gives the same result
+    timeout     no trial begins after so many seconds
+    held_out    the share of the displayed queries that trials are judged by; `seed` says which
+    labelled    judge by `measure` on the labels of this dataset instead
+    on_trial    called with the number of finished trials and the best value so far
+
+    Trials are drawn by Optuna's TPE; networks that fall behind the median of the others are given up early.
+
+    >>> from cldrank.estimators import IPS
+    >>> random = np.random.default_rng(0)
+    >>> data = RankingDataset.from_arrays(random.normal(size=(80, 2)), np.arange(80) // 4)
+    >>> clicks = ClickTable.from_arrays(
+    ...     data, position=[1, 2, 3, 0] * 20, impressions=[9, 9, 9, 0] * 20, clicks=[5, 3, 1, 0] * 20
+    ... )
+    >>> tuned = tune(IPS(), data, clicks, Propensities.power(1, 3), {"l2": [0.001, 0.1]}, trials=3)
+    >>> len(tuned.trials), tuned.held_out, tuned.estimator.l2 == tuned.best_parameters["l2"]
+    (3, 4, True)
+    """
+    if find_spec("optuna") is None:
+        raise MissingDependencyError("tuning needs optuna: pip install 'cldrank[tune]'.")
+    data = check_dataset(dataset, "tune")
+    _check_numbers(trials, seed, jobs, timeout, held_out)
+    ranges = check_space(estimator, default_space(estimator) if space is None else space)
+    learned, judge = _parts(data, clicks, propensities, labelled, measure, held_out, seed)
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder
+        search = Search(
+            _plain(estimator),
+            data,
+            learned,
+            propensities,
+            judge,
+            ranges,
+            trials,
+            seed,
+            Path(place),
+            float("inf") if timeout is None else time.time() + timeout,
+            _identity(estimator, data, clicks, propensities, judge, ranges, seed),
+        )
+        found = _done(search, jobs, on_trial)
+    best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value)
+    if best.value is None or best.standard_error is None:
+        raise DataError(_said_of_failure(found))
+    model = applied(estimator, best.parameters).fit(data, clicks, propensities)
+    if getattr(model, "status_", None) == "interrupted":
+        raise KeyboardInterrupt
+    parameters = dict(best.parameters)
+    return Tuned(parameters, best.value, best.standard_error, judge.name, len(judge.weight), tuple(found), model)
+
+
+def _done(search: Search, jobs: int, report: Report | None) -> list[Trial]:
+    """Do the trials; all of them, with how far they are behind the best."""
+    if jobs > 1:
+        from cldrank.tuning.processes import work_together
+
+        work_together(search, jobs, report)
+    study = Study(search)
+    if jobs == 1:
+        study.work(report)
+    found = study.finished()
+    completed = [trial for trial in found if value_of(trial) is not None]
+    best = max(completed, key=lambda trial: value_of(trial) or 0.0, default=None)
+    return [_told(search, trial, best) for trial in found]
+
+
+def _told(search: Search, trial: FrozenTrial, best: FrozenTrial | None) -> Trial:
+    told = Trial(
+        number=trial.number,
+        parameters=trial.params,
+        state=_STATES[trial.state.name],
+        value=value_of(trial),
+        standard_error=trial.user_attrs.get("standard_error"),
+        seconds=trial.duration.total_seconds() if trial.duration else 0.0,
+        note=trial.user_attrs.get("error", ""),
+    )
+    if told.value is None or best is None:
+        return told
+    difference = np.load(search.gains_file(best.number)) - np.load(search.gains_file(trial.number))
+    behind = mean_of(difference, search.judge.weight)
+    return replace(told, behind=behind.value, behind_error=behind.error)
+
+
+def _parts(
+    data: RankingDataset,
+    clicks: ClickTable | None,
+    propensities: Any,
+    labelled: RankingDataset | None,
+    measure: str,
+    held_out: float,
+    seed: int,
+) -> tuple[ClickTable | None, Judge]:
+    """The clicks to learn from, and who judges."""
+    if labelled is not None:
+        return clicks, Labels(labelled, measure)
+    if clicks is None:
+        raise UsageError("tune judges by clicks; give clicks, or a labelled dataset to judge by.")
+    table = check_clicks(clicks, data, "tune")
+    rho: Propensities = check_propensities(propensities, table, "tune", None)
+    displayed = np.flatnonzero(table.query_impressions)
+    shares = [1 - held_out, held_out]
+    learned, held = (displayed[part] for part in segments.split_segments(len(displayed), shares, seed))
+    if not len(learned) or not len(held):
+        raise DataError(f"{len(displayed)} queries were displayed, too few to hold {held_out:.0%} of them out.")
+    # Features of held-out queries stay where they are: without clicks nothing is learned from them but the scaling.
+    return _only(table, learned), HeldOutClicks(data[held], table[held], rho)
+
+
+def _only(table: ClickTable, queries: Any) -> ClickTable:
+    """The cells of some queries; the candidates stay all."""
+    kept = np.isin(table.candidates.row_queries[table.row], queries)
+    return replace(
+        table,
+        row=table.row[kept],
+        position=table.position[kept],
+        impressions=table.impressions[kept],
+        clicks=table.clicks[kept],
+    )
+
+
+def _plain(estimator: Estimator) -> Estimator:
+    """The estimator without what cannot go to another process, and what a trial must not write."""
+    fresh: Estimator = clone(estimator)
+    if trains_network(fresh) and getattr(fresh, "training", None) is not None:
+        bare = replace(training_of(fresh), checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
+        fresh.set_params(training=bare)
+    return fresh
+
+
+def _identity(
+    estimator: Estimator, data: RankingDataset, clicks: Any, propensities: Any, judge: Judge, space: Space, seed: int
+) -> dict[str, str]:
+    """What decides the outcome of a trial, by the name that a user knows it by."""
+    fixed = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
+    some = data.features[:: max(1, data.n_rows // 1000)]
+    cells = () if clicks is None else (clicks.row, clicks.position, clicks.impressions, clicks.clicks)
+    return {
+        **{name: value for name, value in fixed.items() if name not in (*space, "device")},
+        "estimator": type(estimator).__name__,
+        "space": repr(space),
+        "seed": f"{seed}, {fixed.get('seed')}",
+        "measure": judge.name,
+        "dataset": f"{data.n_rows} {data.n_features} {_digest(some)}",
+        "clicks": _digest(*cells),
+        "propensities": repr(propensities) if propensities is None else _digest(propensities.values),
+        "held-out part": _digest(judge.weight),
+    }
+
+
+def _digest(*arrays: Any) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _said_of_failure(found: list[Trial]) -> str:
+    reasons = [trial.note for trial in found if trial.note]
+    return f"no trial came to its end: {reasons[0]}" if reasons else "no trial came to its end in time; allow more."
+
+
+def _check_numbers(trials: Any, seed: Any, jobs: Any, timeout: Any, held_out: Any) -> None:
+    for name, value, least in (("trials", trials, 1), ("seed", seed, 0), ("jobs", jobs, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    if timeout is not None and not timeout > 0:
+        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!r}.")
+    if not 0 < held_out < 1:
+        raise UsageError(f"held_out must be a share between 0 and 1, not {held_out!r}.")

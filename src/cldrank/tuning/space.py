@@ -1,0 +1,208 @@
+"""What is tried: the values of each parameter, and an estimator with some of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+
+from cldrank.errors import FormatError, UsageError
+from cldrank.estimators.base import Estimator
+from cldrank.estimators.cld_pair import CLDPair
+from cldrank.estimators.neural.estimator import NeuralFit, is_linear
+from cldrank.estimators.rank_agg import RankAgg
+from cldrank.training import Training
+from cldrank.training.networks import MLP
+
+Value = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class Range:
+    """All numbers from low to high; drawn evenly by ratio where `log` says so; whole ones if both ends are whole.
+
+    >>> 0.01 in Range(1e-3, 1e-2, log=True), 5 in Range(1, 4)
+    (True, False)
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in (self.low, self.high))
+        if not numbers or not self.low < self.high or (self.log and self.low <= 0):
+            raise UsageError(
+                f"a range goes from low to a larger high (above 0 by ratio), not {self.low} … {self.high}."
+            )
+
+    def __contains__(self, value: object) -> bool:
+        whole = isinstance(value, int | float) and (not self.is_whole or value == int(value))
+        return whole and self.low <= value <= self.high  # type: ignore[operator]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether only whole numbers are meant."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+
+Values = Sequence[Value] | Range
+Space = Mapping[str, Values]
+
+# The ranges of the paper; it has C = 1, and 12 epochs.
+_PAPER: dict[str, Values] = {
+    "learning_rate": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3),
+    "l2": Range(1e-3, 1e-2, log=True),
+    "gamma": Range(0.05, 0.30),
+    "selection_weight": Range(0.02, 1.0, log=True),
+    "dropout": (0.0, 0.2, 0.5),
+}
+
+
+def default_space(estimator: Estimator) -> dict[str, Values]:
+    """The paper's ranges, of those parameters that the estimator has and that decide what it learns.
+
+    >>> from cldrank.estimators import IPS, CLDPair
+    >>> list(default_space(CLDPair())), list(default_space(IPS()))
+    (['learning_rate', 'l2', 'selection_weight', 'dropout'], ['l2'])
+    """
+    own = set(estimator.get_params(deep=False))
+    if not trains_network(estimator):
+        own.discard("learning_rate")
+    if _mlp(estimator) is not None:
+        own.add("dropout")
+    return {name: values for name, values in _PAPER.items() if name in own}
+
+
+def check_space(estimator: Estimator, space: Space) -> dict[str, Values]:
+    """The space, refused where it names a parameter that the estimator does not have, or nothing to try."""
+    if not space:
+        raise UsageError("the space is empty; name at least one parameter and its values.")
+    for name, values in space.items():
+        if name not in _owners(estimator):
+            known = ", ".join(sorted(_owners(estimator)))
+            raise UsageError(f"{type(estimator).__name__} has no parameter {name!r} to tune; it has {known}.")
+        if isinstance(values, Range):
+            continue
+        if isinstance(values, str) or not len(values) or not all(isinstance(value, Value) for value in values):
+            raise UsageError(f"the values of {name} must be a list of numbers or words, or a Range, not {values!r}.")
+    return {name: values if isinstance(values, Range) else tuple(values) for name, values in space.items()}
+
+
+def applied(estimator: Estimator, parameters: Mapping[str, Value]) -> Estimator:
+    """A fresh estimator with some parameters changed: its own, those of its MLP, or those of its `Training`.
+
+    >>> from cldrank.estimators import CLDPair
+    >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64})
+    CLDPair(l2=0.01, model=MLP(hidden=(256, 128, 64), dropout=0.0, activation='elu'),
+            training=Training(batch_queries=64))
+    """
+    fresh: Estimator = clone(estimator)
+    owners = _owners(estimator)
+    by_owner: dict[str, dict[str, Any]] = {"own": {}, "model": {}, "training": {}}
+    for name, value in parameters.items():
+        by_owner[owners[name]][name] = value
+    changed = by_owner["own"]
+    if by_owner["model"]:
+        changed["model"] = replace(_mlp(estimator) or MLP(), **by_owner["model"])
+    if by_owner["training"]:
+        changed["training"] = replace(training_of(estimator), **by_owner["training"])
+    fresh.set_params(**changed)
+    return fresh
+
+
+def values_of(estimator: Estimator, names: Sequence[str]) -> dict[str, Value]:
+    """The values that some parameters have now.
+
+    >>> from cldrank.estimators import CLDPair
+    >>> values_of(CLDPair(), ["l2", "dropout"])
+    {'l2': 0.001, 'dropout': 0.2}
+    """
+    owners = _owners(estimator)
+    places: dict[str, Any] = {"own": estimator, "model": _mlp(estimator), "training": training_of(estimator)}
+    return {name: getattr(places[owners[name]], name) for name in names}
+
+
+def trains_network(estimator: Estimator) -> bool:
+    """Whether the loop for networks does the work."""
+    can = isinstance(estimator, NeuralFit | RankAgg)
+    return can and (isinstance(estimator, CLDPair) or not is_linear(estimator.model))
+
+
+def training_of(estimator: Estimator) -> Training:
+    """The settings of its training, those given or the usual ones."""
+    return getattr(estimator, "training", None) or Training()
+
+
+def parse_range(text: str) -> tuple[str, Values]:
+    """A parameter and its values from a text.
+
+    >>> parse_range("learning_rate=1e-3,2e-3")
+    ('learning_rate', (0.001, 0.002))
+    >>> parse_range("l2=1e-3..1e-2:log")
+    ('l2', Range(low=0.001, high=0.01, log=True))
+    """
+    name, equals, rest = text.partition("=")
+    if not equals or not name or not rest:
+        raise UsageError(f"{text!r} is no range; write l2=1e-3..1e-2:log or learning_rate=1e-3,2e-3.")
+    ends, _, how = rest.partition(":")
+    if ".." not in rest:
+        return name, tuple(_value(part) for part in rest.split(","))
+    low, high = (_value(part) for part in ends.split("..", 1))
+    if how not in ("", "log") or not all(isinstance(end, int | float) for end in (low, high)):
+        raise UsageError(f"{text!r} is no range of numbers; write {name}=0.05..0.3, or {name}=1e-3..1e-2:log.")
+    return name, Range(low, high, how == "log")  # type: ignore[arg-type]
+
+
+def read_space(path: str | Path) -> dict[str, Values]:
+    """A space from a TOML file: a list of values for a parameter, or a table of `low`, `high` and `log`."""
+    import tomllib
+
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"this is no TOML: {error}.", path=path) from None
+    space: dict[str, Values] = {}
+    for name, entry in found.items():
+        if isinstance(entry, dict) and {"low", "high"} <= set(entry) <= {"low", "high", "log"}:
+            space[name] = Range(**entry)
+        elif isinstance(entry, list):
+            space[name] = tuple(entry)
+        else:
+            raise FormatError(
+                f"{name} is {entry!r}; write a list of values, or {{low = 0.05, high = 0.3, log = false}}.", path=path
+            )
+    return space
+
+
+def _owners(estimator: Estimator) -> dict[str, str]:
+    """Where each parameter that can be tuned lives."""
+    names = dict.fromkeys(estimator.get_params(deep=False), "own")
+    if trains_network(estimator):
+        names |= {entry.name: "training" for entry in fields(Training) if entry.compare}
+    if _mlp(estimator) is not None:
+        names |= dict.fromkeys(("dropout", "activation"), "model")
+    return {name: owner for name, owner in names.items() if name not in ("model", "training", "device")}
+
+
+def _mlp(estimator: Estimator) -> MLP | None:
+    model = getattr(estimator, "model", None)
+    if not trains_network(estimator):
+        return None
+    return MLP() if isinstance(model, str) and model == "mlp" else model if isinstance(model, MLP) else None
+
+
+def _value(text: str) -> Value:
+    words: dict[str, Value] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

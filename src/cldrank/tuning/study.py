@@ -1,0 +1,305 @@
+"""The trials of a tuning, kept by Optuna in a folder that several processes can share, one after or beside another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.estimators.base import Estimator
+from cldrank.files import replacing
+from cldrank.tuning.judging import Judge, mean_of
+from cldrank.tuning.space import Range, Values, applied, training_of, trains_network, values_of
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.trial import FrozenTrial, TrialState
+
+    from cldrank.clicks.table import ClickTable
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.propensity import Propensities
+    from cldrank.training.settings import Epoch
+
+_STARTUP = 5  # trials that run to their end before any is pruned
+Report = Callable[[int, float | None], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """All that a process needs to do trials.
+
+    clicks     those to learn from
+    trials     how many there shall be in all; none begins after `deadline`, in seconds of the clock
+    identity   what decides the outcome of a trial; the trials of a folder have it in common
+    """
+
+    estimator: Estimator
+    dataset: RankingDataset
+    clicks: ClickTable | None
+    propensities: Propensities | None
+    judge: Judge
+    space: dict[str, Values]
+    trials: int
+    seed: int
+    folder: Path
+    deadline: float
+    identity: dict[str, str]
+
+    def gains_file(self, number: int) -> Path:
+        """Where the gains of a trial are kept, query by query."""
+        return self.folder / "trials" / f"{number:05}.npy"
+
+
+class Study:
+    """The trials of a search, and the way to do more of them."""
+
+    def __init__(self, search: Search, worker: int = 0) -> None:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+        self.search, self._worker = search, worker
+        (search.folder / "trials").mkdir(parents=True, exist_ok=True)
+        journal = str(search.folder / "trials.log")
+        self._lock = JournalFileOpenLock(f"{journal}.claim")
+        storage = JournalStorage(JournalFileBackend(journal, JournalFileOpenLock(journal)))
+        epochs = int(getattr(search.estimator, "epochs", None) or 12)
+        with self._alone(), _quiet():
+            self._study = optuna.create_study(
+                study_name="cldrank",
+                storage=storage,
+                direction="maximize",
+                pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4)),
+                load_if_exists=True,
+            )
+            self._check_identity()
+            self._begin()
+
+    # -- looking at them -----------------------------------------------------------------------------------------
+
+    def finished(self) -> list[FrozenTrial]:
+        """The trials that came to an end: completed, pruned, or failed for a reason of their own."""
+        return [trial for trial in self._study.get_trials(deepcopy=False) if _is_finished(trial)]
+
+    def best_value(self) -> float | None:
+        """The best value so far."""
+        return max((value for trial in self.finished() if (value := value_of(trial)) is not None), default=None)
+
+    # -- doing them ----------------------------------------------------------------------------------------------
+
+    def work(self, report: Report | None = None) -> None:
+        """Do trials until there are enough, or it is too late for another."""
+        while (trial := self._claim()) is not None:
+            self._try(trial)
+            if report is not None:
+                report(len(self.finished()), self.best_value())
+
+    def _claim(self) -> optuna.Trial | None:
+        import optuna
+
+        with self._alone(), _quiet():
+            before = self._study.get_trials(deepcopy=False)
+            taken = sum(_is_finished(trial) or _is_running(trial) for trial in before)
+            if taken >= self.search.trials or time.time() > self.search.deadline:
+                return None
+            # seeded by the number of the trial, so that a search goes on as if it had not been interrupted
+            own = np.random.SeedSequence([self.search.seed, taken, self._worker]).generate_state(1)[0]
+            self._study.sampler = optuna.samplers.TPESampler(seed=int(own))
+            trial = self._study.ask()
+            trial.set_user_attr("process", _this_process())
+            for name, values in self.search.space.items():
+                _suggest(trial, name, values)
+            return trial
+
+    def _try(self, trial: optuna.Trial) -> None:
+        """Do a trial, and write down what came of it."""
+        import optuna
+        from optuna.trial import TrialState
+
+        try:
+            gains = self._known(trial)
+            if gains is None:
+                gains = self._gains(trial)
+        except optuna.TrialPruned:
+            self._tell(trial, TrialState.PRUNED)
+        except DataError as error:
+            self._tell(trial, TrialState.FAIL, error=str(error))
+        except BaseException:  # without an error of its own, the trial does not count
+            self._tell(trial, TrialState.FAIL)
+            raise
+        else:
+            with replacing(self.search.gains_file(trial.number)) as temporary, temporary.open("wb") as file:
+                np.save(file, gains)
+            found = mean_of(gains, self.search.judge.weight)
+            self._tell(trial, TrialState.COMPLETE, found.value, standard_error=found.error)
+
+    def _tell(self, trial: optuna.Trial, state: TrialState, value: float | None = None, **facts: Any) -> None:
+        with uninterrupted():
+            for name, fact in facts.items():
+                trial.set_user_attr(name, fact)
+            self._study.tell(trial, value, state)
+
+    def _known(self, trial: optuna.Trial) -> NDArray[np.float64] | None:
+        """The gains of an earlier trial with the same parameters: it would only come to the same again."""
+        import optuna
+
+        for other in self.finished():
+            if other.params != trial.params:
+                continue
+            if other.state.name == "PRUNED":
+                raise optuna.TrialPruned
+            if other.state.name == "COMPLETE" and self.search.gains_file(other.number).exists():
+                known: NDArray[np.float64] = np.load(self.search.gains_file(other.number))
+                return known
+        return None
+
+    def _gains(self, trial: optuna.Trial) -> NDArray[np.float64]:
+        search = self.search
+        model = applied(search.estimator, trial.params)
+        if trains_network(model):
+            settings = replace(training_of(model), checkpoint=None, resume=False, tensorboard=None)
+            model.set_params(training=replace(settings, on_epoch=_pruning(trial)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CldrankWarning)  # the last fit, of the best parameters, says what there is
+            model.fit(search.dataset, search.clicks, search.propensities)
+        if getattr(model, "status_", None) == "interrupted":  # the loop takes Ctrl-C for the wish to keep what there is
+            raise KeyboardInterrupt
+        return search.judge.gains(model.ranker_)
+
+    # -- beginning -----------------------------------------------------------------------------------------------
+
+    def _check_identity(self) -> None:
+        known = self._study.user_attrs.get("identity")
+        if known is None:
+            self._study.set_user_attr("identity", json.dumps(self.search.identity))
+            return
+        before = json.loads(known)
+        other = [name for name, value in self.search.identity.items() if before.get(name) != value]
+        if other:
+            raise UsageError(
+                f"{self.search.folder} holds trials with another {other[0]}; tune with the same one to go on, or name "
+                "another folder."
+            )
+
+    def _begin(self) -> None:
+        """Try the parameters that the estimator has first, so that the best is never worse than these."""
+        before = self._study.get_trials(deepcopy=False)
+        if any(trial.state.name == "WAITING" or _is_finished(trial) or _is_running(trial) for trial in before):
+            return
+        now = values_of(self.search.estimator, list(self.search.space))
+        inside = {name: value for name, value in now.items() if value in self.search.space[name]}
+        self._study.enqueue_trial(inside)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process claims a trial meanwhile."""
+        with uninterrupted():
+            self._lock.acquire()
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+
+def value_of(trial: FrozenTrial) -> float | None:
+    """What a completed trial came to; of one given up early, Optuna would give the last epoch."""
+    return trial.value if trial.state.name == "COMPLETE" else None
+
+
+def _suggest(trial: optuna.Trial, name: str, values: Values) -> None:
+    """Draw a value, which the trial keeps among its parameters."""
+    if not isinstance(values, Range):
+        trial.suggest_categorical(name, list(values))
+    elif values.is_whole:
+        trial.suggest_int(name, int(values.low), int(values.high), log=values.log)
+    else:
+        trial.suggest_float(name, values.low, values.high, log=values.log)
+
+
+def _pruning(trial: optuna.Trial) -> Callable[[Epoch], None]:
+    """Ends a training that is behind the median of the others after as many epochs."""
+    import optuna
+
+    def report(epoch: Epoch) -> None:
+        if epoch.validation is None:
+            return
+        with uninterrupted():
+            trial.report(epoch.validation, epoch.number)
+        if trial.should_prune():
+            raise optuna.TrialPruned
+
+    return report
+
+
+def _is_finished(trial: FrozenTrial) -> bool:
+    return trial.state.name in ("COMPLETE", "PRUNED") or (trial.state.name == "FAIL" and "error" in trial.user_attrs)
+
+
+def _is_running(trial: FrozenTrial) -> bool:
+    """Whether a process is at work on it; one of this machine that is no more is not."""
+    if trial.state.name != "RUNNING":
+        return False
+    host, _, process = trial.user_attrs.get("process", "").rpartition(":")
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Heed Ctrl-C and termination at the end of the block: a lock left behind would hold up all others for a while."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+    numbers: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *both: came.append(both)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number, frame in came:
+        handler = before[number]
+        if callable(handler):
+            handler(number, frame)
+        elif handler == signal.SIG_DFL:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what Optuna says of its doings."""
+    import optuna
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)

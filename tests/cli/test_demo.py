@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank.experiment import results
+
+Run = Callable[..., Any]
+
+SEVEN = ["Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle"]
+CALL = ("demo", "--linear", "--queries", "100", "--seeds", "2")
+
+
+@pytest.fixture(scope="module")
+def _told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a small demo prints, and where it leaves its folder."""
+    place = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "cldrank", *CALL]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=True).stdout, place / "demo"
+
+
+@pytest.fixture
+def shown(_told: tuple[str, Path]) -> str:
+    """What it prints."""
+    return _told[0]
+
+
+@pytest.fixture
+def left(_told: tuple[str, Path], folder: Path) -> Path:
+    """A copy of what it leaves, where commands run."""
+    return shutil.copytree(_told[1], folder / "demo")
+
+
+@pytest.mark.slow
+def test_all_seven_methods(run: Run, folder: Path) -> None:
+    told = run("demo", "--queries", "100", "--seeds", "1", "--json")
+    assert told.code == 0, told.err
+    assert list(dict.fromkeys(one["method"] for one in told.json["results"])) == SEVEN
+    assert not any(one["failed"] for one in told.json["results"])
+    assert all(method in Path(told.json["report"]).read_text(encoding="utf-8") for method in SEVEN)
+
+
+def test_it_leaves_pages_and_says_where(shown: str, left: Path) -> None:
+    page = (left / "experiment" / "report.html").read_text(encoding="utf-8")
+    assert "synthetic data" in page
+    assert "Click log audit" in (left / "audit.html").read_text(encoding="utf-8")
+    assert f"{Path('demo', 'experiment', 'report.html')}\n" in shown
+    shown = " ".join(shown.split())
+    assert "of all candidates are never shown" in shown
+    assert "Propensities cannot be estimated by comparing positions" in shown  # one ranker alone
+
+
+def test_the_methods_are_told_the_estimate_not_the_truth(left: Path) -> None:
+    curve = json.loads((left / "rho.json").read_text())["values"]
+    rows = results.read(left / "experiment").to_pylist()
+    told = {row["method"]: json.loads(row["configuration"]).get("propensities") for row in rows}
+    assert told["CLD"] == told["IPS"]
+    assert 2 ** -told["CLD"]["eta"] == pytest.approx(curve[1], rel=1e-3)
+    assert told["CLD"]["eta"] == pytest.approx(1, abs=0.05)
+    assert told["CLD"]["eta"] != 1
+    assert told["Oracle"] is told["Naive"] is None
+
+
+def test_the_commands_that_it_shows_give_what_it_leaves(run: Run, shown: str, left: Path, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in left.iterdir() if path.is_file()}
+    finished = results.read(left / "experiment")
+    story, go_on = (
+        [line.split("$ cldrank ")[1].split() for line in part.splitlines() if "$ cldrank" in line]
+        for part in shown.split("Go on")
+    )
+    assert len(story) == 9
+    for command in [*story, [*go_on[0], "--dry-run"]]:
+        told = run(*command)
+        assert told.code == 0, told.err
+    for name in ("train", "test", "log", "clicks1", "clicks2"):
+        (tmp_path / "before.parquet").write_bytes(before[f"{name}.parquet"])
+        assert pq.read_table(left / f"{name}.parquet").equals(pq.read_table(tmp_path / "before.parquet")), name
+    assert json.loads((left / "rho.json").read_text()) == json.loads(before["rho.json"])
+    assert results.read(left / "experiment").equals(finished)  # nothing was run again
+
+
+def test_called_again_it_goes_on(run: Run, shown: str, left: Path) -> None:
+    for path in sorted((left / "experiment" / "results").iterdir())[:2]:
+        path.unlink()
+    (left / "experiment" / "results.parquet").unlink()
+    again = run(*CALL, "--json")
+    assert "8 of 10 units are finished already" in again.err
+    found = {(one["method"], one["measure"]): one["mean"] for one in again.json["results"]}
+    assert f"{found['CLD', 'AP']:.3f} ±" in shown
+
+
+def test_what_is_missing_is_said_first(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    told = run("demo")
+    assert told.code == 1
+    assert "pip install 'cldrank[neural]'" in told.err
+    assert "cldrank demo --linear" in told.err
+    assert not (folder / "demo").exists()

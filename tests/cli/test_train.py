@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
+SMALL = ("--hidden", "8,4", "--epochs", "3")
+
+
+@pytest.fixture
+def data(folder: Path) -> cr.RankingDataset:
+    return cr.load(folder / "train.parquet")
+
+
+@pytest.fixture
+def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
+    return cr.ClickTable.read(folder / "cells.parquet", data)
+
+
+class TestNetworks:
+    @pytest.mark.parametrize(
+        ("method", "options", "expected"),
+        [
+            ("cld-pair", SMALL, cr.CLDPair(model=cr.MLP((8, 4)), epochs=3)),
+            ("cld-pair", ("--model", "linear", "--epochs", "2"), cr.CLDPair(model="linear", epochs=2)),
+            ("rankagg", (*SMALL, "--weights", "2,1"), cr.RankAgg((2, 1), model=cr.MLP((8, 4)), epochs=3)),
+            ("cld", ("--model", "mlp", *SMALL), cr.CLD(model=cr.MLP((8, 4)), epochs=3)),
+            ("ips", ("--model", "mlp", *SMALL, "--clip", "0.3"), cr.IPS(clip=0.3, model=cr.MLP((8, 4)), epochs=3)),
+            ("naive", ("--model", "mlp", *SMALL), cr.Naive(model=cr.MLP((8, 4)), epochs=3)),
+            ("oracle", ("--model", "mlp", *SMALL), cr.Oracle(model=cr.MLP((8, 4)), epochs=3)),
+        ],
+    )
+    def test_the_same_ranker_as_from_python(
+        self,
+        run: Run,
+        data: cr.RankingDataset,
+        clicks: cr.ClickTable,
+        method: str,
+        options: tuple[str, ...],
+        expected: Any,
+    ) -> None:
+        trained = run("train", method, *FROM, *options, "-o", "ranker", "--json")
+        assert trained.code == 0, trained.err
+        assert "held-out" not in trained.err  # no bar beside JSON
+        told = trained.json
+        assert told["status"] == "completed"
+        assert [epoch["number"] for epoch in told["history"]] == list(range(1, expected.epochs + 1))
+        assert told["history"][told["best_epoch"] - 1]["best"]
+        expected.fit(data, clicks, cr.Propensities.power(1, 5))
+        np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected.predict(data))
+
+    def test_all_options_arrive(self, run: Run) -> None:
+        options = ("--selection-weight", "0.3", "--unshown-ratio", "2", "--learning-rate", "0.01", "--seed", "5")
+        training = ("--batch-queries", "16", "--patience", "2", "--validation", "0.3", "--precision", "bfloat16")
+        shown = run(
+            "train", "cld-pair", *FROM, *SMALL, *options, *training, "--dropout", "0", "-o", "ranker", "--summary"
+        )
+        assert shown.code == 0, shown.err
+        said = "".join(shown.out.split())
+        for part in (
+            "epochs=3",
+            "learning_rate=0.01",
+            "model=MLP(hidden=(8,4),dropout=0.0,activation='elu')",
+            "seed=5",
+            "selection_weight=0.3",
+            "Training(batch_queries=16,validation=0.3,patience=2,precision='bfloat16')",
+            "unshown_ratio=2.0",
+        ):
+            assert part in said, part
+        assert "of 3 kept: loss" in shown.out
+        assert "held-out concordance" in shown.err
+
+    @pytest.mark.parametrize("method", ["cld", "cld-pair", "naive", "ips", "heckman", "rankagg", "pijd", "oracle"])
+    def test_every_method_has_a_summary(self, run: Run, method: str) -> None:
+        shown = run("train", method, *FROM, "-o", "ranker", "--summary")
+        assert shown.code == 0, shown.err
+        assert "estimator" in shown.out
+
+    def test_what_does_not_fit_is_refused(self, run: Run) -> None:
+        cases: list[tuple[str, list[str]]] = [
+            ("heckman has no option --model", ["heckman", "--model", "mlp"]),
+            ("pijd has no option --epochs", ["pijd", "--epochs", "3"]),
+            ("naive has no option --selection-weight", ["naive", "--selection-weight", "1"]),
+            ("cld-pair has no option --gamma", ["cld-pair", "--gamma", "0.1"]),
+            ("--epochs is for networks; cld is linear unless", ["cld", "--epochs", "3"]),
+            ("--checkpoint is for networks", ["ips", "--checkpoint", "x"]),
+            ("--device is for networks", ["naive", "--device", "cuda"]),
+            ("--hidden shapes a network", ["cld-pair", "--model", "linear", "--hidden", "8"]),
+            ("--dropout shapes a network", ["oracle", "--dropout", "0.5"]),
+            ("--hidden lists the sizes", ["cld-pair", "--hidden", "wide"]),
+            ("hidden must be the sizes", ["cld-pair", "--hidden", "0"]),
+            ("--weights is two numbers", ["rankagg", "--weights", "one"]),
+            ("weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
+            ("target='clicks' is for model='linear'", ["cld", "--model", "mlp", "--target", "clicks"]),
+            ("validation must be a number between", ["cld-pair", "--validation", "2"]),
+            ("resume=True needs the checkpoint", ["cld-pair", "--resume"]),
+        ]
+        for message, call in cases:
+            ran = run("train", *call, *FROM, "-o", "x")
+            assert (ran.code, message in ran.err) == (2, True), ran
+        assert not Path("x").exists()
+        for method in ("cld-pair", "rankagg"):
+            ran = run("train", method, *FROM[:4], "-o", "x")
+            assert (ran.code, "needs the propensities" in ran.err) == (2, True)
+
+    def test_missing_packages_are_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+        ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--tensorboard", "curves")
+        assert (ran.code, "needs tensorboard" in ran.err) == (1, True)
+        monkeypatch.setitem(sys.modules, "torch", None)
+        ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x")
+        assert ran.code == 1
+        assert "pip install 'cldrank[neural]'" in ran.err
+        assert run("train", "cld", *FROM, "-o", "linear").code == 0
+
+
+class TestInterruption:
+    LONG = ("train", "cld-pair", *FROM, "--hidden", "16,8", "--epochs", "150", "--seed", "3", "--batch-queries", "8")
+
+    def test_ctrl_c_saves_the_best_and_resuming_gives_the_same_ranker(
+        self, run: Run, folder: Path, data: cr.RankingDataset
+    ) -> None:
+        command = [sys.executable, "-m", "cldrank", *self.LONG, "-o", "stopped", "--checkpoint", "state.safetensors"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        _wait_for(folder / "state.safetensors", process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        said = " ".join(err.split())
+        assert "is saved in stopped; the same command with --resume goes on from state.safetensors." in said
+        kept = int(out.split("epoch ")[1].split()[0])
+        assert f"the ranker of epoch {kept} is saved" in said
+        gone = int(said.split("stopped after epoch ")[1].split(";")[0])
+        assert 1 <= kept <= gone < 150
+        assert np.isfinite(cr.load_ranker("stopped").score(data)).all()
+
+        resumed = run(*self.LONG, "-o", "resumed", "--checkpoint", "state.safetensors", "--resume", "--json").json
+        whole = run(*self.LONG, "-o", "whole", "--json").json
+        assert resumed["status"] == whole["status"] == "completed"
+        curves = [[(epoch["loss"], epoch["validation"]) for epoch in one["history"]] for one in (resumed, whole)]
+        assert curves[0] == curves[1]
+        files = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
+        assert {path.name: path.read_bytes() for path in (folder / "resumed").iterdir()} == files
+
+    def test_before_the_first_epoch_is_over_nothing_is_saved(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("cldrank.training.loop.Run._epoch", interrupted)
+        ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--checkpoint", "state")
+        assert ran.code == 130
+        assert "stopped before there was a ranker; nothing is saved" in ran.err
+        assert not Path("x").exists()
+        assert not Path("state").exists()
+
+    def test_without_a_checkpoint_it_says_how_to_have_one(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        from cldrank.training.loop import Run as Loop
+
+        whole = Loop._epoch
+
+        def second_time(self: Any, number: int, history: Any) -> Any:
+            if number == 2:
+                raise KeyboardInterrupt
+            return whole(self, number, history)
+
+        monkeypatch.setattr(Loop, "_epoch", second_time)
+        for method in ("cld-pair", "rankagg"):
+            ran = run("train", method, *FROM, *SMALL, "-o", method, "--json")
+            assert ran.code == 130
+            assert (ran.json["status"], ran.json["best_epoch"]) == ("interrupted", 1)
+            assert "to be able to go on, train with --checkpoint FILE" in ran.err
+            assert Path(method).exists()
+
+
+def test_two_processes_train_one_ranker_and_one_of_them_speaks(run: Run, data: cr.RankingDataset) -> None:
+    arguments = ["train", "cld-pair", *FROM, *SMALL, "--dropout", "0", "--batch-queries", "16"]
+    together = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "cldrank"]
+    ran = subprocess.run([*together, *arguments, "-o", "two"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("saved in two") == 1
+    assert "Warning" not in ran.stderr
+    run(*arguments, "-o", "one")
+    scores = [cr.load_ranker(name).score(data) for name in ("one", "two")]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    for _ in range(600):
+        if path.exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    assert process.poll() is None, process.communicate()

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
+SMALL = ("--hidden", "8", "--epochs", "2")
+
+
+def test_tune_saves_the_ranker_of_the_best_parameters(run: Run, folder: Path) -> None:
+    told = run("tune", "cld-pair", *FROM, *SMALL, "-o", "tuned", "--trials", "3", "--json").json
+    assert json.loads((folder / "tuned" / "tuned.json").read_text()) == told
+    best = told["best_parameters"]
+    assert list(best) == ["learning_rate", "l2", "selection_weight", "dropout"]
+    assert told["best_value"] == max(trial["value"] for trial in told["trials"])
+    assert told["trials"][0]["parameters"] == {
+        "learning_rate": 2e-3, "l2": 1e-3, "selection_weight": 0.05, "dropout": 0.2,
+    }  # fmt: skip
+    options = [part for name, value in best.items() for part in (f"--{name.replace('_', '-')}", repr(value))]
+    assert run("train", "cld-pair", *FROM, *SMALL, *options, "-o", "ranker").code == 0
+    data = cr.load("train.parquet")
+    np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), cr.load_ranker("tuned/ranker").score(data))
+
+
+def test_the_same_command_goes_on(run: Run) -> None:
+    arguments = ("tune", "ips", *FROM, "-o", "tuned", "--json")
+    first = run(*arguments, "--trials", "2").json["trials"]
+    more = run(*arguments, "--trials", "5").json["trials"]
+    assert [trial["number"] for trial in more] == [0, 1, 2, 3, 4]
+    assert [trial["parameters"] for trial in more[:2]] == [trial["parameters"] for trial in first]
+    again = run(*arguments, "--trials", "5").json["trials"]
+    assert again == more
+    refused = run(*arguments, "--trials", "5", "--seed", "1")
+    assert (refused.code, "holds trials with another seed" in refused.err) == (2, True)
+    refused = run("tune", "naive", *FROM, "-o", "tuned")
+    assert (refused.code, "holds trials with another" in refused.err) == (2, True)
+
+
+def test_for_people(run: Run) -> None:
+    shown = run("tune", "cld", *FROM, "-o", "tuned", "--trials", "4")
+    assert shown.code == 0, shown.err
+    assert "4 trials: 4 completed, 0 given up early, 0 failed; held-out concordance on 1" in shown.out
+    assert "best: l2=" in shown.out
+    assert "± is one standard error" in shown.err
+    assert "hardly determine gamma" in shown.err
+
+
+def test_two_processes_share_the_trials(folder: Path) -> None:
+    command = [sys.executable, "-m", "cldrank", "tune", "ips", *FROM, "-o", "tuned", "--jobs", "2", "--trials", "6"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads((folder / "tuned" / "tuned.json").read_text())
+    assert [trial["number"] for trial in told["trials"]] == [0, 1, 2, 3, 4, 5]
+    assert len({trial["parameters"]["l2"] for trial in told["trials"]}) == 6
+    log = [json.loads(line) for line in (folder / "tuned" / "trials.log").read_text().splitlines()]
+    processes = {entry["user_attr"]["process"] for entry in log if "process" in entry.get("user_attr", {})}
+    assert 1 <= len(processes) <= 2
+    assert {path.name for path in (folder / "tuned").iterdir()} == {"ranker", "trials", "trials.log", "tuned.json"}
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_keeps_finished_trials(run: Run, folder: Path, jobs: str) -> None:
+    method = ["cld-pair", "--hidden", "8", "--epochs", "20"] if jobs == "1" else ["ips"]
+    arguments = ["tune", *method, *FROM, "-o", "tuned"]
+    command = [sys.executable, "-m", "cldrank", *arguments, "--trials", "5000", "--jobs", jobs]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(600):
+        if len(list(folder.glob("tuned/trials/*.npy"))) >= 2 or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "the finished trials are in tuned, and the same command goes on" in " ".join(err.split())
+    assert not (folder / "tuned" / "tuned.json").exists()
+    told = run(*arguments, "--trials", "1", "--json").json  # nothing more to do but to take the best
+    assert len(told["trials"]) >= 2
+    assert (folder / "tuned" / "ranker").is_dir()
+
+
+def test_spaces_and_labels(run: Run, folder: Path) -> None:
+    (folder / "space.toml").write_text("l2 = [0.001, 0.1]\ngamma = {low = 0.1, high = 0.2}\n")
+    told = run(
+        "tune", "cld", *FROM, "-o", "tuned", "--trials", "4", "--space", "space.toml", "--range", "clip=0.3",
+        "--on", "labels", "--validation-features", "train.parquet", "-m", "AP", "--json",
+    ).json  # fmt: skip
+    assert (told["measure"], told["held_out_queries"]) == ("AP", 60)
+    for trial in told["trials"]:
+        assert trial["parameters"]["clip"] == 0.3
+        assert trial["parameters"]["l2"] in (0.001, 0.1)
+        assert 0.1 <= trial["parameters"]["gamma"] <= 0.2
+    measured = run("evaluate", "tuned/ranker", "-f", "train.parquet", "-m", "AP", "--json").json
+    assert measured["measures"]["AP"]["mean"] == pytest.approx(told["best_value"])
+    oracle = ("tune", "oracle", "-f", "train.parquet", "-o", "oracle", "--trials", "2")
+    assert run(*oracle, "--on", "labels", "--validation-features", "train.parquet").code == 0
+
+
+def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "bad.toml").write_text("l2 = 3\n")
+    cases: list[tuple[int, str, list[str]]] = [
+        (2, "corrected by the propensities", ["naive", *FROM[:4]]),
+        (2, "tune it with --on labels", ["oracle", *FROM]),
+        (2, "--on labels needs labelled candidates", ["ips", *FROM, "--on", "labels"]),
+        (2, "are for --on labels", ["ips", *FROM, "-m", "AP"]),
+        (2, "IPS has no parameter 'gamma' to tune", ["ips", *FROM, "--range", "gamma=0.1"]),
+        (2, "is no range", ["ips", *FROM, "--range", "l2"]),
+        (2, "is no range of numbers", ["ips", *FROM, "--range", "l2=a..b"]),
+        (1, "bad.toml: l2 is 3; write a list", ["ips", *FROM, "--space", "bad.toml"]),
+        (2, "held_out must be a share", ["ips", *FROM, "--held-out", "1"]),
+        (2, "--epochs is for networks", ["ips", *FROM, "--epochs", "2"]),
+        (2, "l2 must be a number of at least 0", ["ips", *FROM, "--range", "l2=-1"]),
+        (1, "1 have one candidate clicked more", ["ips", *FROM, "--held-out", "0.02"]),
+    ]
+    for code, message, call in cases:
+        ran = run("tune", *call, "-o", "x")
+        assert (ran.code, message in ran.err) == (code, True), ran
+        assert "Traceback" not in ran.err
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    ran = run("tune", "ips", *FROM, "-o", "y")
+    assert (ran.code, "pip install 'cldrank[tune]'" in ran.err) == (1, True)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cldrank as cr
+from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, PositionBased, Simulation
+from cldrank.clicks.simulate import TrustBias as TrustClicks
+from cldrank.clicks.simulate.truth import truth_of
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import DataError, FormatError, UnidentifiableError, UsageError
+from cldrank.propensity import AffineClicks, Propensities, TrustBias
+
+
+def truth(model: Any, depth: int = 5) -> AffineClicks:
+    told = truth_of(Simulation(_one(), np.zeros(6), model, cutoff=depth), 10, 0)
+    return AffineClicks.of(told["propensities"], told["attraction"]["relevant"], told["attraction"]["irrelevant"])
+
+
+def _one() -> cr.RankingDataset:
+    return cr.RankingDataset.from_arrays(np.zeros((6, 1)), np.zeros(6), [0, 1] * 3)
+
+
+@pytest.mark.parametrize("sessions", [2e4, 2e5])
+@pytest.mark.parametrize("design", [FirstSwaps(0.5), NeighbourSwaps(0.5), "two rankers"], ids=repr)
+@pytest.mark.parametrize("model", [TrustClicks(1.0), PositionBased(1, 0.1)], ids=repr)
+def test_it_finds_slopes_and_bases(world: Any, design: Any, model: Any, sessions: float) -> None:
+    log = world.two_rankers(sessions, model=model) if design == "two rankers" else world.log(design, sessions, 0, model)
+    found, true = TrustBias(refuse_above=2).fit(log), truth(model).anchored()
+    for part, error in zip(("slope", "base"), found.errors, strict=True):
+        away = (getattr(found, part) - getattr(true, part))[1:] / error[1:]
+        assert np.abs(away).max() < 4
+    assert (found.slope[0], found.base[0]) == (1, 0)
+    if sessions == 2e5:
+        assert found.errors[0].max() < 0.08
+        assert ("not refuted" in found.notes[0]) == isinstance(model, PositionBased)
+
+
+def test_slopes_are_propensities_where_nobody_trusts_positions(world: Any) -> None:
+    rho = TrustBias().fit(world.log(FirstSwaps(0.5))).propensities()
+    assert rho.errors is not None
+    assert np.abs(np.log(rho.values * np.arange(1, 6))[1:] / rho.errors[1:]).max() < 4
+    assert rho.method == "TrustBias"
+
+
+class TestRefusals:
+    def test_a_single_ranker(self, world: Any) -> None:
+        with pytest.raises(
+            UnidentifiableError, match="TrustBias cannot estimate any position: each candidate was shown"
+        ):
+            TrustBias().fit(world.log())
+
+    def test_candidates_that_are_all_alike(self) -> None:
+        data = cr.RankingDataset.from_arrays(np.zeros((60, 1)), np.zeros(60))
+        shown: dict[str, Any] = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
+        random = np.random.default_rng(0)
+        for clicks in ([40] * 60 + [20] * 60, random.binomial(100, [0.4] * 60 + [0.2] * 60)):
+            table = ClickTable.from_arrays(data, **shown, clicks=clicks)
+            with pytest.raises(UnidentifiableError, match="cannot tell slopes from bases.*AllPairs"):
+                TrustBias().fit(table)
+
+    def test_too_few_clicks(self, world: Any) -> None:
+        with pytest.raises(UnidentifiableError, match="TrustBias cannot"):
+            TrustBias(refuse_above=0.01).fit(world.two_rankers(3e4))
+
+    def test_every_click(self) -> None:
+        data = cr.RankingDataset.from_arrays(np.zeros((2, 1)), np.zeros(2))
+        table = ClickTable.from_arrays(
+            data, row=[0, 0], position=[1, 2], impressions=[1, 1], clicks=[2, 2], every_click=True
+        )
+        with pytest.raises(DataError, match="counts every click"):
+            TrustBias().fit(table)
+
+
+class TestAffineClicks:
+    def test_relevance_is_what_clicks_were_made_of(self) -> None:
+        trust = truth(TrustClicks(1.0))
+        relevance = np.linspace(0, 1, 5)
+        rate = trust.slope * relevance + trust.base
+        np.testing.assert_allclose(trust.relevance(rate, np.arange(1, 6)), relevance, atol=1e-12)
+
+    @given(st.floats(0.1, 10), st.floats(-3, 3))
+    def test_another_scale_of_relevance_changes_nothing_once_anchored(self, times: float, plus: float) -> None:
+        trust = truth(TrustClicks(1.0))
+        other = AffineClicks(trust.slope / times, trust.base - trust.slope / times * plus)
+        np.testing.assert_allclose(other.anchored().slope, trust.anchored().slope, rtol=1e-9)
+        np.testing.assert_allclose(other.anchored().base, trust.anchored().base, atol=1e-9)
+
+    def test_files(self, world: Any, tmp_path: Path) -> None:
+        found = TrustBias().fit(world.log(FirstSwaps(0.5)))
+        found.save(tmp_path / "affine.json")
+        again = AffineClicks.load(tmp_path / "affine.json")
+        np.testing.assert_array_equal(again.slope, found.slope)
+        np.testing.assert_array_equal(again.covariance, found.covariance)
+        assert (again.notes, again.confidence, str(again)) == (found.notes, found.confidence, str(found))
+        (tmp_path / "other.json").write_text('{"format": "else"}')
+        with pytest.raises(FormatError, match="holds no affine clicks"):
+            AffineClicks.load(tmp_path / "other.json")
+        with pytest.raises(DataError, match="no such file"):
+            AffineClicks.load(tmp_path / "none.json")
+
+    def test_propensities_are_affine_without_a_base(self) -> None:
+        affine = AffineClicks.from_propensities(Propensities.power(1, 3))
+        np.testing.assert_allclose(affine.propensities().values, [1, 1 / 2, 1 / 3])
+        assert not affine.base.any()
+
+    def test_clipping_is_said(self) -> None:
+        clipped = AffineClicks(np.array([2, 1, 0.1]), np.zeros(3)).clip(0.25)
+        np.testing.assert_allclose(clipped.slope, [2, 1, 0.5])
+        assert "clipped to 0.5 at position 3" in repr(clipped)
+        with pytest.raises(UsageError, match="above 0"):
+            clipped.clip(0)
+
+    @pytest.mark.parametrize(
+        ("slope", "base", "message"),
+        [([1, 0], [0, 0], "position 2 has slope 0"), ([1], [0, 0], "one entry a position"), ([], [], "one entry")],
+    )
+    def test_wrong_numbers(self, slope: list[float], base: list[float], message: str) -> None:
+        with pytest.raises(DataError, match=message):
+            AffineClicks(np.array(slope), np.array(base))
+
+    def test_no_slope_for_a_position(self) -> None:
+        with pytest.raises(DataError, match="no slope for position 3; these go from 1 to 2"):
+            AffineClicks(np.ones(2), np.zeros(2)).at([1, 3])

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scenes import scene
+
+from cldrank import losses
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, UsageError
+from cldrank.estimators import IPS
+from cldrank.estimators.neural.lists import click_lists
+from cldrank.evaluation import evaluate
+from cldrank.tuning import judging
+
+
+@given(st.integers(0, 50), st.booleans())
+def test_concordance_is_that_of_the_training_loop(seed: int, ties: bool) -> None:
+    given_scene = scene(seed, queries=12, candidates=7, shown=5)
+    lists = click_lists(*given_scene)
+    scores = np.random.default_rng(seed).normal(size=given_scene.data.n_rows)
+    scores = np.round(scores) if ties else scores
+    right, whole = judging.concordance(scores, lists)
+    for index in range(len(lists)):
+        own = slice(lists.offsets[index], lists.offsets[index + 1])
+        target, weight = (torch.from_numpy(values[own])[None].double() for values in (lists.target, lists.weight))
+        preference = losses.preferences(target, weight)
+        expected = losses.concordance(torch.from_numpy(scores[lists.rows[own]])[None], preference)
+        np.testing.assert_allclose([right[index], whole[index]], [float(value[0]) for value in expected], rtol=1e-9)
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_scene = scene(1)
+    lists = click_lists(*given_scene)
+    scores = np.random.default_rng(0).normal(size=given_scene.data.n_rows)
+    whole = judging.concordance(scores, lists)
+    monkeypatch.setattr(judging, "_BLOCK", 20)
+    np.testing.assert_array_equal(judging.concordance(scores, lists), whole)
+
+
+def test_the_standard_error_is_that_of_resampled_queries() -> None:
+    random = np.random.default_rng(0)
+    weight = random.gamma(2.0, size=400)
+    gains = weight * random.beta(3, 1, size=400)
+    found = judging.mean_of(gains, weight)
+    draws = random.integers(0, 400, (4000, 400))
+    resampled = gains[draws].sum(1) / weight[draws].sum(1)
+    assert found.value == pytest.approx(gains.sum() / weight.sum())
+    assert found.error == pytest.approx(resampled.std(), rel=0.06)
+
+
+def test_labels_are_judged_as_by_evaluate() -> None:
+    random = np.random.default_rng(0)
+    data = RankingDataset.from_arrays(random.normal(size=(60, 2)), np.arange(60) // 6, random.integers(0, 3, 60))
+    fitted = scene(0, width=2)
+    ranker = IPS().fit(*fitted).ranker_
+    judge = judging.Labels(data, "ndcg@3")
+    assert judge.name == "nDCG@3"
+    found = judging.mean_of(judge.gains(ranker), judge.weight)
+    assert found.value == pytest.approx(evaluate(ranker, data, "nDCG@3")["nDCG@3"])
+    with pytest.raises(UsageError, match="the better the smaller"):
+        judging.Labels(data, "ARP")
+    with pytest.raises(UsageError, match="no labels"):
+        judging.Labels(fitted.data, "AP")
+    with pytest.raises(DataError, match="too few queries"):
+        judging.Labels(data[:1], "AP")

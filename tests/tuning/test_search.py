@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scenes import scene
+
+from cldrank.errors import DataError, UsageError
+from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
+from cldrank.training import Training
+from cldrank.training.networks import MLP
+from cldrank.tuning import Range, search, tune
+from cldrank.tuning.space import Space
+from cldrank.tuning.study import uninterrupted
+
+SCENE = scene(0, queries=60)
+SMALL = CLDPair(model=MLP((4,)), epochs=2)
+
+
+def facts(tuned: Any) -> list[Any]:
+    return [(trial.number, trial.parameters, trial.state, trial.value) for trial in tuned.trials]
+
+
+def test_a_search_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
+    whole = tune(SMALL, *SCENE, trials=8, folder=tmp_path / "whole")
+    for trials in (3, 4, 8):
+        parts = tune(SMALL, *SCENE, trials=trials, folder=tmp_path / "parts")
+        assert len(parts.trials) == trials
+    assert facts(parts) == facts(whole) == facts(tune(SMALL, *SCENE, trials=8))
+    np.testing.assert_array_equal(parts.estimator.predict(SCENE.data), whole.estimator.predict(SCENE.data))
+    assert facts(tune(SMALL, *SCENE, trials=8, seed=1)) != facts(whole)
+
+
+def test_the_result_is_fitted_to_everything_with_the_best() -> None:
+    tuned = tune(CLD(l2=0.005), *SCENE, trials=6)
+    best = tuned.best(1)[0]
+    assert tuned.best_parameters == best.parameters
+    assert (tuned.best_value, best.behind, best.behind_error) == (best.value, 0.0, 0.0)
+    assert tuned.trials[0].parameters == {"l2": 0.005, "gamma": 0.1}  # what it had comes first
+    assert all(trial.behind is not None and trial.behind >= 0 for trial in tuned.trials)
+    assert tuned.ties == sum(trial.ties for trial in tuned.trials) - 1
+    expected = CLD(**tuned.best_parameters).fit(*SCENE)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(tuned.estimator.predict(SCENE.data), expected.predict(SCENE.data))
+
+
+def test_no_trial_learns_from_what_it_is_judged_by() -> None:
+    learned, judge = search._parts(*SCENE, None, "AP", 0.25, 3)
+    assert learned is not None
+    queries = set(SCENE.data.row_queries[learned.row])
+    held = set(judge._dataset.query_ids)  # type: ignore[attr-defined]
+    displayed = np.flatnonzero(SCENE.clicks.query_impressions)
+    assert not held & {SCENE.data.query_ids[query] for query in queries}
+    assert len(queries) + len(held) == len(displayed)
+    assert len(held) == pytest.approx(0.25 * len(displayed), abs=1)
+
+
+def test_networks_that_fall_behind_are_given_up() -> None:
+    space: Space = {"learning_rate": [1e-7, 0.01, 0.02, 0.03], "l2": Range(1e-3, 1e-2, log=True)}
+    model = CLDPair(model=MLP((8,)), epochs=6, training=Training(validation=0.3, batch_queries=16))
+    tuned = tune(model, *scene(0, queries=120), space, trials=20)
+    pruned = [trial for trial in tuned.trials if trial.state == "pruned"]
+    assert 1e-7 in [trial.parameters["learning_rate"] for trial in pruned]
+    assert all(trial.value is None and trial.number >= 5 for trial in pruned)
+    assert tuned.best_parameters["learning_rate"] != 1e-7
+
+
+def test_a_repeated_trial_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+    whole = IPS.fit
+
+    def counted(self: IPS, *given: Any) -> IPS:
+        fits.append(self.l2)
+        return whole(self, *given)
+
+    monkeypatch.setattr(IPS, "fit", counted)
+    tuned = tune(IPS(), *SCENE, {"l2": [0.001, 0.01]}, trials=6)
+    assert len(tuned.trials) == 6
+    assert len(fits) == 3  # two values, and the last fit
+    assert len({(trial.parameters["l2"], trial.value) for trial in tuned.trials}) == 2
+
+
+def test_trials_that_fail_are_counted_and_told() -> None:
+    space: Space = {"learning_rate": [1e30, 2e-3], "epochs": [1, 2, 3]}
+    tuned = tune(SMALL, *SCENE, space, trials=10)
+    failed = [trial for trial in tuned.trials if trial.state == "failed"]
+    assert failed
+    assert all("not finite" in trial.note for trial in failed)
+    assert tuned.best_parameters["learning_rate"] == 2e-3
+    with pytest.raises(DataError, match="no trial came to its end: CLDPair met numbers that are not finite"):
+        tune(SMALL, *SCENE, {"learning_rate": [1e30]}, trials=2)
+
+
+def test_late_trials_do_not_begin() -> None:
+    told: list[tuple[int, float | None]] = []
+    tuned = tune(IPS(), *SCENE, trials=10_000, timeout=0.3, on_trial=lambda *both: told.append(both))
+    assert 1 <= len(tuned.trials) < 10_000
+    assert [number for number, _ in told] == list(range(1, len(tuned.trials) + 1))
+    assert told[-1][1] == tuned.best_value
+
+
+def test_what_processes_are_given_and_what_they_say() -> None:
+    settings = Training(on_epoch=print, checkpoint="state", tensorboard="curves", patience=3)
+    plain = search._plain(CLDPair(training=settings))
+    assert plain.get_params()["training"] == Training(patience=3)
+    assert (plain.get_params()["training"].on_epoch, plain.get_params()["training"].checkpoint) == (None, None)
+    with pytest.raises(UsageError, match="l2 must be a number"):
+        tune(IPS(), *SCENE, {"l2": [-1.0]}, trials=2, jobs=2)
+
+
+def test_labels(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labelled = scene(5).data
+    labelled = type(labelled).from_arrays(labelled.features, labelled.row_queries, random.integers(0, 2, 240))
+    tuned = tune(Oracle(), labelled, labelled=labelled, trials=2)
+    assert (tuned.measure, tuned.held_out) == ("nDCG@10", 30)
+    assert tune(Naive(), SCENE.data, SCENE.clicks, labelled=labelled, measure="AP", trials=1).measure == "AP"
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    for error, message, options in (
+        (UsageError, "give clicks", {"clicks": None}),
+        (UsageError, "needs Propensities", {"propensities": None}),
+        (UsageError, "trials must be", {"trials": 0}),
+        (UsageError, "jobs must be", {"jobs": 0}),
+        (UsageError, "timeout must be", {"timeout": -1}),
+        (UsageError, "held_out must be", {"held_out": 0}),
+    ):
+        given: dict[str, Any] = {"clicks": SCENE.clicks, "propensities": SCENE.propensities, "trials": 1, **options}
+        with pytest.raises(error, match=message):
+            tune(Naive(), SCENE.data, **given)
+    tune(IPS(), *SCENE, trials=1, folder=tmp_path)
+    for message, changed, other in (
+        ("another estimator", Naive(), SCENE),
+        ("another clip", IPS(clip=0.4), SCENE),
+        ("another dataset", IPS(), scene(1, queries=60)),
+    ):
+        with pytest.raises(UsageError, match=message):
+            tune(changed, *other, trials=1, folder=tmp_path)
+
+
+def test_an_interruption_waits_while_files_are_locked() -> None:
+    done = []
+
+    def interrupted() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == [1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_trial_that_was_interrupted_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = tune(SMALL, *SCENE, trials=4)
+    whole, left = CLDPair.fit, [2]
+
+    def interrupted(self: CLDPair, *given: Any) -> CLDPair:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return whole(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CLDPair, "fit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tune(SMALL, *SCENE, trials=4, folder=tmp_path)
+    found = tune(SMALL, *SCENE, trials=4, folder=tmp_path)
+    assert [trial.parameters for trial in found.trials] == [trial.parameters for trial in expected.trials]
+    assert found.best_value == expected.best_value

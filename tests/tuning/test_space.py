@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cldrank.errors import CldrankError, UsageError
+from cldrank.estimators import CLD, IPS, PIJD, CLDPair, Estimator, HeckmanRank, Naive, Oracle, RankAgg
+from cldrank.training import Training
+from cldrank.training.networks import MLP
+from cldrank.tuning.space import Range, applied, check_space, default_space, parse_range, read_space, values_of
+
+
+@pytest.mark.parametrize(
+    ("estimator", "names"),
+    [
+        (CLD(), "l2 gamma"),
+        (CLD(model="mlp"), "learning_rate l2 gamma dropout"),
+        (CLDPair(), "learning_rate l2 selection_weight dropout"),
+        (CLDPair(model="linear"), "learning_rate l2 selection_weight"),
+        (Naive(), "l2"),
+        (IPS(model=MLP((4,))), "learning_rate l2 dropout"),
+        (RankAgg(), "learning_rate l2 dropout"),
+        (RankAgg(model="linear"), "l2"),
+        (HeckmanRank(), "l2"),
+        (PIJD(), "l2"),
+        (Oracle(), "l2"),
+    ],
+)
+def test_the_paper_s_ranges_of_what_a_method_has(estimator: Estimator, names: str) -> None:
+    space = default_space(estimator)
+    assert " ".join(space) == names
+    assert check_space(estimator, space) == space
+    for name, value in values_of(estimator, list(space)).items():
+        assert value in space[name] or value is None  # the usual parameters are among those tried
+
+
+def test_parameters_go_where_they_belong() -> None:
+    given = CLDPair(model=MLP((8,), dropout=0.5), training=Training(patience=2))
+    changed = applied(given, {"selection_weight": 1.0, "dropout": 0.1, "batch_queries": 7})
+    assert changed.get_params()["selection_weight"] == 1.0
+    assert changed.get_params()["model"] == MLP((8,), dropout=0.1)
+    assert changed.get_params()["training"] == Training(patience=2, batch_queries=7)
+    assert given.get_params()["model"].dropout == 0.5
+
+
+def test_texts() -> None:
+    assert parse_range("epochs=4..20") == ("epochs", Range(4, 20))
+    assert Range(4, 20).is_whole
+    assert not parse_range("gamma=0..1.0")[1].is_whole  # type: ignore[union-attr]
+    assert parse_range("clip=none,0.1") == ("clip", (None, 0.1))
+    assert parse_range("scaling=log,standard") == ("scaling", ("log", "standard"))
+    for text in ("l2", "l2=", "=3", "l2=1..2:cubic", "l2=2..1", "l2=0..1:log", "l2=a..b"):
+        with pytest.raises(UsageError):
+            parse_range(text)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text("l2 = {low = 0.1, high = 1, log = true}\nscaling = ['log', 'standard']\n")
+    assert read_space(path) == {"l2": Range(0.1, 1, log=True), "scaling": ("log", "standard")}
+    for text in ("l2 = 3", "l2 = {low = 1}", "l2 = ["):
+        path.write_text(text)
+        with pytest.raises(CldrankError, match="space.toml"):
+            read_space(path)
+
+
+def test_spaces_that_are_refused() -> None:
+    for space, message in (
+        ({}, "empty"),
+        ({"gamma": [0.1]}, "has no parameter 'gamma'"),
+        ({"device": ["cpu"]}, "has no parameter 'device'"),
+        ({"learning_rat": [0.1]}, "has no parameter"),
+        ({"l2": []}, "the values of l2"),
+        ({"l2": "wide"}, "the values of l2"),
+        ({"l2": [[1]]}, "the values of l2"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_space(IPS(), space)  # type: ignore[arg-type]
