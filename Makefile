@@ -8,7 +8,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    the main job on an embedded default: synthetic data, a ranker, its measures"
+	@echo "make demo    the whole story in three minutes: synthetic data, biased clicks, seven methods, a report"
 	@echo "make test    lint, types, the direction of imports, all tests but the slow ones"
 	@echo "make bench   the benchmarks and the slow tests"
 	@echo "make docs    regenerate what is generated in docs/ and the README's picture"
@@ -20,19 +20,19 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # One stamp a set of dependencies: the demo does not wait for what only tests and benchmarks need.
-$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable .
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[neural]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.demo
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev,bench]'
-	@touch $@ $(VENV)/.dev $(VENV)/.core
+	@touch $@ $(VENV)/.dev $(VENV)/.demo
 
-demo: $(VENV)/.core
+demo: $(VENV)/.demo
 	@$(BIN)/cldrank demo --out build/demo
 
 lint: $(VENV)/.dev

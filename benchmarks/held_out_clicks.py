@@ -19,6 +19,7 @@ import numpy as np
 import cldrank as cr
 from cldrank import segments
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
+from cldrank.data import catalogue
 from cldrank.estimators import CLD, CLDPair, SVMRank
 from cldrank.tuning.judging import HeldOutClicks, Judge, Labels, mean_of
 
@@ -35,6 +36,9 @@ def main() -> None:
     arguments.add_argument("--data", default="msrd")
     arguments.add_argument("--seed", type=int, default=0)
     asked = arguments.parse_args()
+    if catalogue.get(asked.data).find() is None:
+        print(json.dumps({"benchmark": "held_out_clicks", "data": asked.data, "skipped": "the data set is not here"}))
+        return
     train, test = cr.load(f"{asked.data}:train"), cr.load(f"{asked.data}:test")
     production = SVMRank(fraction=0.01, seed=asked.seed).fit(train)
     simulation = Simulation(train, production.predict(train), PositionBased(ETA, NOISE), TopK(), CUTOFF)

@@ -73,6 +73,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "study",
+        nargs="?",
+        default="speed",
         choices=["speed", "coverage", "failures", "modelled", "corrections", "msrd", "single", "ranking", "ranklens"],
     )
     parser.add_argument("--cells", type=float, nargs="+", default=[1e6, 4e6, 1e7])

@@ -113,7 +113,7 @@ def differences(values: Values, method: str, rivals: tuple[str, ...]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("family", nargs="?", default="pairwise", choices=FAMILIES)
     parser.add_argument("--data", nargs="+", default=list(FOLDS), choices=FOLDS)
     parser.add_argument("--eta", nargs="+", type=float, default=[0.1, 1.0])
     parser.add_argument("--seeds", type=int, default=5)

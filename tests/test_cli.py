@@ -102,22 +102,6 @@ class TestTheWholeWay:
         assert table.column_names == ["query_id", "RR"]
         assert table.num_rows == 30
 
-    def test_demo(self, run: Run) -> None:
-        methods = run("demo", "--queries", "50", "--json").json["methods"]
-        assert list(methods) == ["production", "naive", "ips", "heckman", "cld", "oracle"]
-        assert all(result["synthetic"] for result in methods.values())
-        again = run("evaluate", "demo/cld", "-f", "demo/test.parquet", "-m", "nDCG@1,nDCG@3,nDCG@10", "--json").json
-        assert again["measures"] == methods["cld"]["measures"]
-
-    def test_the_commands_that_the_demo_shows_give_what_it_leaves(self, run: Run) -> None:
-        shown = run("demo", "--queries", "50").out
-        assert "web10k-like (synthetic), 25 queries" in shown
-        before = pq.read_table("demo/cells.parquet")
-        commands = [line.split("$ ")[1] for line in shown.splitlines() if "$ cldrank" in line]
-        for command in commands:
-            assert run(*command.split()[1:]).code == 0
-        assert pq.read_table("demo/cells.parquet").equals(before)
-
     def test_train_from_clicks(self, run: Run, train: Path) -> None:
         run("simulate", train, "--out", "cells.parquet", "--sessions", "2000", "--fraction", "1")
         arguments: list[str | Path] = ["-f", train, "-c", "cells.parquet", "-p", "power:1.0"]

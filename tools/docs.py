@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+WIDTH = 106  # of the picture, in letters
 
 
 def cli_reference() -> str:
@@ -33,12 +35,14 @@ def demo_picture() -> str:
     from rich.text import Text
 
     with tempfile.TemporaryDirectory() as folder:
-        environment = {"COLUMNS": "96", "FORCE_COLOR": "1", "PYTHONUTF8": "1", "TERM": "xterm-256color"}
+        place = Path(folder).resolve()
+        colours = {"COLUMNS": str(WIDTH), "FORCE_COLOR": "1", "PYTHONUTF8": "1", "TERM": "xterm-256color"}
         command = [str(Path(sys.executable).with_name("cldrank")), "demo"]
-        found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=folder)
-    console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True)
+        environment = {**os.environ, **colours}
+        found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=place)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print("$ cldrank demo", style="bold")
-    console.print(Text.from_ansi(found.stdout))
+    console.print(Text.from_ansi(found.stdout.replace(f"{place}/", "")))
     return console.export_svg(title="cldrank demo", unique_id="demo")
 
 

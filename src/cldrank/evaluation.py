@@ -230,10 +230,10 @@ def _per_query(
         raise DataError(f"{dataset!r} has no labels; measures need them.")
     if dataset.n_queries == 0:
         raise DataError(f"{dataset!r} has no queries; there is nothing to measure.")
-    return compute(measures, _scores(model, dataset), dataset.labels, dataset.offsets, empty=empty)
+    return compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
 
 
-def _scores(model: Any, dataset: RankingDataset) -> Any:
+def scores_of(model: Any, dataset: RankingDataset) -> Any:
     """The scores that a model gives: ours see the dataset and check its features by name, others see the table."""
     from cldrank.rankers import Ranker
 

@@ -241,7 +241,8 @@ class TestTrust:
         assert ran.code == 0
         assert "slope, 90% interval" in ran.out
         assert "is refuted" in ran.out
-        assert "AffineClicks.load('trust.json')" in ran.err
+        assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
+        assert "--affine trust.json --out ranker/" in " ".join(ran.err.split())
         found = AffineClicks.load("trust.json")
         assert len(found) == 4
         shown = run("show", "trust.json", "--json").json["trust.json"]["positions"]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, messages, new_table, print_json, say, working
+from cldrank.cli.experiment_running import carry_out, duration, prepare
+from cldrank.cli.output import console, new_table, print_json, working
 from cldrank.errors import CldrankError, UsageError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cldrank.experiment.definition import Experiment
     from cldrank.experiment.forecast import Forecast
     from cldrank.experiment.results import Summary
-    from cldrank.experiment.runner import Plan, Progress
+    from cldrank.experiment.runner import Plan
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -108,6 +108,9 @@ def run(
             help="Only these methods. `module:Class` adds a class of yours, with `fit` and `predict`.",
         ),
     ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="`cuda` to train on a GPU what can be trained there.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one a core]")
     ] = None,
@@ -127,35 +130,19 @@ def run(
 
     Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
     """
-    from cldrank.experiment import runner
     from cldrank.experiment.definition import SHIPPED, read
 
     limit = None if memory is None else _bytes(memory)
     names = SHIPPED if experiment == _EVERYTHING else (experiment,)
-    wanted = [read(name, data=data, changes=change or (), seeds=seeds, methods=method or ()) for name in names]
+    changes = [*(change or ()), *([f'device="{device}"'] if device else [])]
+    wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=method or ()) for name in names]
     folder = out or Path("experiments") / Path(experiment).stem
-    with working("planning …"):
-        plan = runner.plan(wanted, folder, retry_failed=retry_failed)
-        forecast, bytes_each = _forecast(wanted, plan, folder)
-    processes, threads = runner.parallel(len(plan.todo), bytes_each, jobs=jobs, memory=limit)
+    prepared = prepare(wanted, folder, jobs=jobs, memory=limit, retry_failed=retry_failed)
+    plan = prepared.plan
     if dry_run:
-        _print_plan(plan, forecast, processes, folder, as_json)
+        _print_plan(plan, prepared.forecast, prepared.processes, folder, as_json)
         return
-    _say_what_is_left(plan, forecast, processes)
-    try:
-        with _bar(len(plan.todo)) as report:
-            done = runner.run(
-                plan,
-                folder,
-                jobs=processes,
-                threads=threads,
-                command=shlex.join(["cldrank", *sys.argv[1:]]),
-                progress=report,
-                forecast=forecast,
-            )
-    except KeyboardInterrupt:
-        say("stopped; what is finished is kept, and the same call goes on from there")
-        raise
+    done = carry_out(prepared, folder)
     _print_results(wanted, folder, as_json)
     failed = done.failed + plan.failed
     if failed:
@@ -243,19 +230,6 @@ def _some(values: Sequence[Any]) -> str:
     return ", ".join(shown) if len(shown) < 4 else f"{shown[0]} … {shown[-1]}"
 
 
-def _forecast(wanted: Sequence[Experiment], plan: Plan, folder: Path) -> tuple[Forecast, int]:
-    """How long what is missing may take, and the bytes of a process."""
-    from cldrank.experiment import results
-    from cldrank.experiment.forecast import forecast, size
-
-    folds = dict.fromkeys(found[0].fold for found in plan.todo.values())
-    first_of_each = {fold.data: fold for fold in reversed(folds)}.values()
-    sizes = [size(fold) for fold in first_of_each] or [(0, 0)]
-    recorded = results.read(folder).to_pylist() if plan.finished or plan.known else []
-    made = forecast(wanted, plan.todo, max(values for values, _ in sizes), recorded)
-    return made, max(taken for _, taken in sizes)
-
-
 def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as_json: bool) -> None:
     todo = {unit.place for found in plan.todo.values() for unit in found}
     seconds = forecast.seconds(processes)
@@ -277,43 +251,10 @@ def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as
     console.print(table)
     console.print(
         f"{len(plan.units):,} units, {plan.finished + len(plan.known):,} finished; {len(plan.todo):,} fits to do in "
-        f"{processes} at a time, roughly {_duration(seconds)}; results go to {folder}",
+        f"{processes} at a time, roughly {duration(seconds)}; results go to {folder}",
         markup=False,
         soft_wrap=True,
     )
-
-
-def _say_what_is_left(plan: Plan, forecast: Forecast, processes: int) -> None:
-    if plan.finished or plan.known:
-        say(f"{plan.finished + len(plan.known):,} of {len(plan.units):,} units are finished already")
-    if plan.todo:
-        at_once = f"{processes} at a time" if processes > 1 else "one after the other"
-        say(f"{len(plan.todo):,} fits, {at_once}, roughly {_duration(forecast.seconds(processes))}")
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Any]:
-    """A progress bar with the time left, as the runner reckons it: methods differ too much for a plain average."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    if not total:
-        yield None
-        return
-    columns = (TextColumn("fits"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
-    with Bar(*columns, console=messages) as bar:
-        task = bar.add_task("", total=total, told="")
-
-        def update(state: Progress) -> None:
-            left = (
-                ""
-                if math.isnan(state.seconds_left) or state.done == state.total
-                else f"{_duration(state.seconds_left)} left"
-            )
-            failed = f"{state.failed} failed" if state.failed else ""
-            bar.update(task, completed=state.done, told=", ".join(filter(None, (left, failed, state.last))))
-
-        yield update
 
 
 def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) -> None:
@@ -328,14 +269,14 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
         here = [one for one in found if (one.experiment, one.data) == (name, data)]
         described = f"{data} (synthetic)" if here[0].synthetic else data
         console.print(f"{name} on {described}", style="bold", markup=False)
-        _print_table(here)
+        print_table(here)
     console.print("mean over seeds ± half of its 90% interval; * best or tied with it, Oracle aside", style="dim")
     console.print("gap: the share of the way from Naive to Oracle", style="dim")
     console.print(f"results: {folder / 'results.parquet'}", markup=False, soft_wrap=True)
     console.print(f"a page to look at: cldrank experiment report {folder}", markup=False, soft_wrap=True)
 
 
-def _print_table(found: Sequence[Summary]) -> None:
+def print_table(found: Sequence[Summary]) -> None:
     """One setting: a method a row, a measure a column. Several: a setting a row, a method a column, one measure."""
     measures = list(dict.fromkeys(one.measure for one in found))
     methods = list(dict.fromkeys(one.method for one in found))
@@ -349,34 +290,34 @@ def _print_table(found: Sequence[Summary]) -> None:
             table.add_row(method, *map(_cell, each), gap, f"{each[0].seconds:.1f}")
     else:
         measure = measures[min(1, len(measures) - 1)]
-        table = new_table(measure, *methods)
-        for setting in settings:
-            row = [cells.get((setting, method, measure)) for method in methods]
-            table.add_row(_setting(setting), *("" if one is None else _cell(one) for one in row))
+        rows = {setting: [cells.get((setting, method, measure)) for method in methods] for setting in settings}
+        table = _across(measure, methods, rows, intervals=True)
+        unbounded = console.options.update(width=10_000)
+        if console.measure(table, options=unbounded).maximum > console.width:
+            table = _across(measure, methods, rows, intervals=False)
+            console.print("means alone; a wider terminal shows the intervals too, as the report does", style="dim")
     console.print(table)
 
 
-def _cell(one: Summary) -> str:
+def _across(
+    measure: str, methods: Sequence[str], rows: Mapping[str, Sequence[Summary | None]], *, intervals: bool
+) -> Table:
+    table = new_table(measure, *methods)
+    for setting, row in rows.items():
+        table.add_row(_setting(setting), *("" if one is None else _cell(one, intervals) for one in row))
+    return table
+
+
+def _cell(one: Summary, intervals: bool = True) -> str:
     if math.isnan(one.mean):
         return "failed"
-    half = "" if math.isnan(one.low) else f"±{one.mean - one.low:.3f}"
+    half = "" if math.isnan(one.low) or not intervals else f"±{one.mean - one.low:.3f}"
     return f"{one.mean:.3f}{half}{'*' if one.best or one.tied else ' '}"
 
 
 def _setting(text: str) -> str:
     """A setting for people: the last part of each key, and its value."""
     return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in json.loads(text).items()) or "–"
-
-
-def _duration(seconds: float) -> str:
-    """A time in the unit that fits it.
-
-    >>> _duration(40), _duration(200), _duration(9000)
-    ('40 s', '3 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{math.ceil(seconds)} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _bytes(text: str) -> int:

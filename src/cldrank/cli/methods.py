@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.estimators.base import Estimator
-    from cldrank.propensity import Propensities
+    from cldrank.propensity import AffineClicks, Propensities
 
 
 class Method(StrEnum):
@@ -27,6 +29,8 @@ class Method(StrEnum):
     ips = "ips"
     heckman = "heckman"
     rankagg = "rankagg"
+    affine_ips = "affine-ips"
+    policy_aware_ips = "policy-aware-ips"
     pijd = "pijd"
     oracle = "oracle"
 
@@ -62,10 +66,12 @@ _CLASSES = {
     Method.ips: "IPS",
     Method.heckman: "HeckmanRank",
     Method.rankagg: "RankAgg",
+    Method.affine_ips: "AffineIPS",
+    Method.policy_aware_ips: "PolicyAwareIPS",
     Method.pijd: "PIJD",
     Method.oracle: "Oracle",
 }
-_NEEDS_PROPENSITIES = (Method.cld, Method.cld_pair, Method.ips, Method.rankagg)
+_NEEDS_PROPENSITIES = (Method.cld, Method.cld_pair, Method.ips, Method.rankagg, Method.policy_aware_ips)
 _NETWORK_UNLESS_SAID = (Method.cld_pair, Method.rankagg)
 _SHAPE = ("hidden", "dropout")
 _TRAINING = ("batch_queries", "patience", "validation", "precision", "checkpoint", "resume", "tensorboard")
@@ -76,8 +82,9 @@ MethodName = Annotated[
     Method,
     typer.Argument(
         help="`cld` and `cld-pair` correct position and selection bias; `ips` position bias; `heckman` selection bias; "
-        "`rankagg` joins these two; `pijd` corrects both without propensities; `naive` takes clicks as they are; "
-        "`oracle` learns from expert labels.",
+        "`rankagg` joins these two; `affine-ips` corrects position bias and trust in high positions; "
+        "`policy-aware-ips` position and selection bias, where pages vary; `pijd` both, without propensities; `naive` "
+        "takes clicks as they are; `oracle` learns from expert labels.",
         show_default=False,
     ),
 ]
@@ -92,7 +99,26 @@ Propensity = Annotated[
         "-p",
         metavar="WHICH",
         help="How likely each position is examined: `power:1.0` for (1/position)^1, `none` for all alike, or a "
-        "JSON file, such as the one beside a simulated log.",
+        "JSON file: the one beside a simulated log, or what `cldrank propensity estimate` wrote.",
+    ),
+]
+Affine = Annotated[
+    Path | None,
+    typer.Option(
+        "--affine",
+        metavar="FILE",
+        help="affine-ips: slope and base of each position, as `cldrank propensity estimate --method trust-bias` writes "
+        "them; instead of --propensity.",
+    ),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth",
+        min=1,
+        help="Take every page as if it ended after so many positions: clicks below are left out, and what was shown "
+        "only there counts as not shown. For propensities that reach no further.",
+        show_default=False,
     ),
 ]
 Scaling = Annotated[ScalingName, typer.Option("--scaling", help="How to scale features.")]
@@ -174,22 +200,69 @@ def trains_network(method: Method, model: str | None) -> bool:
     return method == Method.cld_pair or (model or usual) == ModelName.mlp
 
 
-def read_clicks(
-    method: Method, dataset: RankingDataset, clicks: list[str] | None, propensity: str | None
-) -> tuple[ClickTable | None, Propensities | None]:
-    """What a method learns from beside the dataset; refused where something it needs was not named."""
-    from cldrank.clicks.table import ClickTable
-    from cldrank.propensity import Propensities
+@dataclass(frozen=True)
+class Observed:
+    """What a method learns from beside the dataset, as it was named."""
 
-    if method == Method.oracle:
-        return None, None
-    if not clicks:
-        raise UsageError(f"{method} learns from clicks; name them with --clicks.")
-    if method in _NEEDS_PROPENSITIES and propensity is None:
-        raise UsageError(f"{method} needs the propensities of positions; name them with --propensity power:1.0, say.")
-    with working("reading clicks …"):
-        table = ClickTable.read(clicks[0] if len(clicks) == 1 else clicks, dataset)
-    return table, Propensities.parse(propensity, max(table.depth, 1)) if propensity is not None else None
+    clicks: list[str] | None
+    propensity: str | None
+    affine: Path | None
+    depth: int | None
+
+    def check(self, method: Method) -> None:
+        """Refuse what does not fit the method, and a method without what it needs, before anything is read."""
+        if self.affine is not None and method != Method.affine_ips:
+            raise UsageError(f"{method} has no option --affine; slopes and bases are for affine-ips.")
+        if self.affine is not None and self.propensity is not None:
+            raise UsageError("--affine and --propensity both say how clicks depend on the position; name one of them.")
+        if method == Method.oracle:
+            return
+        if not self.clicks:
+            raise UsageError(f"{method} learns from clicks; name them with --clicks.")
+        if method == Method.affine_ips and self.affine is None and self.propensity is None:
+            raise UsageError(
+                "affine-ips needs slope and base of each position: --affine FILE, which `cldrank propensity estimate "
+                "--method trust-bias` writes; or --propensity power:1.0, say, if nobody trusts a position."
+            )
+        if method in _NEEDS_PROPENSITIES and self.propensity is None:
+            raise UsageError(
+                f"{method} needs the propensities of positions; name them with --propensity: power:1.0, say, or what "
+                "`cldrank propensity estimate` wrote."
+            )
+
+    def read(
+        self, method: Method, dataset: RankingDataset
+    ) -> tuple[ClickTable | None, Propensities | AffineClicks | None]:
+        """The clicks, and the propensities (or slopes and bases) of their positions."""
+        from cldrank.clicks.table import ClickTable
+
+        if method == Method.oracle or not self.clicks:
+            return None, None
+        with working("reading clicks …"):
+            table = ClickTable.read(self.clicks[0] if len(self.clicks) == 1 else self.clicks, dataset)
+        table = table if self.depth is None else table.first(self.depth)
+        found = self._of_positions(max(table.depth, 1))
+        if found is not None and len(found) < table.depth:
+            raise UsageError(
+                f"{self.affine or self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
+                f"--depth {len(found)} takes pages as if they ended there."
+            )
+        return table, found
+
+    def _of_positions(self, depth: int) -> Propensities | AffineClicks | None:
+        from cldrank.cli.propensity_output import load
+        from cldrank.propensity import AffineClicks, Propensities
+
+        if self.affine is not None:
+            return AffineClicks.load(self.affine)
+        if self.propensity is None:
+            return None
+        if Path(self.propensity).is_file() and isinstance(load(self.propensity), AffineClicks):
+            raise UsageError(
+                f"{self.propensity} holds slopes and bases, not propensities; train affine-ips with --affine "
+                f"{self.propensity}."
+            )
+        return Propensities.parse(self.propensity, depth)
 
 
 def sizes(text: str | None) -> tuple[int, ...] | None:

@@ -132,9 +132,7 @@ def estimate(
     say_choice(choice)
     print_found(found)
     console.print(f"wrote {out}{f' and {plot}' if plot else ''}", markup=False, soft_wrap=True)
-    _say_next(choice.method, source, features, out)
-    if len(found) < table.depth:
-        say(f"positions below {len(found)} have no propensity now, and `cldrank train` refuses clicks there.")
+    _say_next(choice.method, source, features, f"{out}", len(found) if len(found) < table.depth else None)
 
 
 def _estimate_segments(
@@ -254,17 +252,19 @@ def show(
 # -- what to do next, and where ------------------------------------------------------------------------------------
 
 
-def _say_next(method: Method, source: Source, features: list[str] | None, out: Path) -> None:
-    """The command that uses what was written."""
-    if WAYS[method].affine:
-        say(f"It holds slopes and bases, for AffineIPS: in Python, AffineClicks.load({str(out)!r}).")
-        return
+def _say_next(method: Method, source: Source, features: list[str] | None, out: str, depth: int | None) -> None:
+    """The command that uses what was written; `depth`, if it reaches less far than the log."""
+    use = "affine-ips" if WAYS[method].affine else "cld"
+    option = "--affine" if WAYS[method].affine else "--propensity"
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     if not source.plain:  # train cannot be told how to read this log
         say(f"next: cldrank clicks aggregate {shlex.join(source.log)} … {wanted} --out cells.parquet")
         clicks = "--clicks cells.parquet"
-    say(f"next: cldrank train cld {wanted} {clicks} --propensity {shlex.quote(str(out))} --out ranker/")
+    cut = "" if depth is None else f" --depth {depth}"
+    say(f"next: cldrank train {use} {wanted} {clicks} {option} {shlex.quote(out)}{cut} --out ranker/")
+    if depth is not None:
+        say(f"Positions below {depth} have no propensity; --depth {depth} takes pages as if they ended there.")
 
 
 def _say_best(found: Comparison, table: ClickTable, depth: int | None) -> None:

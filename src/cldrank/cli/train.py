@@ -34,6 +34,8 @@ def train(
     ],
     clicks: methods.Clicks = None,
     propensity: methods.Propensity = None,
+    affine: methods.Affine = None,
+    depth: methods.Depth = None,
     model: methods.Model = None,
     gamma: Annotated[
         str | None,
@@ -48,7 +50,14 @@ def train(
     weights: Annotated[
         str | None, typer.Option("--weights", metavar="IPS,HECKMAN", help="rankagg: the votes of the two (1,1).")
     ] = None,
-    clip: Annotated[float | None, typer.Option("--clip", help="Raise smaller propensities to this.")] = None,
+    clip: Annotated[
+        float | None,
+        typer.Option(
+            "--clip",
+            help="Raise smaller propensities to this; affine-ips: slopes below this share of the first; "
+            "policy-aware-ips: smaller chances to be shown and examined.",
+        ),
+    ] = None,
     l2: Annotated[
         float, typer.Option("--l2", min=0, help="Ridge penalty on the coefficients; weight decay of a network.")
     ] = 1e-3,
@@ -138,8 +147,10 @@ def train(
         "tensorboard": tensorboard,
     }
     estimator = methods.estimator(method, scaling, chosen)
+    observed = methods.Observed(clicks, propensity, affine, depth)
+    observed.check(method)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
-    table, rho = methods.read_clicks(method, dataset, clicks, propensity)
+    table, rho = observed.read(method, dataset)
     network = methods.trains_network(method, model)
     with _showing(estimator, bar=network and not as_json and _leads()), _together():
         said = _fit(estimator, dataset, table, rho)

@@ -47,6 +47,8 @@ def tune(
     ],
     clicks: methods.Clicks = None,
     propensity: methods.Propensity = None,
+    affine: methods.Affine = None,
+    depth: methods.Depth = None,
     trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all, those in the folder counted.")] = 30,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that do trials.")] = 1,
     timeout: Annotated[
@@ -112,10 +114,12 @@ def tune(
         "precision": precision and str(precision),
     }
     estimator = methods.estimator(method, scaling, chosen)
-    _check_judge(method, on, propensity, validation_features, measure)
+    observed = methods.Observed(clicks, propensity, affine, depth)
+    _check_judge(method, on, observed, validation_features, measure)
+    observed.check(method)
     reading = options.Reading(column, groups, n_features, missing, cache)
     dataset = reading.load(features)
-    table, rho = methods.read_clicks(method, dataset, clicks, propensity)
+    table, rho = observed.read(method, dataset)
     from cldrank.tuning import tune as run
 
     with _interruptible(out), _showing(trials, not as_json) as report:
@@ -146,7 +150,7 @@ def tune(
 
 
 def _check_judge(
-    method: methods.Method, on: Judged, propensity: str | None, validation: list[str] | None, measure: str | None
+    method: methods.Method, on: Judged, observed: methods.Observed, validation: list[str] | None, measure: str | None
 ) -> None:
     """Refuse what does not fit together before anything is read."""
     if on == Judged.labels:
@@ -157,9 +161,10 @@ def _check_judge(
         raise UsageError("--validation-features and --measure are for --on labels.")
     if method == methods.Method.oracle:
         raise UsageError("oracle learns from labels, not from clicks; tune it with --on labels.")
-    if propensity is None:
+    if observed.propensity is None and observed.affine is None:
         raise UsageError(
-            "held-out clicks are corrected by the propensities of positions; name these: --propensity power:1.0, say."
+            "held-out clicks are corrected by the propensities of positions; name these with --propensity: power:1.0, "
+            "say, or what `cldrank propensity estimate` wrote."
         )
 
 

@@ -223,6 +223,25 @@ class ClickTable:
         """Split at random by query: the same parts as `RankingDataset.split` with the same fractions and seed."""
         return [self[queries] for queries in segments.split_segments(self.n_queries, fractions, seed)]
 
+    def first(self, depth: int) -> ClickTable:
+        """The log of pages that end after so many positions: what was shown only below them counts as not shown.
+
+        >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+        >>> ClickTable.from_arrays(data, position=[2, 1, 3], impressions=[10] * 3, clicks=[1, 4, 2]).first(2)
+        ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 20 impressions, 5 clicks)
+        """
+        if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
+            raise UsageError(f"depth must be a whole number of at least 1, not {depth!r}.")
+        kept = self.position <= depth
+        return ClickTable(
+            self.candidates,
+            self.row[kept],
+            self.position[kept],
+            self.impressions[kept],
+            self.clicks[kept],
+            self.every_click,
+        )
+
     def merge(self, other: ClickTable) -> ClickTable:
         """Both logs together: counts of equal cells are added. Candidates that only one of them knows are kept."""
         if self.every_click != other.every_click:

@@ -71,7 +71,7 @@ class AffineIPS(PairwiseOption):
         scaling = scalings.fit(self.scaling, data.features)
         table = check_clicks(clicks, data, "AffineIPS")
         affine = _affine(propensities, table, self.clip)
-        rows = _rows(data, table, affine)
+        rows = affine_rows(data, table, affine)
         if is_linear(self.model):
             self._regress(data, scaling, rows, l2)
         else:
@@ -100,7 +100,8 @@ def _affine(given: Any, clicks: ClickTable, clip: Any) -> AffineClicks:
     return given.clip(float(clip))
 
 
-def _rows(data: RankingDataset, clicks: ClickTable, affine: AffineClicks) -> Rows:
+def affine_rows(data: RankingDataset, clicks: ClickTable, affine: AffineClicks) -> Rows:
+    """The shown candidates, each once, with the relevance that their clicks tell, (c/n - base) / slope."""
     observed = observe(data, clicks)
     slope, base = affine.at(clicks.position)
     told = replace(observed, target=(observed.target - base) / slope, spread=observed.spread / slope**2)

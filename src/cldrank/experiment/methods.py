@@ -49,6 +49,10 @@ REGISTERED: dict[str, Registered] = {
     "cld-n": Registered("CLD-N", "cldrank.estimators:CLD", _MLP, needs=_NEURAL, pace=1.0),
     "cld-pair-l": Registered("CLD-pair-L", "cldrank.estimators:CLDPair", {"model": "linear"}, needs=_NEURAL, pace=0.5),
     "pijd": Registered("PIJD", "cldrank.estimators:PIJD", sees="clicks", pace=0.25),
+    "affine-ips": Registered("Affine-IPS", "cldrank.estimators:AffineIPS", _MLP, needs=_NEURAL, pace=0.5),
+    "policy-aware-ips": Registered(
+        "Policy-aware-IPS", "cldrank.estimators:PolicyAwareIPS", _MLP, needs=_NEURAL, pace=0.5
+    ),
     "xgboost": Registered("XGBoost", "cldrank.experiment.peers:XGBoostRanker", {}, "clicks", ("xgboost", "peers")),
     "xgboost-unbiased": Registered(
         "XGBoost-unbiased",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators.neural.lists import click_lists
+from cldrank.estimators.affine_ips import affine_rows
+from cldrank.estimators.linear.rows import check_clicks, check_propensities
+from cldrank.estimators.neural.lists import click_lists, row_lists
+from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
-from cldrank.propensity import Propensities
-from cldrank.rankers import Ranker
+from cldrank.propensity import AffineClicks, Propensities
 from cldrank.training.lists import Lists
 
 Floats = NDArray[np.float64]
@@ -33,8 +37,8 @@ class Judge(Protocol):
     name: str
     weight: Floats
 
-    def gains(self, ranker: Ranker) -> Floats:
-        """What a ranker gains of each query."""
+    def gains(self, model: Any) -> Floats:
+        """What a ranker, a fitted estimator or anything with `predict(features)` gains of each query."""
 
 
 class HeldOutClicks:
@@ -42,7 +46,8 @@ class HeldOutClicks:
 
         Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j) [f_i > f_j] / Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j),    r̄ = c / (n ρ), ties by half
 
-    Pairs are of one query and both shown, so it cannot see how a ranker places what was not.
+    Pairs are of one query and both shown, so it cannot see how a ranker places what was not. With `AffineClicks` in
+    place of propensities, r̄ = (c/n - base) / slope.
 
     >>> from cldrank.estimators import Naive
     >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
@@ -54,8 +59,11 @@ class HeldOutClicks:
 
     name = "held-out concordance"
 
-    def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Propensities) -> None:
-        lists = click_lists(dataset, clicks, propensities)
+    def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Propensities | AffineClicks) -> None:
+        if isinstance(propensities, AffineClicks):
+            lists = row_lists(affine_rows(dataset, clicks, propensities))
+        else:
+            lists = click_lists(dataset, clicks, propensities)
         self._dataset, self._lists = dataset, lists[lists.preferring()]
         if len(self._lists) < 2:
             raise DataError(
@@ -64,9 +72,15 @@ class HeldOutClicks:
             )
         self.weight = concordance(np.zeros(dataset.n_rows), self._lists)[1]
 
-    def gains(self, ranker: Ranker) -> Floats:
+    def gains(self, model: Any) -> Floats:
         """The preference that its scores agree with."""
-        return concordance(ranker.score(self._dataset), self._lists)[0]
+        scores = np.asarray(scores_of(model, self._dataset), dtype=np.float64)
+        if scores.shape != (self._dataset.n_rows,) or not np.isfinite(scores).all():
+            raise DataError(
+                f"{type(model).__name__} gave scores of shape {scores.shape} for {self._dataset.n_rows:,} candidates, "
+                f"{(~np.isfinite(scores)).sum():,} of them not finite; to be judged, each needs a finite one."
+            )
+        return concordance(scores, self._lists)[0]
 
 
 class Labels:
@@ -83,11 +97,30 @@ class Labels:
             raise UsageError("ARP is the better the smaller it is; tune on another measure, such as nDCG@10.")
         self.weight = np.ones(dataset.n_queries)
 
-    def gains(self, ranker: Ranker) -> Floats:
+    def gains(self, model: Any) -> Floats:
         """The measure of each query."""
         labels, offsets = self._dataset.labels, self._dataset.offsets
-        found: Floats = compute(self._measure, ranker.score(self._dataset), labels, offsets)[self._measure]
+        found: Floats = compute(self._measure, scores_of(model, self._dataset), labels, offsets)[self._measure]
         return found
+
+
+def hold_out(
+    dataset: RankingDataset, clicks: Any, propensities: Any, share: float, seed: int
+) -> tuple[ClickTable, HeldOutClicks]:
+    """The clicks to learn from, and those on a share of the displayed queries to judge by; `seed` says which queries.
+
+    Both are of the same candidates: without clicks, nothing but the scaling is learned from those of held-out queries.
+    """
+    table = check_clicks(clicks, dataset, "tuning")
+    if isinstance(propensities, AffineClicks):
+        propensities.at(np.array([table.depth]))
+    else:
+        check_propensities(propensities, table, "tuning")
+    displayed = np.flatnonzero(table.query_impressions)
+    learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
+    if not len(learned) or not len(held):
+        raise DataError(f"{len(displayed)} queries were displayed, too few to hold {share:.0%} of them out.")
+    return _only(table, learned), HeldOutClicks(dataset[held], table[held], propensities)
 
 
 def concordance(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
@@ -123,6 +156,18 @@ def mean_of(gains: Floats, weight: Floats) -> Mean:
     value = gains.sum() / total
     error = np.sqrt(count / (count - 1) * np.square(gains - value * weight).sum()) / total
     return Mean(float(value), float(error))
+
+
+def _only(table: ClickTable, queries: NDArray[np.int64]) -> ClickTable:
+    """The cells of some queries; the candidates stay all."""
+    kept = np.isin(table.candidates.row_queries[table.row], queries)
+    return replace(
+        table,
+        row=table.row[kept],
+        position=table.position[kept],
+        impressions=table.impressions[kept],
+        clicks=table.clicks[kept],
+    )
 
 
 def _differences(values: Floats) -> Floats:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.errors import CldrankError, UsageError
+from cldrank.tuning import handing_over
 from cldrank.tuning.study import Report, Search, Study
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -24,13 +25,10 @@ _PATIENCE_SECONDS = 20.0
 
 def work_together(search: Search, jobs: int, report: Report | None = None) -> None:
     """Do all trials in so many processes; the data is written down once, and mapped into the memory of each."""
-    import joblib  # type: ignore[import-untyped]
-
     study = Study(search)
     with tempfile.TemporaryDirectory(prefix=".search.", dir=search.folder) as folder:
-        path = Path(folder) / "search"
-        joblib.dump(search, path)
-        workers = [_Worker(path, number, jobs) for number in range(jobs)]
+        handing_over.write(search, Path(folder))
+        workers = [_Worker(Path(folder), number, jobs) for number in range(jobs)]
         try:
             _watch(study, workers, report)
         finally:
@@ -55,10 +53,10 @@ def _watch(study: Study, workers: list[_Worker], report: Report | None) -> None:
 class _Worker:
     """One process."""
 
-    def __init__(self, path: Path, number: int, jobs: int) -> None:
+    def __init__(self, folder: Path, number: int, jobs: int) -> None:
         context = multiprocessing.get_context("spawn")  # a forked process would inherit threads that are not there
         self._connection, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_serve, args=(path, number, theirs, os.getpid()))
+        self.process = context.Process(target=_serve, args=(folder, number, theirs, os.getpid()))
         with _threads(max(1, (os.cpu_count() or 1) // jobs)):
             self.process.start()
         theirs.close()
@@ -86,15 +84,13 @@ class _Worker:
         return UsageError(text) if misused else CldrankError(text)
 
 
-def _serve(path: Path, number: int, connection: Connection, parent: int) -> None:
+def _serve(folder: Path, number: int, connection: Connection, parent: int) -> None:
     """What a process does: trials, until there are enough."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent ends us
     signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    import joblib
-
     try:
-        Study(joblib.load(path, mmap_mode="r"), number).work()
+        Study(handing_over.read(folder), number).work()
     except KeyboardInterrupt:
         raise SystemExit(1) from None
     except CldrankError as error:

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, MissingDependencyError, UsageError
 from cldrank.estimators.base import Estimator, check_dataset
-from cldrank.estimators.linear.rows import check_clicks, check_propensities
-from cldrank.propensity import Propensities
-from cldrank.tuning.judging import HeldOutClicks, Judge, Labels, mean_of
+from cldrank.propensity import AffineClicks, Propensities
+from cldrank.tuning.judging import Judge, Labels, hold_out, mean_of
 from cldrank.tuning.results import State, Trial, Tuned
 from cldrank.tuning.space import Space, applied, check_space, default_space, training_of, trains_network
 from cldrank.tuning.study import Report, Search, Study, value_of
@@ -36,7 +34,7 @@ def tune(
     estimator: Estimator,
     dataset: RankingDataset,
     clicks: ClickTable | None = None,
-    propensities: Any = None,
+    propensities: Propensities | AffineClicks | None = None,
     space: Space | None = None,
     *,
     trials: int = 30,
@@ -138,7 +136,7 @@ def _told(search: Search, trial: FrozenTrial, best: FrozenTrial | None) -> Trial
 def _parts(
     data: RankingDataset,
     clicks: ClickTable | None,
-    propensities: Any,
+    propensities: Propensities | AffineClicks | None,
     labelled: RankingDataset | None,
     measure: str,
     held_out: float,
@@ -149,27 +147,7 @@ def _parts(
         return clicks, Labels(labelled, measure)
     if clicks is None:
         raise UsageError("tune judges by clicks; give clicks, or a labelled dataset to judge by.")
-    table = check_clicks(clicks, data, "tune")
-    rho: Propensities = check_propensities(propensities, table, "tune", None)
-    displayed = np.flatnonzero(table.query_impressions)
-    shares = [1 - held_out, held_out]
-    learned, held = (displayed[part] for part in segments.split_segments(len(displayed), shares, seed))
-    if not len(learned) or not len(held):
-        raise DataError(f"{len(displayed)} queries were displayed, too few to hold {held_out:.0%} of them out.")
-    # Features of held-out queries stay where they are: without clicks nothing is learned from them but the scaling.
-    return _only(table, learned), HeldOutClicks(data[held], table[held], rho)
-
-
-def _only(table: ClickTable, queries: Any) -> ClickTable:
-    """The cells of some queries; the candidates stay all."""
-    kept = np.isin(table.candidates.row_queries[table.row], queries)
-    return replace(
-        table,
-        row=table.row[kept],
-        position=table.position[kept],
-        impressions=table.impressions[kept],
-        clicks=table.clicks[kept],
-    )
+    return hold_out(data, clicks, propensities, held_out, seed)
 
 
 def _plain(estimator: Estimator) -> Estimator:
@@ -196,9 +174,15 @@ def _identity(
         "measure": judge.name,
         "dataset": f"{data.n_rows} {data.n_features} {_digest(some)}",
         "clicks": _digest(*cells),
-        "propensities": repr(propensities) if propensities is None else _digest(propensities.values),
+        "propensities": _digest(*_curves(propensities)),
         "held-out part": _digest(judge.weight),
     }
+
+
+def _curves(propensities: Propensities | AffineClicks | None) -> tuple[Any, ...]:
+    if isinstance(propensities, AffineClicks):
+        return propensities.slope, propensities.base
+    return () if propensities is None else (propensities.values,)
 
 
 def _digest(*arrays: Any) -> str:

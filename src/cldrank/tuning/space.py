@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from cldrank.errors import FormatError, UsageError
@@ -43,6 +44,15 @@ class Range:
     def __contains__(self, value: object) -> bool:
         whole = isinstance(value, int | float) and (not self.is_whole or value == int(value))
         return whole and self.low <= value <= self.high  # type: ignore[operator]
+
+    def spaced(self, points: int) -> tuple[float, ...]:
+        """So many of them, evenly spaced (by ratio if `log`), rounded to 12 digits so that they print as meant.
+
+        >>> Range(0.001, 0.1, log=True).spaced(3)
+        (0.001, 0.01, 0.1)
+        """
+        spaced = np.geomspace if self.log else np.linspace
+        return tuple(float(f"{value:.12g}") for value in spaced(self.low, self.high, points))
 
     @property
     def is_whole(self) -> bool:

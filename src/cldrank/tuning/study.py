@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.propensity import Propensities
+    from cldrank.propensity import AffineClicks, Propensities
     from cldrank.training.settings import Epoch
 
 _STARTUP = 5  # trials that run to their end before any is pruned
@@ -49,7 +49,7 @@ class Search:
     estimator: Estimator
     dataset: RankingDataset
     clicks: ClickTable | None
-    propensities: Propensities | None
+    propensities: Propensities | AffineClicks | None
     judge: Judge
     space: dict[str, Values]
     trials: int
@@ -177,7 +177,7 @@ class Study:
             model.fit(search.dataset, search.clicks, search.propensities)
         if getattr(model, "status_", None) == "interrupted":  # the loop takes Ctrl-C for the wish to keep what there is
             raise KeyboardInterrupt
-        return search.judge.gains(model.ranker_)
+        return search.judge.gains(model)
 
     # -- beginning -----------------------------------------------------------------------------------------------
 

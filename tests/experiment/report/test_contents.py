@@ -212,3 +212,11 @@ def test_naive_closes_no_gap(made: Any, tmp_path: Path) -> None:
     (block,) = blocks(read(made.save(rows, tmp_path)))
     assert what_came_out(block).startswith("Naive is best by nDCG@3")
     assert "gap" not in what_came_out(block)
+
+
+def test_what_the_methods_assume_is_told(made: Any, tmp_path: Path) -> None:
+    rows = made.rows("mine", settings=[{"simulation.assumed_eta": 1.25}])
+    (block,) = blocks(read(made.save(rows, tmp_path / "other")))
+    assert "position bias η = 1 (the methods take it for 1.25), click noise" in what_was_run(block)
+    (true,) = blocks(read(made.save(made.rows("mine"), tmp_path / "true")))
+    assert "position bias η = 1, click noise" in what_was_run(true)

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from cldrank.pages.numbers import round_step, short
+from cldrank.pages.svg import line, text
+
 WIDTH, HEIGHT = 440, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 10, 12, 40
 _MOST_LABELS = 9
+_MOST_LINES = 6  # of the grid above the ground
 
 
 @dataclass(frozen=True)
@@ -30,18 +34,18 @@ def points(marks: Sequence[Mark], *, title: str, across: str, percent: bool = Tr
     scale = _Scale(top, percent)
     parts = [scale.axis()]
     places = _places(len(marks))
-    line = []
+    joined = []
     for x, mark in zip(places, marks, strict=True):
         if mark.value is None:
             continue
         y = scale.at(mark.value)
-        line.append(f"{x:.1f},{y:.1f}")
+        joined.append(f"{x:.1f},{y:.1f}")
         if mark.low is not None and mark.high is not None:
             low, high = scale.at(mark.low), scale.at(mark.high)
-            parts.append(f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+            parts.append(line("whisker", x, low, x, high))
         radius = 3.2 if len(marks) <= 40 else 1.8
         parts.append(f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">{_title(mark)}</circle>')
-    parts.insert(1, f'<polyline class="line" points="{" ".join(line)}"/>')
+    parts.insert(1, f'<polyline class="line" points="{" ".join(joined)}"/>')
     return _figure(title, [*parts, _labels([mark.label for mark in marks], places, across)])
 
 
@@ -83,14 +87,9 @@ def heat(names: Sequence[str], values: Sequence[Sequence[int]], *, title: str, a
     step = max(1, math.ceil(size / _MOST_LABELS))
     for index in range(0, size, step):
         middle = (index + 0.5) * side
-        name = escape(names[index])
-        parts.append(f'<text class="tick" x="{left - 6}" y="{top + middle + 4:.1f}" text-anchor="end">{name}</text>')
-        parts.append(
-            f'<text class="tick" x="{left + middle:.1f}" y="{top + 330 + 15}" text-anchor="middle">{name}</text>'
-        )
-    parts.append(
-        f'<text class="name" x="{left + 165}" y="{top + 330 + 32}" text-anchor="middle">{escape(across)}</text>'
-    )
+        parts.append(text(left - 6, top + middle + 4, names[index], "end"))
+        parts.append(text(left + middle, top + 330 + 15, names[index], "middle"))
+    parts.append(text(left + 165, top + 330 + 32, across, "middle", "name"))
     return _figure(title, parts, height=385)
 
 
@@ -101,7 +100,7 @@ class _Scale:
     """The vertical axis from 0 to a round number."""
 
     def __init__(self, top: float, percent: bool) -> None:
-        self.step = _round_step(top if top > 0 else 1.0)
+        self.step = round_step((top if top > 0 else 1.0) / _MOST_LINES)
         self.top = self.step * max(1, math.ceil((top if top > 0 else 1.0) / self.step - 1e-9))
         self.percent = percent
 
@@ -115,10 +114,8 @@ class _Scale:
         for index in range(round(self.top / self.step) + 1):
             value = index * self.step
             y = self.at(value)
-            parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(
-                f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{self._told(value)}</text>'
-            )
+            parts.append(line("grid", _LEFT, y, WIDTH - _RIGHT, y))
+            parts.append(text(_LEFT - 6, y + 4, self._told(value), "end"))
         return "".join(parts)
 
     def _told(self, value: float) -> str:
@@ -126,31 +123,6 @@ class _Scale:
             digits = max(0, -math.floor(math.log10(self.step * 100) + 1e-9))
             return f"{100 * value:.{digits}f}%"
         return short(value)
-
-
-def short(value: float) -> str:
-    """A number in few letters.
-
-    >>> short(0), short(950), short(12_000), short(1_500_000)
-    ('0', '950', '12k', '1.5M')
-    """
-    for bound, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= bound:
-            return f"{value / bound:.3g}{letter}"
-    return f"{value:.3g}"
-
-
-def _round_step(top: float) -> float:
-    """A round distance between grid lines, for three to six of them.
-
-    >>> _round_step(0.27), _round_step(9_800)
-    (0.05, 2000.0)
-    """
-    size = 10.0 ** math.floor(math.log10(top))
-    for part in (0.1, 0.2, 0.5, 1.0, 2.0):
-        if top / (part * size) <= 6:
-            return float(f"{part * size:.6g}")
-    return size
 
 
 def _places(count: int) -> list[float]:
@@ -163,11 +135,10 @@ def _labels(labels: Sequence[str], places: Sequence[float], across: str) -> str:
     fitting = max(2, min(12, int((WIDTH - _LEFT - _RIGHT) / (7 * longest + 8))))
     step = max(1, math.ceil(len(labels) / fitting))
     parts = [
-        f'<text class="tick" x="{place:.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">{escape(label)}</text>'
+        text(place, HEIGHT - _BOTTOM + 16, label, "middle")
         for label, place in list(zip(labels, places, strict=True))[::step]
     ]
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
-    parts.append(f'<text class="name" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(across)}</text>')
+    parts.append(text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 6, across, "middle", "name"))
     return "".join(parts)
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.resources import files
 
 from cldrank._version import __version__
 from cldrank.clicks.aggregate import REASONS
 from cldrank.clicks.audit.actors import Actors
-from cldrank.clicks.audit.charts import Mark, bars, heat, points, short
+from cldrank.clicks.audit.charts import Mark, bars, heat, points
 from cldrank.clicks.audit.drift import Drift
 from cldrank.clicks.audit.methods import Method
 from cldrank.clicks.audit.pages import Group
 from cldrank.clicks.audit.report import Audit, Facts
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding
+from cldrank.pages.document import document, packaged, tiles
+from cldrank.pages.numbers import short
 
 _MOST_POSITIONS = 100  # in charts and tables; JSON has all
 _MOST_IN_HEAT = 50
@@ -22,7 +23,6 @@ _MOST_IN_HEAT = 50
 
 def render(audit: Audit) -> str:
     """The whole page."""
-    style = files("cldrank.clicks.audit").joinpath("page.css").read_text(encoding="utf-8")
     facts, verdict = audit.facts, audit.verdict
     body = [
         f"<header><h1>Click log audit</h1><p>{_header(facts)}</p></header>",
@@ -36,13 +36,8 @@ def render(audit: Audit) -> str:
         f"<footer>Made by cldrank {escape(__version__)}. Intervals cover 95% and take clicks as independent of each "
         "other; where few users click much, they are somewhat wider.</footer>",
     ]
-    content = "\n".join(body)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Click log audit: {escape(facts.source)}</title><style>\n{style}</style></head>\n"
-        f"<body><main>\n{content}\n</main></body></html>\n"
-    )
+    style = packaged("cldrank.clicks.audit", "page.css")
+    return document(f"Click log audit: {facts.source}", body, styles=[style])
 
 
 def _header(facts: Facts) -> str:
@@ -65,8 +60,7 @@ def _tiles(facts: Facts) -> str:
     }
     if facts.log is not None:
         values = {"pages": f"{facts.log.pages.pages:,}", **values}
-    tiles = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in values.items())
-    return f'<dl class="tiles">{tiles}</dl>'
+    return tiles(values)
 
 
 def _finding(finding: Finding) -> str:

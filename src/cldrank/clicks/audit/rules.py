@@ -220,7 +220,7 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.ok,
             f"The display order looks random (strength {facts.order.strength:.3f}, where 0 is random and 1 is fixed), "
             "so click-through rates by position are the propensities, up to a factor.",
-            "Estimate them with `Randomised`.",
+            "Estimate them with `Randomised`: `cldrank propensity estimate` does.",
         )
     elif best is not None:
         yield Finding(
@@ -228,7 +228,8 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.ok,
             f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
             "at several positions, and they connect all positions.",
-            f"Harvest them: `{best.name}` is the most precise; check that the position did not depend on relevance.",
+            f"Harvest them by `cldrank propensity estimate`: `{best.name}` is the most precise; check that the "
+            "position did not depend on relevance.",
         )
     elif overlap.moving:
         sets = len(overlap.components)
@@ -242,7 +243,8 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.warning,
             f"Only {overlap.moving:,} of {overlap.candidates:,} candidates ({share:.1%} of impressions) were shown at "
             f"several positions, and {parts}.",
-            "Use `RegressionEM`, `DualLearning` or a known curve; or randomise a small share of pages and log again.",
+            "Model relevance as well (`RegressionEM`, `DualLearning`), or take a known curve; or randomise a small "
+            "share of pages and log again.",
         )
     else:
         yield Finding(
@@ -250,7 +252,8 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.warning,
             f"Each of the {overlap.candidates:,} candidates was shown at one position only, as a ranker that never "
             "changes does: position and relevance cannot be told apart by comparing.",
-            "Use `RegressionEM`, `DualLearning` or a known curve; or swap results on a few pages and log again.",
+            "Model relevance as well (`RegressionEM`, `DualLearning`), or take a known curve; or swap results on a "
+            "few pages and log again.",
         )
     if facts.log is not None and facts.log.propensity:
         told = "The log has a column of propensities of its own."
@@ -258,7 +261,7 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             "propensities",
             Severity.note,
             told,
-            "Policy-aware methods use it, if it is the probability of being shown at that position.",
+            "`Logged` uses it, if it is the probability of being shown at that position, and no result had none.",
         )
 
 

@@ -17,7 +17,12 @@ from cldrank.experiment.definition import SHIPPED
 from cldrank.experiment.report.words import flat, key_name, number, plain
 from cldrank.experiment.results import Summary, method_order, setting_order, summary
 
-_SECTIONS = ("data", "production", "simulation")  # of a configuration: what all methods of a setting share
+_SECTIONS = (
+    "data",
+    "production",
+    "simulation",
+    "propensities",
+)  # of a configuration: what all methods of a setting share
 _TOLD_ELSEWHERE = ("data.name", "data.fold", "data.fingerprint")
 
 

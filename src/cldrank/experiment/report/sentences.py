@@ -50,7 +50,9 @@ def what_was_run(block: Block) -> str:
         many = "Simulated sessions" if sessions is None else f"{number(sessions)} simulated sessions"
         parts.append(f"{many} on {shown} of a production ranker")
     if "simulation.eta" in fixed:
-        parts.append(f"position bias η = {number(fixed['simulation.eta'])}")
+        assumed = fixed.get("propensities.eta", fixed["simulation.eta"])
+        taken = "" if assumed == fixed["simulation.eta"] else f" (the methods take it for {number(assumed)})"
+        parts.append(f"position bias η = {number(fixed['simulation.eta'])}{taken}")
     if "simulation.noise" in fixed:
         parts.append(f"click noise {number(fixed['simulation.noise'])}")
     told = [f"{', '.join(parts)}."] if parts else []

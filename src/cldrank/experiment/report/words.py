@@ -38,11 +38,11 @@ _METHODS = {
     "oracle": "learns from the labels themselves: the ceiling, not a method for clicks",
 }
 _MEASURES = {
-    "nDCG": "how near the order{first} comes to the best order by grades; 1 is perfect",
-    "AP": "how far up the relevant results{first} stand; 1 if all stand above all others",
-    "RR": "1 / the rank of the first relevant result{first}",
-    "P": "the share of relevant results{first}",
-    "ERR": "how soon a reader{first} is content, who reads from the top; more is better",
+    "nDCG": "the grades of {results}, against those of the best order; 1 is perfect",
+    "AP": "how far up the relevant ones stand among {results}; 1 if above all others",
+    "RR": "1 / the rank of the first relevant one among {results}",
+    "P": "the share of relevant ones among {results}",
+    "ERR": "how soon somebody who reads {results} from the top is content; more is better",
 }
 
 
@@ -69,13 +69,14 @@ def measure_told(name: str) -> str:
     """What a measure says, in a line.
 
     >>> measure_told("nDCG@3"), measure_told("AP")
-    ('how near the order of the first 3 comes to the best order by grades; 1 is perfect',
-     'how far up the relevant results stand; 1 if all stand above all others')
+    ('the grades of the first 3 results, against those of the best order; 1 is perfect',
+     'how far up the relevant ones stand among all results; 1 if above all others')
     """
     form = re.fullmatch(r"(\w+)(?:\([^)]*\))?(?:@(\d+))?", name)
-    told = _MEASURES.get(form[1], "") if form else ""
-    cutoff = form[2] if form else None
-    return told.format(first=f" of the first {cutoff}" if cutoff else "")
+    if form is None or form[1] not in _MEASURES:
+        return ""
+    cutoff = {None: "all results", "1": "the first result"}.get(form[2], f"the first {form[2]} results")
+    return _MEASURES[form[1]].format(results=cutoff)
 
 
 def number(value: Any) -> str:
