@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 import cldrank as cr
+from cldrank.cli.methods import Method
+from cldrank.clicks.simulate import NeighbourSwaps, Simulation, TrustBias
+from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
@@ -39,6 +42,12 @@ class TestNetworks:
             ("ips", ("--model", "mlp", *SMALL, "--clip", "0.3"), cr.IPS(clip=0.3, model=cr.MLP((8, 4)), epochs=3)),
             ("naive", ("--model", "mlp", *SMALL), cr.Naive(model=cr.MLP((8, 4)), epochs=3)),
             ("oracle", ("--model", "mlp", *SMALL), cr.Oracle(model=cr.MLP((8, 4)), epochs=3)),
+            ("affine-ips", ("--model", "mlp", *SMALL), cr.AffineIPS(model=cr.MLP((8, 4)), epochs=3)),
+            (
+                "policy-aware-ips",
+                ("--model", "mlp", *SMALL, "--clip", "0.3"),
+                cr.PolicyAwareIPS(clip=0.3, model=cr.MLP((8, 4)), epochs=3),
+            ),
         ],
     )
     def test_the_same_ranker_as_from_python(
@@ -81,7 +90,7 @@ class TestNetworks:
         assert "of 3 kept: loss" in shown.out
         assert "held-out concordance" in shown.err
 
-    @pytest.mark.parametrize("method", ["cld", "cld-pair", "naive", "ips", "heckman", "rankagg", "pijd", "oracle"])
+    @pytest.mark.parametrize("method", [str(method) for method in Method])
     def test_every_method_has_a_summary(self, run: Run, method: str) -> None:
         shown = run("train", method, *FROM, "-o", "ranker", "--summary")
         assert shown.code == 0, shown.err
@@ -113,6 +122,7 @@ class TestNetworks:
         for method in ("cld-pair", "rankagg"):
             ran = run("train", method, *FROM[:4], "-o", "x")
             assert (ran.code, "needs the propensities" in ran.err) == (2, True)
+            assert "`cldrank propensity estimate` wrote" in " ".join(ran.err.split())
 
     def test_missing_packages_are_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
@@ -123,6 +133,56 @@ class TestNetworks:
         assert ran.code == 1
         assert "pip install 'cldrank[neural]'" in ran.err
         assert run("train", "cld", *FROM, "-o", "linear").code == 0
+
+
+class TestPositions:
+    def test_slopes_and_bases(self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable) -> None:
+        trust = AffineClicks.of(examined=1 / np.arange(1, 6), relevant=0.95, irrelevant=[0.5, 0.4, 0.3, 0.2, 0.1])
+        trust.save("trust.json")
+        shown = run("train", "affine-ips", *FROM[:4], "--affine", "trust.json", "-o", "ranker", "--summary")
+        assert shown.code == 0, shown.err
+        assert "AffineClicks(slope 0.45, " in shown.out
+        expected = cr.AffineIPS().fit(data, clicks, trust).predict(data)
+        np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected)
+        for message, call in (
+            ("ips has no option --affine", ["ips", *FROM, "--affine", "trust.json"]),
+            ("both say how clicks depend", ["affine-ips", *FROM, "--affine", "trust.json"]),
+            ("estimate --method trust-bias` writes", ["affine-ips", *FROM[:4]]),
+            ("holds slopes and bases, not propensities", ["ips", *FROM[:4], "-p", "trust.json"]),
+            ("policy-aware-ips needs the propensities", ["policy-aware-ips", *FROM[:4]]),
+        ):
+            ran = run("train", *call, "-o", "x")
+            assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
+        cr.Propensities.power(1, 5).save("rho.json")
+        ran = run("train", "affine-ips", *FROM[:4], "--affine", "rho.json", "-o", "x")
+        assert (ran.code, "rho.json: holds no affine clicks" in ran.err) == (1, True)
+
+    @pytest.mark.parametrize("method", ["cld", "affine-ips", "heckman"])
+    def test_pages_that_end_where_the_propensities_do(
+        self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable, method: str
+    ) -> None:
+        kinds = {"cld": cr.CLD, "affine-ips": cr.AffineIPS, "heckman": cr.HeckmanRank}
+        rho = cr.Propensities.power(1, 3)
+        rho.save("rho.json")
+        call = ("train", method, *FROM[:4], "-p", "rho.json", "-o", "ranker")
+        refused = run(*call)
+        assert refused.code == 2
+        said = " ".join(refused.err.split())
+        assert "rho.json reaches down to position 3, the clicks to 5; --depth 3 takes pages as if" in said
+        assert run(*call, "--depth", "3").code == 0
+        expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
+        np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected)
+
+    def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:
+        simulation = Simulation(data, data.features[:, 0], TrustBias(eta=1), NeighbourSwaps(0.5), cutoff=4)
+        simulation.draw(300_000, seed=0).write(folder / "swapped.parquet")
+        for method, options in (("trust-bias", ()), ("all-pairs", ("--depth", "3"))):
+            made = run("propensity", "estimate", "swapped.parquet", "-o", "found.json", "--method", method, *options)
+            assert made.code == 0, made.err
+            (line,) = [line for line in made.err.splitlines() if line.startswith("next: ")]
+            command = line.removeprefix("next: cldrank ").replace("FEATURES", "train.parquet").split()
+            assert run(*command).code == 0
+            assert Path("ranker").is_dir()
 
 
 class TestInterruption:

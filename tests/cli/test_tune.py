@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
+from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
@@ -107,10 +108,25 @@ def test_spaces_and_labels(run: Run, folder: Path) -> None:
     assert run(*oracle, "--on", "labels", "--validation-features", "train.parquet").code == 0
 
 
+@pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips", "naive"])
+def test_every_way_to_correct_for_positions(run: Run, method: str) -> None:
+    trust = AffineClicks(slope=1 / np.arange(1, 5), base=np.array([0.1, 0.05, 0.0, 0.0]))
+    trust.save("trust.json")
+    given = ("--affine", "trust.json") if method == "affine-ips" else FROM[4:]
+    told = run("tune", method, *FROM[:4], *given, "--depth", "4", "-o", "tuned", "--trials", "2", "--json").json
+    data = cr.load("train.parquet")
+    clicks = cr.ClickTable.read("cells.parquet", data).first(4)
+    rho = trust if method == "affine-ips" else cr.Propensities.power(1, 4)
+    kinds: dict[str, Any] = {"affine-ips": cr.AffineIPS, "policy-aware-ips": cr.PolicyAwareIPS, "naive": cr.Naive}
+    expected = kinds[method](**told["best_parameters"]).fit(data, clicks, rho).predict(data)
+    np.testing.assert_array_equal(cr.load_ranker("tuned/ranker").score(data), expected)
+
+
 def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "bad.toml").write_text("l2 = 3\n")
     cases: list[tuple[int, str, list[str]]] = [
         (2, "corrected by the propensities", ["naive", *FROM[:4]]),
+        (2, "ips has no option --affine", ["ips", *FROM[:4], "--affine", "trust.json"]),
         (2, "tune it with --on labels", ["oracle", *FROM]),
         (2, "--on labels needs labelled candidates", ["ips", *FROM, "--on", "labels"]),
         (2, "are for --on labels", ["ips", *FROM, "-m", "AP"]),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.candidates import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Candidates
-from cldrank.errors import CldrankError, DataError
+from cldrank.errors import CldrankError, DataError, UsageError
 
 DATA = RankingDataset.from_arrays(np.eye(6), [1, 1, 1, 2, 2, 3], doc_ids=list("abcabx"))
 
@@ -116,6 +116,27 @@ class TestPartsAndSums:
             part.check_same(DATA[chosen])
             wanted = set(DATA[chosen].query_ids.tolist())
             assert sorted(cells(part)) == sorted(cell for cell in cells(table) if cell[0] in wanted)
+
+    @given(tables(), st.integers(1, 5))
+    def test_the_first_positions(self, table: ClickTable, depth: int) -> None:
+        first = table.first(depth)
+        first.check_same(DATA)
+        assert cells(first) == [cell for cell in cells(table) if cell[2] <= depth]
+        assert first.depth <= depth
+        assert cells(first.first(depth + 1)) == cells(first)
+        assert (first.shown <= table.shown).all()
+
+    def test_pages_that_end_earlier(self) -> None:
+        shown = {"position": [1, 2, 3, 3, 0, 0], "impressions": [5, 5, 5, 2, 0, 0], "clicks": [3, 0, 4, 5, 0, 0]}
+        table = ClickTable.from_arrays(DATA, **shown, every_click=True)
+        first = table.first(np.int64(2))  # type: ignore[arg-type]
+        assert cells(first) == [(1, "a", 1, 5, 3), (1, "b", 2, 5, 0)]
+        assert first.shown.tolist() == [True, True, False, False, False, False]
+        assert first.query_impressions.tolist() == [5, 0, 0]  # of the second query no page is left
+        assert first.every_click
+        for depth in (0, 1.5, True, None):
+            with pytest.raises(UsageError, match="depth must be a whole number of at least 1"):
+                table.first(depth)  # type: ignore[arg-type]
 
     def test_tables_without_a_dataset_merge_by_id(self, tmp_path: Path) -> None:
         def table(**columns: list[Any]) -> ClickTable:

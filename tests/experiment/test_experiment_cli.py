@@ -38,8 +38,8 @@ def test_list(experiment: Ran) -> None:
     assert "cutoff 3, 5; assumed_eta 0 … 2" in printed
     listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
     assert {name: entry["units"] for name, entry in listed.items()} == {
-        "table1": 35, "rq1-cutoff": 280, "rq1-position": 315, "rq2-sessions": 245, "rq3-noise": 210,
-        "rq4-misspecified": 540, "rq5-models": 20,
+        "table1": 35, "rq1-cutoff": 280, "rq1-position": 175, "rq2-sessions": 140, "rq3-noise": 140,
+        "rq4-misspecified": 300, "rq5-models": 20,
     }  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_all_is_one_plan(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> No
         experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
                    "data.test_queries=10")
     )  # fmt: skip
-    assert len(told["units"]) == 35 + 280 + 315 + 245 + 210 + 540 + 20
+    assert len(told["units"]) == 35 + 280 + 175 + 140 + 140 + 300 + 20
     assert told["out"] == "experiments/all"
     oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
     assert len(oracles) == 5  # one a seed, whatever is simulated

@@ -11,8 +11,10 @@ from cldrank.experiment.methods import REGISTERED, maker
 
 def test_the_registered_names() -> None:
     ours = ["naive", "ips", "heckman", "rankagg", "cld", "cld-pair", "oracle", "cld-n", "cld-pair-l", "pijd"]
-    assert list(REGISTERED)[:10] == ours
-    assert {REGISTERED[name].parameters.get("model") for name in ("naive", "ips", "oracle", "cld-n")} == {"mlp"}
+    ours += ["affine-ips", "policy-aware-ips"]
+    assert list(REGISTERED)[:12] == ours
+    networks = ("naive", "ips", "oracle", "cld-n", "affine-ips", "policy-aware-ips")
+    assert {REGISTERED[name].parameters.get("model") for name in networks} == {"mlp"}
     assert all(registered.label.casefold().startswith(name[:3]) for name, registered in REGISTERED.items())
 
 

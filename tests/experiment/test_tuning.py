@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
-from cldrank.experiment.tuning import choose, click_quality
+from cldrank.estimators import IPS
+from cldrank.experiment.tuning import Range, choose
 from cldrank.propensity import Propensities
+from cldrank.tuning import tune
 
 RHO = Propensities.power(1.0, 3)
 
@@ -35,37 +35,11 @@ class ByColumn:
     def fit(self, dataset: RankingDataset, clicks: ClickTable, propensities: Propensities) -> ByColumn:
         clicks.check_same(dataset)
         assert propensities is RHO
-        self.fits.append(dataset.n_queries)
+        self.fits.append(int((clicks.query_impressions > 0).sum()))
         return self
 
     def predict(self, X: Any) -> Any:
         return np.asarray(X)[:, self.column]
-
-
-def test_by_hand() -> None:
-    data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 1, 1, 1])
-    clicks = ClickTable.from_arrays(data, position=[1, 2, 3, 0], impressions=[10, 10, 10, 0], clicks=[2, 3, 0, 0])
-    worth = [2.0, 6.0, 0.0]
-    best = worth[1] + worth[0] / np.log2(3)
-    scores = np.array([3.0, 1.0, 2.0, 9.0])  # the last one was never shown, so it does not count
-    expected = (worth[0] + worth[1] / 2) / best
-    assert click_quality(scores, data, clicks, RHO) == pytest.approx(expected)
-
-
-def test_debiased_clicks_show_what_is_relevant_and_raw_ones_where_it_stood() -> None:
-    data, clicks = shown()
-    right, flat = RHO, Propensities.power(0.0, 3)
-    assert click_quality(data.features[:, 0].astype(float), data, clicks, right) > 0.999
-    assert click_quality(data.features[:, 0].astype(float), data, clicks, flat) < 0.97
-
-
-@given(st.integers(0, 50), st.floats(0.1, 10), st.floats(-5, 5))
-def test_only_the_order_matters(seed: int, scale: float, shift: float) -> None:
-    data, clicks = shown(5, seed=3)
-    scores = np.round(np.random.default_rng(seed).random(data.n_rows), 3)
-    quality = click_quality(scores, data, clicks, RHO)
-    assert 0 < quality <= 1
-    assert click_quality(np.round(scores * 1000) * scale + shift, data, clicks, RHO) == pytest.approx(quality)
 
 
 def test_the_best_is_chosen_and_what_is_held_out_is_not_learned_from() -> None:
@@ -78,16 +52,29 @@ def test_the_best_is_chosen_and_what_is_held_out_is_not_learned_from() -> None:
     choice = choose(make, {"column": [1, 0]}, data, clicks, RHO, held_out=0.25)
     assert choice.parameters == {"column": 0}
     assert [parameters for parameters, _ in choice.tries] == [{"column": 1}, {"column": 0}]
-    assert choice.tries[1][1] > choice.tries[0][1]
+    assert choice.tries[1][1].value > 0.99 > choice.tries[0][1].value
     assert fits == [15, 15]
     again = choose(make, {"column": [1, 0]}, data, clicks, RHO, held_out=0.25)
     assert again == choice
+    alike = choose(make, {"column": [1, -1]}, data, clicks, RHO)
+    assert alike.parameters == {"column": 1}  # both are the last column: of equals, the first
+
+
+def test_a_try_is_judged_as_a_trial() -> None:
+    data, clicks = shown(40)
+    values = [0.001, 0.1, 10.0]
+    choice = choose(lambda chosen: IPS(**chosen), {"l2": values}, data, clicks, RHO)
+    tuned = tune(IPS(), data, clicks, RHO, {"l2": values}, trials=12)
+    found = {trial.parameters["l2"]: (trial.value, trial.standard_error) for trial in tuned.trials}
+    assert found == {parameters["l2"]: tuple(mean) for parameters, mean in choice.tries}
+
+
+def test_points_of_a_range() -> None:
+    assert Range(1, 100, log=True, points=3).values() == (1.0, 10.0, 100.0)
+    assert Range(0.05, 0.3).values() == pytest.approx((0.05, 0.05 + 0.25 / 3, 0.05 + 0.5 / 3, 0.3))
 
 
 def test_there_must_be_something_to_hold_out() -> None:
     data, clicks = shown(1)
-    with pytest.raises(DataError, match="fewer than two"):
+    with pytest.raises(DataError, match="1 queries were displayed, too few to hold 20% of them out"):
         choose(lambda chosen: ByColumn(chosen["column"], []), {"column": [0]}, data, clicks, RHO)
-    none = ClickTable.from_arrays(data, position=[1, 2, 3, 0, 0], impressions=[1, 1, 1, 0, 0], clicks=[0] * 5)
-    with pytest.raises(DataError, match="no click fell on the held-out queries"):
-        click_quality(np.zeros(5), data, none, RHO)

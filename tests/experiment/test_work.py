@@ -52,6 +52,14 @@ def test_a_users_class_takes_part(folder: Path) -> None:
     assert found.values["AP"] == evaluate(test.features[:, 0], test, "AP")["AP"]
 
 
+@pytest.mark.parametrize("method", ["affine-ips", "policy-aware-ips"])
+def test_where_nobody_trusts_and_pages_never_vary_they_are_ips(folder: Path, method: str) -> None:
+    methods = f"{{Other={{use='{method}', model='linear'}}, IPS={{model='linear'}}}}"
+    found = outcomes("seeds=1", f"methods={methods}", methods=["Other", "IPS"])
+    assert found["Other", 0].error == found["IPS", 0].error == ""
+    assert found["Other", 0].values == pytest.approx(dict(found["IPS", 0].values), abs=1e-9)
+
+
 def test_errors_are_outcomes(folder: Path) -> None:
     broken = outcomes(methods=["own_rankers:Broken"])["Broken", 0]
     assert broken.error == f"RuntimeError: it does not work (own_rankers.py:{line_of('it does not work')})"

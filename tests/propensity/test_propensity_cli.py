@@ -190,7 +190,8 @@ class TestEstimate:
 
     def test_below_a_depth_nothing_is_known_and_it_says_so(self, run: Command, logs: Logs) -> None:
         ran = run("estimate", logs.swaps, "-o", "rho.json", "--depth", "2")
-        assert "positions below 2 have no propensity" in ran.err
+        assert "--propensity rho.json --depth 2 --out ranker/" in " ".join(ran.err.split())
+        assert "Positions below 2 have no propensity" in ran.err
 
 
 class TestRefusal:

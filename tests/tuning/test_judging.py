@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +10,13 @@ from hypothesis import strategies as st
 from scenes import scene
 
 from cldrank import losses
+from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS
 from cldrank.estimators.neural.lists import click_lists
 from cldrank.evaluation import evaluate
+from cldrank.propensity import AffineClicks
 from cldrank.tuning import judging
 
 
@@ -38,6 +42,34 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = judging.concordance(scores, lists)
     monkeypatch.setattr(judging, "_BLOCK", 20)
     np.testing.assert_array_equal(judging.concordance(scores, lists), whole)
+
+
+def test_any_model_is_judged_by_its_scores() -> None:
+    given_scene = scene(2)
+    judge = judging.HeldOutClicks(*given_scene)
+    fitted = IPS().fit(*given_scene)
+
+    class ByTable:
+        def predict(self, features: Any) -> Any:
+            assert features is given_scene.data.features
+            return fitted.predict(features)
+
+    scores = fitted.predict(given_scene.data)
+    for model in (fitted.ranker_, ByTable(), scores):
+        np.testing.assert_array_equal(judge.gains(model), judge.gains(fitted))
+    np.testing.assert_allclose(judge.gains(scores) + judge.gains(-scores), judge.weight)
+    for wrong in (scores[1:], np.where(scores == scores[0], np.nan, scores)):
+        with pytest.raises(DataError, match="each needs a finite one"):
+            judge.gains(wrong)
+
+
+def test_trust_is_taken_off_before_judging() -> None:
+    data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
+    clicks = ClickTable.from_arrays(data, position=[1, 2, 2, 1], impressions=[10] * 4, clicks=[7, 3, 1, 9])
+    trust = AffineClicks(slope=np.array([0.4, 0.4]), base=np.array([0.5, 0.0]))
+    judge = judging.HeldOutClicks(data, clicks, trust)  # t = 0.5, 0.75; 0.25, 1
+    np.testing.assert_allclose(judge.weight, [10 * 0.25, 10 * 0.75], rtol=1e-6)
+    np.testing.assert_allclose(judge.gains(np.array([1.0, 0.0, 0.0, 1.0])), [0, 7.5], rtol=1e-6)
 
 
 def test_the_standard_error_is_that_of_resampled_queries() -> None:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from scenes import scene
 
-from cldrank.errors import DataError, UsageError
-from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
+from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
+from cldrank.propensity import AffineClicks
 from cldrank.training import Training
 from cldrank.training.networks import MLP
 from cldrank.tuning import Range, search, tune
+from cldrank.tuning.judging import hold_out
 from cldrank.tuning.space import Space
 from cldrank.tuning.study import uninterrupted
 
@@ -47,11 +49,20 @@ def test_the_result_is_fitted_to_everything_with_the_best() -> None:
     np.testing.assert_array_equal(tuned.estimator.predict(SCENE.data), expected.predict(SCENE.data))
 
 
+def test_slopes_and_bases_correct_what_trials_are_judged_by(tmp_path: Path) -> None:
+    data, clicks, rho = SCENE
+    plain = tune(AffineIPS(), data, clicks, AffineClicks.from_propensities(rho), trials=3, folder=tmp_path)
+    assert facts(plain) == facts(tune(IPS(), *SCENE, trials=3))
+    with pytest.raises(UsageError, match="another propensities"):
+        tune(AffineIPS(), data, clicks, AffineClicks(rho.values, np.full(3, 0.01)), trials=3, folder=tmp_path)
+    with pytest.warns(CldrankWarning, match="never shown, and are left out"):  # of the last fit alone
+        assert len(tune(PolicyAwareIPS(), *SCENE, trials=2).trials) == 2
+
+
 def test_no_trial_learns_from_what_it_is_judged_by() -> None:
-    learned, judge = search._parts(*SCENE, None, "AP", 0.25, 3)
-    assert learned is not None
+    learned, judge = hold_out(*SCENE, 0.25, 3)
     queries = set(SCENE.data.row_queries[learned.row])
-    held = set(judge._dataset.query_ids)  # type: ignore[attr-defined]
+    held = set(judge._dataset.query_ids)
     displayed = np.flatnonzero(SCENE.clicks.query_impressions)
     assert not held & {SCENE.data.query_ids[query] for query in queries}
     assert len(queries) + len(held) == len(displayed)
@@ -132,6 +143,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
         given: dict[str, Any] = {"clicks": SCENE.clicks, "propensities": SCENE.propensities, "trials": 1, **options}
         with pytest.raises(error, match=message):
             tune(Naive(), SCENE.data, **given)
+    with pytest.raises(UsageError, match="IPS needs Propensities"):
+        tune(IPS(), SCENE.data, SCENE.clicks, AffineClicks.from_propensities(SCENE.propensities), trials=1)
+    with pytest.raises(DataError, match="no slope for position 3"):
+        tune(AffineIPS(), SCENE.data, SCENE.clicks, AffineClicks(np.ones(2), np.zeros(2)), trials=1)
     tune(IPS(), *SCENE, trials=1, folder=tmp_path)
     for message, changed, other in (
         ("another estimator", Naive(), SCENE),

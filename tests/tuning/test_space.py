@@ -5,7 +5,19 @@ from pathlib import Path
 import pytest
 
 from cldrank.errors import CldrankError, UsageError
-from cldrank.estimators import CLD, IPS, PIJD, CLDPair, Estimator, HeckmanRank, Naive, Oracle, RankAgg
+from cldrank.estimators import (
+    CLD,
+    IPS,
+    PIJD,
+    AffineIPS,
+    CLDPair,
+    Estimator,
+    HeckmanRank,
+    Naive,
+    Oracle,
+    PolicyAwareIPS,
+    RankAgg,
+)
 from cldrank.training import Training
 from cldrank.training.networks import MLP
 from cldrank.tuning.space import Range, applied, check_space, default_space, parse_range, read_space, values_of
@@ -20,6 +32,8 @@ from cldrank.tuning.space import Range, applied, check_space, default_space, par
         (CLDPair(model="linear"), "learning_rate l2 selection_weight"),
         (Naive(), "l2"),
         (IPS(model=MLP((4,))), "learning_rate l2 dropout"),
+        (AffineIPS(), "l2"),
+        (PolicyAwareIPS(model="mlp"), "learning_rate l2 dropout"),
         (RankAgg(), "learning_rate l2 dropout"),
         (RankAgg(model="linear"), "l2"),
         (HeckmanRank(), "l2"),

@@ -111,7 +111,7 @@ class Experiment:
 
     >>> noise = read("rq3-noise", seeds=2)
     >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
-    (6, '{"simulation.noise": 0.1}')
+    (4, '{"simulation.noise": 0.1}')
     """
 
     name: str
