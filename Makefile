@@ -46,7 +46,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench
 	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done

@@ -126,6 +126,16 @@ class TestPartsAndSums:
         assert cells(first.first(depth + 1)) == cells(first)
         assert (first.shown <= table.shown).all()
 
+    @given(tables())
+    def test_some_cells(self, table: ClickTable) -> None:
+        clicked = table.clicks > 0
+        kept = table.where(clicked)
+        kept.check_same(DATA)
+        assert kept.every_click == table.every_click
+        assert sorted([*cells(kept), *cells(table.where(~clicked))]) == sorted(cells(table))
+        with pytest.raises(UsageError, match="times True or False"):
+            table.where(np.arange(table.n_cells + 1))  # type: ignore[arg-type]
+
     def test_pages_that_end_earlier(self) -> None:
         shown = {"position": [1, 2, 3, 3, 0, 0], "impressions": [5, 5, 5, 2, 0, 0], "clicks": [3, 0, 4, 5, 0, 0]}
         table = ClickTable.from_arrays(DATA, **shown, every_click=True)

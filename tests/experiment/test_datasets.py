@@ -24,6 +24,12 @@ def test_files_and_folders(folder: Path) -> None:
     assert (train.n_queries, test.n_queries, train.n_features) == (40, 20, 3)
 
 
+def test_folds_where_there_are_none(folder: Path) -> None:
+    for name in ("web10k-like", "."):
+        with pytest.raises(UsageError, match="does not come in folds"):
+            find(Data(name=name, folds=("fold1",)))
+
+
 def test_compressed_parts_and_patterns(folder: Path) -> None:
     (folder / "set").mkdir()
     for part in ("train", "test"):

@@ -102,6 +102,7 @@ def test_tune_tables(folder: Path) -> None:
         ("simulation.cutof=3", "small.toml: simulation.cutof is unknown. Did you mean cutoff?"),
         ("simulation.cutoff=2.5", "small.toml: simulation.cutoff must be a whole number, not 2.5"),
         ("simulation.cutoff=0", "simulation.cutoff must be at least 1, not 0"),
+        ("simulation.assumed_eta=-1", "simulation.assumed_eta must be at least 0, not -1"),
         ("simulation.noise=2", "simulation.noise must be at least 0 and at most 1, not 2"),
         ("simulation.eta=large", "simulation.eta must be a number, not 'large'"),
         ("simulation=3", "simulation must be a table, not 3"),

@@ -25,6 +25,12 @@ def test_what_takes_a_seed_is_given_it(folder: Path) -> None:
     assert maker("cld", {}, "").describe(4)["defaults"]["l2"] == 1e-3
 
 
+def test_only_our_own_name_is_short_for_the_estimators(folder: Path) -> None:
+    (folder / "mycldrank.py").write_text((folder / "own_rankers.py").read_text())
+    assert maker("mycldrank:ByFirst", {}, "").home == "mycldrank:ByFirst"
+    assert maker("cldrank:CLD", {}, "").home == "cldrank.estimators:CLD"
+
+
 @pytest.mark.parametrize(
     ("use", "complaint"),
     [

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cldrank.errors import CldrankWarning, UnidentifiableError
+from cldrank.errors import CldrankWarning, UnidentifiableError, UsageError
 from cldrank.propensity import DualLearning
+from cldrank.training import Training
 from cldrank.training.networks import MLP
+from cldrank.training.settings import Epoch
 
 DEPTH = 5
 TRUTH = 1 / np.arange(1, DEPTH + 1)
@@ -53,6 +55,28 @@ def test_networks_that_disagree_are_refused(logistic: Any) -> None:
         UnidentifiableError, match="networks trained on resampled queries differ by .* use RegressionEM"
     ):
         DualLearning(**SMALL | {"epochs": 10}, refuse_above=0.001).fit(clicks, data)
+
+
+def test_an_interruption_leaves_no_half_trained_curve(logistic: Any) -> None:
+    data, clicks = logistic(0.0, queries=60)
+    seen = []
+
+    def interrupt(epoch: Epoch) -> None:
+        seen.append(epoch.number)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        DualLearning(**SMALL | {"epochs": 4, "training": Training(on_epoch=interrupt)}).fit(clicks, data)
+    assert seen == [1, 2]  # nor does it go on with the next network
+
+
+def test_a_checkpoint_is_of_one_network() -> None:
+    for training in (Training(checkpoint="state"), Training(tensorboard="curves")):
+        with pytest.raises(UsageError, match="DualLearning trains 7 networks"):
+            DualLearning(training=training)
+    with pytest.raises(UsageError, match="training must be a Training"):
+        DualLearning(training={"patience": 3})  # type: ignore[arg-type]
 
 
 def test_it_needs_features(logistic: Any) -> None:

@@ -196,7 +196,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: AllPairs(depth=1), "depth must be at least 2"),
+            (lambda: AllPairs(depth=1), "depth must be a whole number of at least 2"),
+            (lambda: AllPairs(depth=2.5), "depth must be a whole number"),  # type: ignore[arg-type]
+            (lambda: AllPairs(seed=-1), "seed must be a whole number of at least 0"),
             (lambda: AllPairs(confidence=1), "between 0 and 1"),
             (lambda: AllPairs(replicates=2), "at least 20"),
             (lambda: AllPairs(resample="pages"), "resample must be"),  # type: ignore[arg-type]

@@ -127,3 +127,7 @@ class TestAffineClicks:
     def test_no_slope_for_a_position(self) -> None:
         with pytest.raises(DataError, match="no slope for position 3; these go from 1 to 2"):
             AffineClicks(np.ones(2), np.zeros(2)).at([1, 3])
+
+    def test_positions_are_whole(self) -> None:
+        with pytest.raises(DataError, match="positions are whole numbers, not float64"):
+            AffineClicks(np.ones(2), np.zeros(2)).at([1.0, 2.0])

@@ -104,9 +104,11 @@ def test_a_network_becomes_the_simplest_ranker_that_scores_alike(own: nn.Module,
     np.testing.assert_allclose(ranker.score(FEATURES), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_layer_with_hooks_is_no_plain_layer() -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_layer_with_hooks_is_no_plain_layer(whole: bool) -> None:
     own = nn.Sequential(nn.Linear(4, 1))
-    own[0].register_forward_hook(lambda *parts: -parts[2])
+    hooked = own if whole else own[0]
+    hooked.register_forward_hook(lambda *parts: -parts[2])
     ranker = ranker_of(own, **PARTS)
     assert isinstance(ranker, ModuleRanker)
     with torch.no_grad():

@@ -10,7 +10,7 @@ from cldrank.errors import MissingDependencyError
 
 def test_curves_are_written_for_tensorboard(tmp_path: Path) -> None:
     if find_spec("tensorboard") is None:
-        with pytest.raises(MissingDependencyError, match="pip install tensorboard"):
+        with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[tensorboard\]'"):
             small_pair(tensorboard=tmp_path / "curves").fit(*GIVEN)
         pytest.skip("tensorboard is not installed")
     small_pair(tensorboard=tmp_path / "curves", epochs=2).fit(*GIVEN)

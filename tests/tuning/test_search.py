@@ -131,6 +131,15 @@ def test_labels(tmp_path: Path) -> None:
     assert tune(Naive(), SCENE.data, SCENE.clicks, labelled=labelled, measure="AP", trials=1).measure == "AP"
 
 
+def test_trials_judged_by_other_labels_are_not_gone_on_with(tmp_path: Path) -> None:
+    rows, queries = scene(5).data.features, scene(5).data.row_queries
+    one, two = (type(SCENE.data).from_arrays(rows, queries, np.arange(240) % 4 == rest) for rest in (0, 1))
+    tune(IPS(), *SCENE, labelled=one, trials=1, folder=tmp_path)
+    with pytest.raises(UsageError, match="holds trials with another held-out part"):
+        tune(IPS(), *SCENE, labelled=two, trials=2, folder=tmp_path)
+    assert len(tune(IPS(), *SCENE, labelled=one, trials=2, folder=tmp_path).trials) == 2
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     for error, message, options in (
         (UsageError, "give clicks", {"clicks": None}),

@@ -216,8 +216,9 @@ class Estimation:
         if way is not None and (way.affine or way.needs != "nothing"):
             raise UsageError(f"{self.method} does not take --segment; methods that find one curve from cells alone do.")
         depth = self.settings.get("depth")
-        cut = {name: _down_to(table, depth) for name, table in tables.items()}  # a segment may have shorter pages
+        cut = dict(tables) if depth is None else {name: table.first(depth) for name, table in tables.items()}
         choice = self._choice(reduce(lambda one, two: one.merge(two), cut.values()))
+        # not told the depth: a segment may have shorter pages
         estimator = WAYS[choice.method].estimator(choice.method, {**self.settings, "depth": None})
         with working(f"estimating {len(cut)} segments by {choice.method} …"), refusals_spelled():
             found = BySegment(estimator).fit(cut)
@@ -321,17 +322,6 @@ def compared(
         except (DataError, MissingDependencyError) as refusal:
             refusals[method] = as_options(str(refusal)).removeprefix(f"{method} ")  # it is named already
     return Comparison(estimates, refusals, agreement(estimates))
-
-
-def _down_to(table: ClickTable, depth: int | None) -> ClickTable:
-    """The cells of the first positions."""
-    if depth is None or table.depth <= depth:
-        return table
-    kept = table.position <= depth
-    row, position, impressions, clicks = (
-        values[kept] for values in (table.row, table.position, table.impressions, table.clicks)
-    )
-    return replace(table, row=row, position=position, impressions=impressions, clicks=clicks)
 
 
 _SPELLINGS = (

@@ -262,7 +262,8 @@ def _print(model: Any, facts: dict[str, Any], said: list[str], summary: bool, ou
     if facts["collinear_features"]:
         say(f"note: determined by other features, coefficients mean little: {some(facts['collinear_features'])}")
     for text in said if facts["status"] != "interrupted" else ():
-        console.print(f"[yellow]warning:[/] {text}")
+        console.print("[yellow]warning:[/]", end=" ")
+        console.print(text, markup=False)
     console.print(f"saved in {out}", markup=False)
 
 

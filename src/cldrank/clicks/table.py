@@ -232,13 +232,25 @@ class ClickTable:
         """
         if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
             raise UsageError(f"depth must be a whole number of at least 1, not {depth!r}.")
-        kept = self.position <= depth
+        return self.where(self.position <= depth)
+
+    def where(self, kept: NDArray[np.bool_]) -> ClickTable:
+        """Only the cells that a mask, one entry a cell, tells to keep; the candidates stay all.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> table = ClickTable.from_arrays(data, position=[2, 1], impressions=[10, 10], clicks=[1, 4])
+        >>> table.where(table.clicks > 1)
+        ClickTable(1 query, 2 candidates, 1 shown at positions 1…1; 1 cell, 10 impressions, 4 clicks)
+        """
+        mask = np.asarray(kept)
+        if mask.dtype != bool or mask.shape != (self.n_cells,):
+            raise UsageError(f"a mask of {self.n_cells:,} cells is {self.n_cells:,} times True or False.")
         return ClickTable(
             self.candidates,
-            self.row[kept],
-            self.position[kept],
-            self.impressions[kept],
-            self.clicks[kept],
+            self.row[mask],
+            self.position[mask],
+            self.impressions[mask],
+            self.clicks[mask],
             self.every_click,
         )
 

@@ -75,11 +75,15 @@ def find(data: Data) -> list[Fold]:
         if not (data.train and data.test) or data.folds:
             raise UsageError("data: files are named by train and test, both of them, and have no folds.")
         return [_of_files(data.name or Path(data.train[0]).stem.split(".")[0], data.train, data.test)]
-    if data.name in synthetic.KINDS:
+    made_here = data.name in synthetic.KINDS
+    in_folder = not made_here and data.name not in catalogue.names() and Path(data.name).is_dir()
+    if data.folds and (made_here or in_folder):
+        raise UsageError(f"data.folds: {data.name} does not come in folds.")
+    if made_here:
         made = Made(data.name, data.queries, data.test_queries, data.seed)
         described = json.dumps([asdict(made), __version__])
         return [Fold(data.name, "", hashlib.sha256(described.encode()).hexdigest()[:20], made=made)]
-    if data.name not in catalogue.names() and Path(data.name).is_dir():
+    if in_folder:
         folder = Path(data.name)
         train, test = (_part(folder, name) for name in ("train", "test"))
         return [_of_files(folder.resolve().name, (str(train),), (str(test),))]

@@ -83,7 +83,7 @@ class Simulation:
     eta: float = bounded(1.0, 0)
     noise: float = bounded(0.1, 0, 1)
     relevant_from: float | None = None
-    assumed_eta: float | None = None
+    assumed_eta: float | None = bounded(None, 0)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -132,7 +133,7 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     known = REGISTERED.get(use)
     if known is not None and known.needs is not None:
         _check_installed(*known.needs, use)
-    home = known.home if known else use.replace("cldrank:", "cldrank.estimators:")
+    home = known.home if known else re.sub(r"^cldrank:", "cldrank.estimators:", use)
     given = {**(known.parameters if known else {}), **parameters}
     kind = _class(home)
     taken = inspect.signature(kind).parameters

@@ -130,12 +130,15 @@ class AffineClicks:
     def at(self, position: ArrayLike) -> tuple[Floats, Floats]:
         """Slope and base of each position, counted from 1."""
         positions = np.asarray(position)
+        if positions.size and not np.issubdtype(positions.dtype, np.integer):
+            raise DataError(f"positions are whole numbers, not {positions.dtype}.")
         beyond = (positions < 1) | (positions > len(self))
         if beyond.any():
             raise DataError(
                 f"there is no slope for position {positions[beyond].ravel()[0]}; these go from 1 to {len(self)}."
             )
-        return self.slope[positions - 1], self.base[positions - 1]
+        places = positions.astype(np.int64) - 1
+        return self.slope[places], self.base[places]
 
     def anchored(self) -> AffineClicks:
         """The same with slope 1 and base 0 at the first position; an estimate is so already."""

@@ -61,12 +61,12 @@ class CellEstimator:
     caution: ClassVar[str] = ""  # what to know of every result
 
     def __post_init__(self) -> None:
-        if self.depth is not None and self.depth < 2:
-            raise UsageError(f"depth must be at least 2, not {self.depth}.")
+        if self.depth is not None:
+            check_whole("depth", self.depth, 2)
         if not 0 < self.confidence < 1:
             raise UsageError(f"confidence must be between 0 and 1, not {self.confidence}.")
-        if self.replicates < 20:
-            raise UsageError(f"replicates must be at least 20, not {self.replicates}.")
+        check_whole("replicates", self.replicates, 20)
+        check_whole("seed", self.seed, 0)
         if self.resample not in ("auto", "queries", "candidates"):
             raise UsageError(f"resample must be 'auto', 'queries' or 'candidates', not {self.resample!r}.")
         if not self.refuse_above > 0:
@@ -186,6 +186,17 @@ class SumEstimator(PropensityEstimator):
             notes=self._notes(values, errors, cells, attraction),
             replicates=draws,
         )
+
+
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Refuse what is no whole number of at least `least`.
+
+    >>> check_whole("depth", 1, 2)
+    Traceback (most recent call last):
+    cldrank.errors.UsageError: depth must be a whole number of at least 2, not 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
 
 
 def _changed(estimator: CellEstimator) -> list[Any]:

@@ -18,7 +18,7 @@ from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, Usage
 from cldrank.propensity.attraction import compared_by_attraction
 from cldrank.propensity.cells import Cells, draw_weights
 from cldrank.propensity.confounding import DETERMINED, confounding, explained_order
-from cldrank.propensity.estimator import PropensityEstimator
+from cldrank.propensity.estimator import PropensityEstimator, check_whole
 from cldrank.propensity.goodness import goodness_of_fit
 from cldrank.propensity.pairs import PairSums
 from cldrank.propensity.propensities import Propensities
@@ -103,11 +103,16 @@ class ModelledRelevance(PropensityEstimator):
         if isinstance(self.l2, bool) or not isinstance(self.l2, int | float) or not 0 <= self.l2 < np.inf:
             raise UsageError(f"l2 must be a number of at least 0, not {self.l2!r}.")
         for name, least in (("epochs", 1), ("refits", 3)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+            check_whole(name, getattr(self, name), least)
         if not 0 < self.learning_rate < np.inf:
             raise UsageError(f"learning_rate must be a number above 0, not {self.learning_rate!r}.")
+        if self.training is not None and not isinstance(self.training, Training):
+            raise UsageError(f"training must be a Training or None, not {self.training!r}.")
+        if self.training is not None and (self.training.checkpoint or self.training.tensorboard) is not None:
+            raise UsageError(
+                f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint or a TensorBoard "
+                "log is of one. Leave them out of training."
+            )
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Propensities:
         """Estimate the propensities of a log on the candidates of a dataset, or raise UnidentifiableError."""
@@ -267,6 +272,8 @@ class ModelledRelevance(PropensityEstimator):
             settings=settings,
             identity=[self.name, repr(weight.tolist())],
         )
+        if trained.status == "interrupted":  # the loop takes Ctrl-C for the wish to keep what there is
+            raise KeyboardInterrupt
         if trained.status == "non_finite":
             raise DataError(f"{self.name} met numbers that are not finite; lower learning_rate.")
         logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]

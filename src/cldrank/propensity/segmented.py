@@ -104,7 +104,8 @@ def _pooled(
     mean = (weights * logs).sum(axis=0) * mean_variance
     mean[0] = mean_variance[0] = between[0] = 0.0
     z = float(ndtri((1 + confidence) / 2))
-    pooled = _curve(mean, mean_variance, z, confidence, f"mean of {len(known)} segments", ())
+    usual = np.mean([_correlation(rho, size) for rho in known.values()], axis=0)
+    pooled = _curve(mean, _covariance(mean_variance, usual), z, confidence, f"mean of {len(known)} segments", ())
     segments, pooling = {}, {}
     for name, rho in alone.items():
         own, variance = _moments(rho, size)
@@ -116,7 +117,8 @@ def _pooled(
         # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn towards it
         spread = share * between + share**2 * mean_variance
         notes = (*(rho.notes if rho is not None else ()), told)
-        curve = _curve(own + share * (mean - own), spread, z, confidence, f"segment {name}, {told}", notes)
+        covariance = _covariance(spread, usual if rho is None else _correlation(rho, size))
+        curve = _curve(own + share * (mean - own), covariance, z, confidence, f"segment {name}, {told}", notes)
         comparisons = rho.comparisons if rho is not None and len(rho) == size else None
         segments[name], pooling[name] = replace(curve, comparisons=comparisons), share
     return SegmentPropensities(segments, pooled, pooling, np.sqrt(between), alone, refusals)
@@ -131,10 +133,26 @@ def _moments(rho: Propensities | None, size: int) -> tuple[Floats, Floats]:
     return logs, variances
 
 
+def _correlation(rho: Propensities, size: int) -> Floats:
+    """(size, size) of the errors of log ρ: all are relative to the first position, so they err together."""
+    found = np.eye(size)
+    if rho.covariance is not None and rho.errors is not None:
+        scale = np.where(rho.errors > 0, rho.errors, 1.0)
+        found[: len(rho), : len(rho)] = rho.covariance / np.outer(scale, scale)
+        np.fill_diagonal(found, 1.0)
+    return found
+
+
+def _covariance(variance: Floats, correlation: Floats) -> Floats:
+    scale = np.sqrt(variance)
+    covariance: Floats = correlation * np.outer(scale, scale)
+    return covariance
+
+
 def _curve(
-    logs: Floats, variance: Floats, z: float, confidence: float, origin: str, notes: tuple[str, ...]
+    logs: Floats, covariance: Floats, z: float, confidence: float, origin: str, notes: tuple[str, ...]
 ) -> Propensities:
-    half = z * np.sqrt(variance)
+    half = z * np.sqrt(np.diag(covariance))
     return Propensities(
         np.exp(logs),
         origin,
@@ -142,7 +160,7 @@ def _curve(
         low=np.exp(logs - half),
         high=np.exp(logs + half),
         confidence=confidence,
-        covariance=np.diag(variance),
+        covariance=covariance,
         notes=notes,
     )
 
@@ -187,15 +205,4 @@ def _split(clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | N
             f"{clicks.n_cells:,} cells."
         )
     names, code = np.unique(named, return_inverse=True)
-    return {str(name): _cells_of(clicks, code == at) for at, name in enumerate(names)}
-
-
-def _cells_of(clicks: ClickTable, chosen: NDArray[np.bool_]) -> ClickTable:
-    return ClickTable(
-        clicks.candidates,
-        clicks.row[chosen],
-        clicks.position[chosen],
-        clicks.impressions[chosen],
-        clicks.clicks[chosen],
-        clicks.every_click,
-    )
+    return {str(name): clicks.where(code == at) for at, name in enumerate(names)}

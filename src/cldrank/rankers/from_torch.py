@@ -41,9 +41,10 @@ def ranker_of(network: nn.Module, **parts: Any) -> Ranker:
 def _layers(network: nn.Module) -> list[Layer] | None:
     """The network as plain layers; None where it is something else."""
     found: list[Layer] = []
-    for module in network if type(network) is nn.Sequential else [network]:
-        if module._forward_pre_hooks or module._forward_hooks:
-            return None
+    parts = [*network] if type(network) is nn.Sequential else [network]
+    if any(module._forward_pre_hooks or module._forward_hooks for module in (network, *parts)):
+        return None
+    for module in parts:
         if isinstance(module, nn.Dropout | nn.Identity):
             continue  # silent when scoring
         if type(module) is nn.Linear:

@@ -19,7 +19,9 @@ class Board:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise MissingDependencyError("a TensorBoard log needs tensorboard: pip install tensorboard.") from None
+            raise MissingDependencyError(
+                "a TensorBoard log needs tensorboard: pip install 'cldrank[tensorboard]'."
+            ) from None
         self._writer = SummaryWriter(str(folder))
 
     def __enter__(self) -> Self:

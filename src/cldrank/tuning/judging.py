@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,6 +35,7 @@ class Judge(Protocol):
 
     name: str
     weight: Floats
+    content: tuple[NDArray[Any], ...]  # what else decides its judgement, to know it again
 
     def gains(self, model: Any) -> Floats:
         """What a ranker, a fitted estimator or anything with `predict(features)` gains of each query."""
@@ -71,6 +71,7 @@ class HeldOutClicks:
                 "are needed to judge by: hold out more, or collect more clicks."
             )
         self.weight = concordance(np.zeros(dataset.n_rows), self._lists)[1]
+        self.content: tuple[NDArray[Any], ...] = (self._lists.target, self._lists.weight)
 
     def gains(self, model: Any) -> Floats:
         """The preference that its scores agree with."""
@@ -96,6 +97,8 @@ class Labels:
         if self.name.startswith("ARP"):
             raise UsageError("ARP is the better the smaller it is; tune on another measure, such as nDCG@10.")
         self.weight = np.ones(dataset.n_queries)
+        some = dataset.features[:: max(1, dataset.n_rows // 1000)]
+        self.content: tuple[NDArray[Any], ...] = (dataset.labels, dataset.offsets, some)
 
     def gains(self, model: Any) -> Floats:
         """The measure of each query."""
@@ -120,7 +123,8 @@ def hold_out(
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):
         raise DataError(f"{len(displayed)} queries were displayed, too few to hold {share:.0%} of them out.")
-    return _only(table, learned), HeldOutClicks(dataset[held], table[held], propensities)
+    own = np.isin(table.candidates.row_queries[table.row], learned)
+    return table.where(own), HeldOutClicks(dataset[held], table[held], propensities)
 
 
 def concordance(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
@@ -156,18 +160,6 @@ def mean_of(gains: Floats, weight: Floats) -> Mean:
     value = gains.sum() / total
     error = np.sqrt(count / (count - 1) * np.square(gains - value * weight).sum()) / total
     return Mean(float(value), float(error))
-
-
-def _only(table: ClickTable, queries: NDArray[np.int64]) -> ClickTable:
-    """The cells of some queries; the candidates stay all."""
-    kept = np.isin(table.candidates.row_queries[table.row], queries)
-    return replace(
-        table,
-        row=table.row[kept],
-        position=table.position[kept],
-        impressions=table.impressions[kept],
-        clicks=table.clicks[kept],
-    )
 
 
 def _differences(values: Floats) -> Floats:

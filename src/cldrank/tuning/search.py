@@ -175,7 +175,7 @@ def _identity(
         "dataset": f"{data.n_rows} {data.n_features} {_digest(some)}",
         "clicks": _digest(*cells),
         "propensities": _digest(*_curves(propensities)),
-        "held-out part": _digest(judge.weight),
+        "held-out part": _digest(judge.weight, *judge.content),
     }
 
 

@@ -98,6 +98,15 @@ class TestPublished:
         assert bool(published(block, "{}")) is known
         assert any(not group.ours for group in tables(block)[0].groups) is known
 
+    def test_needs_methods_that_know_the_true_curve(self, made: Any, tmp_path: Path) -> None:
+        simulation = {**made.simulation, "eta": 0.1}
+        settings = [{"simulation.assumed_eta": assumed} for assumed in (0.1, 1.0)]
+        paper = {"data": "web10k", "fold": "fold1", "simulation": simulation}
+        block = only(made, tmp_path / "two", "mine", settings=settings, **paper)
+        assert [bool(published(block, json.dumps(setting))) for setting in settings] == [True, False]
+        block = only(made, tmp_path / "one", "mine", settings=settings[1:], **paper)
+        assert published(block, json.dumps(settings[1])) == {}
+
     def test_other_measures_have_none(self, made: Any, tmp_path: Path) -> None:
         measures = ("nDCG@3", "nDCG@10", "AP(rel=3)", "RR", "nDCG(gain=linear)@3")
         simulation = {**made.simulation, "eta": 0.1}

@@ -41,7 +41,7 @@ _VALUES: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
 def published(block: Block, setting: str) -> dict[tuple[str, str], float]:
     """What the paper reports for a setting of a block, by method and measure.
 
-    Nothing, unless the data set, the fold and the simulation are the paper's.
+    Nothing, unless the data set, the fold and the simulation are the paper's, and the methods knew the true η.
     """
     key = (block.data.lower(), block.folds[0].lower() if len(block.folds) == 1 else "")
     if key not in _VALUES or not _as_published(block, setting):
@@ -58,6 +58,9 @@ def published(block: Block, setting: str) -> dict[tuple[str, str], float]:
 
 def _as_published(block: Block, setting: str) -> bool:
     chosen = {**block.fixed, **json.loads(setting)}
+    assumed = chosen.get("simulation.assumed_eta", chosen.get("propensities.eta"))
+    if assumed not in (None, _CONDITIONS["eta"]):
+        return False
     return all(chosen.get(f"simulation.{key}") == value for key, value in _CONDITIONS.items())
 
 

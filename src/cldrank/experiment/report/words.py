@@ -82,14 +82,15 @@ def measure_told(name: str) -> str:
 def number(value: Any) -> str:
     """A value of a setting as people write it.
 
-    >>> number(100000), number(0.1), number(1.0), number("pbm"), number(True)
-    ('100,000', '0.1', '1', 'pbm', 'true')
+    >>> number(100000), number(1e3), number(0.1), number(1.0), number("pbm"), number(True)
+    ('100,000', '1,000', '0.1', '1', 'pbm', 'true')
     """
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return json.dumps(value, ensure_ascii=False)
-    return f"{value:,}" if isinstance(value, int) or (value == int(value) and abs(value) >= 1000) else f"{value:g}"
+    whole = isinstance(value, int) or (value == int(value) and abs(value) >= 1000)
+    return f"{int(value):,}" if whole else f"{value:g}"
 
 
 def count(number_of: int, one: str, many: str = "") -> str:
