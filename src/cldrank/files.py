@@ -24,10 +24,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ['notes.txt']
     """
     target = Path(path)
-    if not target.parent.is_dir():
-        raise CldrankError(f"{target}: the folder {target.parent} does not exist; create it first.")
-    if target.is_dir():
-        raise CldrankError(f"{target} is a folder; name a file to write.")
+    check_writable(target)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as error:
@@ -42,6 +39,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a path that no file can be written to, before hours of work are done for it."""
+    if not path.parent.is_dir():
+        raise CldrankError(f"{path}: the folder {path.parent} does not exist; create it first.")
+    if path.is_dir():
+        raise CldrankError(f"{path} is a folder; name a file to write.")
+    if not os.access(path.parent, os.W_OK):
+        raise CldrankError(f"{path} cannot be written: the folder {path.parent} may not be written to.")
+
+
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
@@ -49,10 +56,13 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     A folder that already has that name is replaced.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     if target.exists() and not target.is_dir():
         raise CldrankError(f"{target} is a file; name a folder to write.")
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    except OSError as error:
+        raise CldrankError(f"{target} cannot be written: {error.strerror}.") from None
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
@@ -63,6 +73,18 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(retired, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder and those above it, where they are missing."""
+    target = Path(path)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise CldrankError(f"{target} is a file; name a folder to write.") from None
+    except OSError as error:
+        raise CldrankError(f"{target} cannot be made: {error.strerror}.") from None
+    return target
 
 
 def _umask() -> int:

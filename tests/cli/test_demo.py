@@ -105,3 +105,19 @@ def test_what_is_missing_is_said_first(run: Run, folder: Path, monkeypatch: pyte
     assert "pip install 'cldrank[neural]'" in told.err
     assert "cldrank demo --linear" in told.err
     assert not (folder / "demo").exists()
+
+
+@pytest.mark.parametrize("name", ["train.parquet", "rho.json"])
+def test_files_of_somebody_else_stay(run: Run, folder: Path, name: str) -> None:
+    (folder / "mine").mkdir()
+    content = (folder / "train.parquet").read_bytes()
+    (folder / "mine" / name).write_bytes(content)
+    refused = run(*CALL, "--out", "mine")
+    assert (refused.code, f"mine holds {name}, which no demo has left there" in refused.err) == (2, True)
+    assert [path.name for path in (folder / "mine").iterdir()] == [name]
+    assert (folder / "mine" / name).read_bytes() == content
+
+
+def test_a_file_is_no_folder(run: Run) -> None:
+    refused = run(*CALL, "--out", "train.parquet")
+    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (1, True)

@@ -113,7 +113,7 @@ class TestNetworks:
             ("weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
             ("target='clicks' is for model='linear'", ["cld", "--model", "mlp", "--target", "clicks"]),
             ("validation must be a number between", ["cld-pair", "--validation", "2"]),
-            ("resume=True needs the checkpoint", ["cld-pair", "--resume"]),
+            ("--resume goes on from a checkpoint; name it with", ["cld-pair", "--resume"]),
         ]
         for message, call in cases:
             ran = run("train", *call, *FROM, "-o", "x")
@@ -155,7 +155,7 @@ class TestPositions:
             assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
         cr.Propensities.power(1, 5).save("rho.json")
         ran = run("train", "affine-ips", *FROM[:4], "--affine", "rho.json", "-o", "x")
-        assert (ran.code, "rho.json: holds no affine clicks" in ran.err) == (1, True)
+        assert (ran.code, "rho.json: holds no slopes and bases" in ran.err) == (1, True)
 
     @pytest.mark.parametrize("method", ["cld", "affine-ips", "heckman"])
     def test_pages_that_end_where_the_propensities_do(
@@ -262,3 +262,28 @@ def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
             break
         time.sleep(0.05)
     assert process.poll() is None, process.communicate()
+
+
+class TestRefusals:
+    def test_propensities_are_no_slopes_and_bases(self, run: Run, folder: Path) -> None:
+        cr.Propensities.power(1.0, k=5).save(folder / "rho.json")
+        (folder / "junk.json").write_text("hello")
+        for name, expected in (("rho.json", "holds no slopes and bases"), ("junk.json", "not JSON")):
+            refused = run("train", "affine-ips", *FROM[:4], "--affine", name, "-o", "ranker")
+            assert (refused.code, f"{name}: {expected}" in refused.err) == (1, True), refused.err
+
+    def test_a_folder_that_cannot_be_written_is_named_as_the_user_named_it(self, run: Run, folder: Path) -> None:
+        (folder / "file").write_text("")
+        refused = run("train", "naive", *FROM[:4], "-o", "file/ranker")
+        assert refused.code == 1
+        assert "file is a file; name a folder to write." in refused.err
+        assert ".part" not in refused.err
+
+
+def test_ctrl_c_is_never_without_a_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cldrank.cli.options.Reading.load", interrupted)
+    stopped = run("train", "naive", *FROM[:4], "-o", "ranker")
+    assert (stopped.code, stopped.err) == (130, "error: stopped; nothing half-written is left behind.\n")

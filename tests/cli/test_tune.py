@@ -146,3 +146,23 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "optuna", None)
     ran = run("tune", "ips", *FROM, "-o", "y")
     assert (ran.code, "pip install 'cldrank[tune]'" in ran.err) == (1, True)
+
+
+def test_a_range_that_failed_at_once_does_not_spoil_the_folder(run: Run) -> None:
+    wrong = run("tune", "ips", *FROM, "-o", "tuned", "--trials", "2", "--range", "clip=7")
+    assert (wrong.code, "clip must be a number above 0 and up to 1" in wrong.err) == (2, True)
+    right = run("tune", "ips", *FROM, "-o", "tuned", "--trials", "2", "--range", "clip=0.5", "--json")
+    assert right.code == 0, right.err
+    assert {trial["parameters"]["clip"] for trial in right.json["trials"]} == {0.5}
+
+
+def test_another_method_is_told_by_its_name(run: Run) -> None:
+    assert run("tune", "ips", *FROM, "-o", "tuned", "--trials", "1").code == 0
+    assert "tuned holds trials with another estimator;" in run("tune", "cld", *FROM, "-o", "tuned").err
+    refused = run("tune", "ips", *FROM[:4], "-p", "power:2.0", "-o", "tuned")
+    assert "tuned holds trials with other propensities;" in refused.err
+
+
+def test_a_file_is_no_folder(run: Run) -> None:
+    refused = run("tune", "ips", *FROM, "-o", "train.parquet")
+    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (1, True)

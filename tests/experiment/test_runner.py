@@ -191,6 +191,25 @@ def test_ctrl_c_stops_cleanly(folder: Path) -> None:
     assert results.read("out/results.parquet").num_rows >= 4
 
 
+def test_a_process_that_is_just_starting_does_not_hear_ctrl_c() -> None:
+    """Spawned processes import the main module before any line of ours could tell them not to listen."""
+    code = """if True:
+        import os, signal
+        from cldrank.experiment import pool
+        if __name__ == "__main__":
+            worker = pool._Worker(1)
+            os.kill(worker.process.pid, signal.SIGINT)  # long before it has imported anything
+            worker.connection.close()
+            worker.process.join(30)
+            print(worker.process.exitcode)
+            signal.raise_signal(signal.SIGINT)  # we ourselves still do
+    """
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout == "0\n", ended.stderr
+    assert ended.stderr.count("Traceback") == 1
+    assert ended.returncode in (130, -signal.SIGINT)
+
+
 def test_how_many_at_once() -> None:
     assert runner.parallel(10, 1 << 30, jobs=3, memory=100 << 30)[0] == 3
     assert runner.parallel(10, 4 << 30, jobs=3, memory=9 << 30)[0] == 2

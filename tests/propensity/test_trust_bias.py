@@ -99,7 +99,7 @@ class TestAffineClicks:
         np.testing.assert_array_equal(again.covariance, found.covariance)
         assert (again.notes, again.confidence, str(again)) == (found.notes, found.confidence, str(found))
         (tmp_path / "other.json").write_text('{"format": "else"}')
-        with pytest.raises(FormatError, match="holds no affine clicks"):
+        with pytest.raises(FormatError, match="holds no slopes and bases"):
             AffineClicks.load(tmp_path / "other.json")
         with pytest.raises(DataError, match="no such file"):
             AffineClicks.load(tmp_path / "none.json")

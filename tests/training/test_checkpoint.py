@@ -242,3 +242,16 @@ def test_a_process_that_is_interrupted_saves_its_best_ranker(tmp_path: Path) -> 
     assert f"the ranker is that of epoch {best}" in errors
     ranker = load_ranker(tmp_path / "ranker")
     assert np.isfinite(ranker.score(GIVEN.data)).all()
+
+
+def test_a_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path: Path) -> None:
+    data = tmp_path / "train.parquet"
+    data.write_bytes(b"PAR1, and much else that took long to collect")
+    with pytest.raises(
+        UsageError, match="train.parquet is no checkpoint, and would be written over; name another file"
+    ):
+        small_pair(epochs=1, checkpoint=data).fit(*GIVEN)
+    assert data.read_bytes() == b"PAR1, and much else that took long to collect"
+    file = tmp_path / "state.safetensors"
+    for _ in range(2):
+        small_pair(epochs=1, checkpoint=file).fit(*GIVEN)

@@ -53,7 +53,7 @@ def test_slopes_and_bases_correct_what_trials_are_judged_by(tmp_path: Path) -> N
     data, clicks, rho = SCENE
     plain = tune(AffineIPS(), data, clicks, AffineClicks.from_propensities(rho), trials=3, folder=tmp_path)
     assert facts(plain) == facts(tune(IPS(), *SCENE, trials=3))
-    with pytest.raises(UsageError, match="another propensities"):
+    with pytest.raises(UsageError, match="other propensities"):
         tune(AffineIPS(), data, clicks, AffineClicks(rho.values, np.full(3, 0.01)), trials=3, folder=tmp_path)
     with pytest.warns(CldrankWarning, match="never shown, and are left out"):  # of the last fit alone
         assert len(tune(PolicyAwareIPS(), *SCENE, trials=2).trials) == 2

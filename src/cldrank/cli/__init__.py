@@ -9,13 +9,29 @@ import warnings
 from typing import TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
 from cldrank.cli.output import print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
+_STOPPED = "stopped; nothing half-written is left behind."
+
+
+class _Interruptible(TyperGroup):
+    """Says what Ctrl-C leaves, where the command itself has not: typer would end without a word."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print_error(_STOPPED)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Interruptible,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,7 +57,7 @@ def _root(
     """Unbiased top-k learning to rank from click logs.
 
     Load features, train, and compare rankers honestly. Exit codes: 0 all went well, 1 the work failed, 2 the call
-    was wrong.
+    was wrong, 130 stopped by Ctrl-C.
     """
     del version, debug  # both act before any command runs
 
@@ -70,7 +86,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        print_error("stopped; nothing half-written is left behind.")
+        print_error(_STOPPED)
         sys.exit(130)
     except Exception as error:
         if debug and not _is_misspelled_call(error):
@@ -104,7 +120,7 @@ def _terminate(number: int, frame: object) -> None:
 def _explained(error: Exception) -> tuple[str, int]:
     """What to tell the user of an error, and the exit code."""
     if _is_misspelled_call(error):
-        message: str = error.format_message()  # type: ignore[attr-defined]
+        message: str = error.format_message().replace(": Value error, ", ": ")  # type: ignore[attr-defined]
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "cldrank"
         return f"{message}\nTry `{command} --help`." if message else "", 2  # no message: its help was printed

@@ -11,8 +11,8 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.output import console, new_table, print_json, working
-from cldrank.errors import CldrankError, MissingDependencyError
-from cldrank.files import replacing
+from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from cldrank.clicks.audit import Audit
@@ -27,6 +27,15 @@ _ETA, _CUTOFF, _NOISE, _SESSIONS, _LOGGED = 1.0, 10, 0.1, 100_000, 10_000
 # better one leaves little to win, as Naive inherits its order; the demo's last lines invite to see that.
 _FRACTION = 0.002
 _MEASURES = ("nDCG@1", "nDCG@3", "AP")
+_FILES = (
+    "train.parquet",
+    "test.parquet",
+    "log.parquet",
+    "audit.html",
+    "clicks1.parquet",
+    "clicks2.parquet",
+    "rho.json",
+)
 _WITH_NETWORKS = {
     "Naive": {},
     "IPS": {},
@@ -64,7 +73,8 @@ def demo(
     was when it is called again.
     """
     _check_installed(linear)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
+    _check_place(out)
     story = Story(out, quiet=as_json)
     train = _make_data(story, queries)
     audit = _show_clicks(story, train)
@@ -128,6 +138,26 @@ def _check_installed(linear: bool) -> None:
             "four of the seven methods are neural and need PyTorch: pip install 'cldrank[neural]', or see the linear "
             "ones alone: cldrank demo --linear."
         )
+
+
+def _check_place(out: Path) -> None:
+    """Refuse to write over files that are somebody's own, under the names that the demo uses."""
+    taken = [name for name in _FILES if (out / name).exists()]
+    if taken and not (out / "demo.toml").is_file() and not _is_made(out / "train.parquet"):
+        raise UsageError(
+            f"{out} holds {taken[0]}, which no demo has left there, and it would be written over; name another folder "
+            "with --out."
+        )
+
+
+def _is_made(path: Path) -> bool:
+    """Whether a file holds a synthetic dataset, as a demo that was stopped leaves it."""
+    from cldrank.data import load
+
+    try:
+        return load(path).synthetic
+    except (CldrankError, OSError):
+        return False
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------
@@ -228,7 +258,7 @@ def _run(story: Story, eta: Eta, seeds: int, linear: bool) -> list[Summary]:
     methods = _LINEAR if linear else _WITH_NETWORKS
     file, folder = story.out / "demo.toml", story.out / "experiment"
     story.step(
-        f"Learning: {len(methods)} methods from the same clicks, with {seeds} seeds",
+        f"Learning: {len(methods)} methods from the same clicks, with {seeds} seed{'s' if seeds > 1 else ''}",
         "Naive takes clicks for relevance. IPS mends position bias, Heckman^rank selection bias"
         f"{'' if linear else ', RankAgg joins their votes'}; CLD{'' if linear else ' and CLD-pair'} mend"
         f"{'s' if linear else ''} both at once. Oracle sees all labels: the ceiling.",

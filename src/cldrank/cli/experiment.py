@@ -287,7 +287,7 @@ def print_table(found: Sequence[Summary]) -> None:
         for method in methods:
             each = [cells[settings[0], method, measure] for measure in measures]
             gap = "–" if math.isnan(each[-1].gap) else f"{each[-1].gap:.0%}"
-            table.add_row(method, *map(_cell, each), gap, f"{each[0].seconds:.1f}")
+            table.add_row(method, *map(_cell, each), gap, f"{each[0].seconds:.1f}" if each[0].seconds >= 0 else "–")
     else:
         measure = measures[min(1, len(measures) - 1)]
         rows = {setting: [cells.get((setting, method, measure)) for method in methods] for setting in settings}

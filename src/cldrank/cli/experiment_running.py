@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import typer
+
 from cldrank.cli.output import messages, say, working
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def carry_out(prepared: Prepared, folder: Path) -> Report:
             )
     except KeyboardInterrupt:
         say("stopped; what is finished is kept, and the same call goes on from there")
-        raise
+        raise typer.Exit(130) from None
 
 
 def duration(seconds: float) -> str:
@@ -95,7 +97,8 @@ def _say_what_is_left(plan: Plan, forecast: Forecast, processes: int) -> None:
         say(f"{plan.finished + len(plan.known):,} of {len(plan.units):,} units are finished already")
     if plan.todo:
         at_once = f"{processes} at a time" if processes > 1 else "one after the other"
-        say(f"{len(plan.todo):,} fits, {at_once}, roughly {duration(forecast.seconds(processes))}")
+        fits = f"{len(plan.todo):,} fit{'s' if len(plan.todo) > 1 else ''}"
+        say(f"{fits}, {at_once}, roughly {duration(forecast.seconds(processes))}")
 
 
 @contextmanager

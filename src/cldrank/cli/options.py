@@ -11,6 +11,7 @@ import typer
 
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
+from cldrank.files import check_writable
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -102,7 +103,10 @@ MemoryLimit = Annotated[
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
-    """Refuse to write over what is read, or two things to one file."""
+    """Refuse to write where nothing can be, over what is read, or two things to one file."""
+    for output in outputs:
+        if output is not None:
+            check_writable(output)
     written = [path.resolve() for path in outputs if path is not None]
     for path in written:
         if written.count(path) > 1:

@@ -122,6 +122,8 @@ def train(
     Ctrl-C while a network is trained saves the best ranker so far. With `torchrun -m cldrank train …` several processes
     train together.
     """
+    if resume and checkpoint is None:
+        raise UsageError("--resume goes on from a checkpoint; name it with --checkpoint.")
     chosen = {
         "model": model and str(model),
         "gamma": _gamma(gamma),

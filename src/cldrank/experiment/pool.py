@@ -11,8 +11,9 @@ import signal
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # a forked process would inherit threads that are not there
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, os.getpid(), threads))
-        self.process.start()
+        with _deaf():
+            self.process.start()
         theirs.close()
         self.task: Task | None = None
         self.group = ""
@@ -130,6 +132,20 @@ class _Worker:
             if self.process.is_alive():
                 self.process.kill()
         self.process.join()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process that is started meanwhile never hears Ctrl-C, not even before it comes to `_serve`."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # to start it would end our blocking
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _said_of_death(code: int | None) -> str:

@@ -23,7 +23,7 @@ from cldrank.experiment.forecast import Forecast
 from cldrank.experiment.plan import Unit, canonical, hashed, tuning_of, units
 from cldrank.experiment.pool import Pool
 from cldrank.experiment.work import Outcome, Task
-from cldrank.files import replacing
+from cldrank.files import make_folder, replacing
 
 Place = tuple[Any, ...]
 
@@ -103,7 +103,7 @@ def run(
 ) -> Report:
     """Compute what is missing. Whatever stops it, what is finished is kept; call it again to go on."""
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     record = _Recorder(target, command, threads)
     for unit, rows in planned.known:
         record.copy(unit, rows)

@@ -201,8 +201,15 @@ class AffineClicks:
             raise DataError(f"{file}: no such file of affine clicks.")
         try:
             content: Any = json.loads(file.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
-                raise DataError(f"its format is {content['format']!r}.")
+        except ValueError as error:
+            raise FormatError(f"not JSON ({error}).", path=file) from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise FormatError(
+                "holds no slopes and bases; `cldrank propensity estimate --method trust-bias` writes them, and "
+                "propensities are for --propensity.",
+                path=file,
+            )
+        try:
             return cls(
                 np.array(content["slope"], dtype=np.float64),
                 np.array(content["base"], dtype=np.float64),
@@ -212,7 +219,8 @@ class AffineClicks:
                 tuple(str(note) for note in content["notes"]),
             )
         except (DataError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"holds no affine clicks ({type(error).__name__}: {error})", path=file) from None
+            told = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise FormatError(f"holds damaged slopes and bases: {told}", path=file) from None
 
 
 def _entry(value: float, low: float, high: float, known: bool) -> str:

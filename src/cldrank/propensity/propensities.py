@@ -133,7 +133,9 @@ class Propensities:
             try:
                 return cls.power(float(argument), k)
             except ValueError as error:
-                raise UsageError(f"{text!r} is no power law ({error}); write power:1.0, say.") from None
+                raise UsageError(
+                    f"{text!r} is no power law ({str(error).rstrip('.')}); write power:1.0, say."
+                ) from None
         if text == "none":
             return cls.power(0.0, k)
         return cls.load(text)

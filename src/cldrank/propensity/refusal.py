@@ -33,13 +33,15 @@ def impressions_needed(rate: float, first_rate: float, *, precision: float = PRE
 def listed(positions: Sequence[int]) -> str:
     """Positions in words, counted from 1.
 
-    >>> listed([4]), listed([2, 3]), listed([4, 5, 6, 9, 10])
-    ('position 4', 'positions 2 and 3', 'positions 4, 5, 6 and 2 more')
+    >>> listed([4]), listed([2, 3]), listed([2, 3, 4, 5]), listed([4, 5, 6, 9, 10])
+    ('position 4', 'positions 2 and 3', 'positions 2, 3, 4 and 5', 'positions 4, 5, 6 and 2 more')
     """
     if len(positions) == 1:
         return f"position {positions[0]}"
     if len(positions) == 2:
         return f"positions {positions[0]} and {positions[1]}"
+    if len(positions) == 4:
+        return f"positions {', '.join(map(str, positions[:3]))} and {positions[3]}"
     shown = ", ".join(map(str, positions[:3]))
     return f"positions {shown}" + (f" and {len(positions) - 3} more" if len(positions) > 3 else "")
 

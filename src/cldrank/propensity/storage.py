@@ -45,7 +45,8 @@ def read(path: str | PathLike[str]) -> Propensities:
     """Read what `write` wrote, the truth beside a simulated log, or a plain list of numbers."""
     file = Path(path)
     if not file.is_file():
-        raise DataError(f"{file}: no such file of propensities; write power:1.0 for a power law.")
+        what = "a folder, not a file" if file.is_dir() else "no such file"
+        raise DataError(f"{file}: {what} of propensities; write power:1.0 for a power law.")
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -53,7 +54,7 @@ def read(path: str | PathLike[str]) -> Propensities:
     origin = f"from {file.name}"
     values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
     if not isinstance(values, list) or not all(_is_number(value) for value in values):
-        raise FormatError("holds no list of propensities.", path=file)
+        raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
     try:
         if isinstance(content, dict) and content.get("format") == FORMAT:
             return Propensities(np.array(values, dtype=np.float64), **_parts(content, origin))

@@ -40,6 +40,8 @@ class Checkpoint:
     def restore(self, run: Run) -> tuple[list[Epoch], dict[str, Tensor]]:
         """The epochs gone by, with the run and its best state as they were; none where there is nothing to resume."""
         nothing: list[Epoch] = []
+        if self.path is not None and not self.resume:
+            _check_replaceable(self.path)
         if self.path is None or not self.resume:
             return nothing, run.state()
         if not self.path.exists():
@@ -78,6 +80,21 @@ class Checkpoint:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as temporary:
             temporary.write_bytes(content)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over a file that is no checkpoint, such as the data."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            known = (file.metadata() or {}).get("format") == _FORMAT
+    except (SafetensorError, OSError):
+        known = False
+    if not known:
+        raise UsageError(f"{path} is no checkpoint, and would be written over; name another file for the checkpoint.")
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -122,7 +122,9 @@ def hold_out(
     displayed = np.flatnonzero(table.query_impressions)
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):
-        raise DataError(f"{len(displayed)} queries were displayed, too few to hold {share:.0%} of them out.")
+        raise DataError(
+            f"queries that were displayed: {len(displayed)}, too few to hold {share:.0%} of them out; collect more."
+        )
     own = np.isin(table.candidates.row_queries[table.row], learned)
     return table.where(own), HeldOutClicks(dataset[held], table[held], propensities)
 

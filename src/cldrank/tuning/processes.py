@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # a forked process would inherit threads that are not there
         self._connection, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=_serve, args=(folder, number, theirs, os.getpid()))
-        with _threads(max(1, (os.cpu_count() or 1) // jobs)):
+        with _threads(max(1, (os.cpu_count() or 1) // jobs)), _deaf():
             self.process.start()
         theirs.close()
         self.error: CldrankError | None = None
@@ -109,6 +110,20 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
     os._exit(1)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """A process that is started meanwhile never hears Ctrl-C, not even before it comes to `_serve`."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # to start it would end our blocking
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

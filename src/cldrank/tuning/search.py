@@ -167,8 +167,8 @@ def _identity(
     some = data.features[:: max(1, data.n_rows // 1000)]
     cells = () if clicks is None else (clicks.row, clicks.position, clicks.impressions, clicks.clicks)
     return {
+        "estimator": type(estimator).__name__,  # first: what else differs follows from it
         **{name: value for name, value in fixed.items() if name not in (*space, "device")},
-        "estimator": type(estimator).__name__,
         "space": repr(space),
         "seed": f"{seed}, {fixed.get('seed')}",
         "measure": judge.name,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators.base import Estimator
-from cldrank.files import replacing
+from cldrank.files import make_folder, replacing
 from cldrank.tuning.judging import Judge, mean_of
 from cldrank.tuning.space import Range, Values, applied, training_of, trains_network, values_of
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cldrank.training.settings import Epoch
 
 _STARTUP = 5  # trials that run to their end before any is pruned
+_PLURAL = ("clicks", "propensities", "epochs")
 Report = Callable[[int, float | None], None]
 
 
@@ -72,19 +73,23 @@ class Study:
         from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
         self.search, self._worker = search, worker
-        (search.folder / "trials").mkdir(parents=True, exist_ok=True)
+        make_folder(make_folder(search.folder) / "trials")
         journal = str(search.folder / "trials.log")
         self._lock = JournalFileOpenLock(f"{journal}.claim")
         storage = JournalStorage(JournalFileBackend(journal, JournalFileOpenLock(journal)))
         epochs = int(getattr(search.estimator, "epochs", None) or 12)
-        with self._alone(), _quiet():
-            self._study = optuna.create_study(
-                study_name="cldrank",
-                storage=storage,
-                direction="maximize",
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4)),
-                load_if_exists=True,
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
+
+        def opened() -> optuna.Study:
+            return optuna.create_study(
+                study_name="cldrank", storage=storage, direction="maximize", pruner=pruner, load_if_exists=True
             )
+
+        with self._alone(), _quiet():
+            self._study = opened()
+            if self._other() and not self._has_begun():  # left by a search that failed at once
+                optuna.delete_study(study_name="cldrank", storage=storage)
+                self._study = opened()
             self._check_identity()
             self._begin()
 
@@ -181,27 +186,33 @@ class Study:
 
     # -- beginning -----------------------------------------------------------------------------------------------
 
-    def _check_identity(self) -> None:
+    def _other(self) -> list[str]:
+        """What decides the trials of the folder, and is another than here."""
         known = self._study.user_attrs.get("identity")
-        if known is None:
+        before = self.search.identity if known is None else json.loads(known)
+        return [name for name, value in self.search.identity.items() if before.get(name) != value]
+
+    def _check_identity(self) -> None:
+        if "identity" not in self._study.user_attrs:
             self._study.set_user_attr("identity", json.dumps(self.search.identity))
-            return
-        before = json.loads(known)
-        other = [name for name, value in self.search.identity.items() if before.get(name) != value]
-        if other:
+        if other := self._other():
+            what = f"{'other' if other[0] in _PLURAL else 'another'} {other[0]}"
             raise UsageError(
-                f"{self.search.folder} holds trials with another {other[0]}; tune with the same one to go on, or name "
-                "another folder."
+                f"{self.search.folder} holds trials with {what}; tune with the same to go on, or name another folder."
             )
 
     def _begin(self) -> None:
         """Try the parameters that the estimator has first, so that the best is never worse than these."""
-        before = self._study.get_trials(deepcopy=False)
-        if any(trial.state.name == "WAITING" or _is_finished(trial) or _is_running(trial) for trial in before):
+        if self._has_begun():
             return
         now = values_of(self.search.estimator, list(self.search.space))
         inside = {name: value for name, value in now.items() if value in self.search.space[name]}
         self._study.enqueue_trial(inside)
+
+    def _has_begun(self) -> bool:
+        """Whether there are trials that came to an end, are under way, or wait."""
+        before = self._study.get_trials(deepcopy=False)
+        return any(trial.state.name == "WAITING" or _is_finished(trial) or _is_running(trial) for trial in before)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
