@@ -395,7 +395,9 @@ def zipped(files: dict[str, bytes], mode: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.tar.gz", tar({"in/x.txt": b"x"})), ("a.zip", zipped({"in/x.txt": b"x"}))]
+    ("name", "content"),
+    [("a.tar.gz", tar({"in/x.txt": b"x"})), ("a.zip", zipped({"in/x.txt": b"x"}))],
+    ids=["tar", "zip"],
 )
 def test_unpacking(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)

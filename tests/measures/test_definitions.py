@@ -206,7 +206,11 @@ def test_no_ranking_beats_the_perfect_one(queries: Queries) -> None:
             assert perfect[known] == pytest.approx(1), measure
 
 
-@pytest.mark.parametrize("transform", [np.exp, np.arctan, lambda x: 3 * x - 7, lambda x: x**3], ids=str)
+@pytest.mark.parametrize(
+    "transform",
+    [np.exp, np.arctan, lambda x: 3 * x - 7, lambda x: x**3],
+    ids=["exponential", "arctangent", "linear", "cubic"],
+)
 @settings(max_examples=15, deadline=None)
 @given(queries=rankings())
 def test_only_the_order_of_scores_matters(transform: Any, queries: Queries) -> None:
