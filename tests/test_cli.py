@@ -317,7 +317,11 @@ class TestStart:
         while not list(tmp_path.iterdir()):
             time.sleep(0.05)
         process.terminate()
-        assert process.wait(timeout=30) == 143
+        try:
+            assert process.wait(timeout=120) == 143
+        finally:
+            process.kill()
+            process.wait()
         assert list(tmp_path.iterdir()) == []
 
     def test_a_reader_that_goes_away(self) -> None:

@@ -76,5 +76,5 @@ def test_points_of_a_range() -> None:
 
 def test_there_must_be_something_to_hold_out() -> None:
     data, clicks = shown(1)
-    with pytest.raises(DataError, match="1 queries were displayed, too few to hold 20% of them out"):
+    with pytest.raises(DataError, match="queries that were displayed: 1, too few to hold 20% of them out"):
         choose(lambda chosen: ByColumn(chosen["column"], []), {"column": [0]}, data, clicks, RHO)

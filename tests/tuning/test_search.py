@@ -167,7 +167,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_interruption_waits_while_files_are_locked() -> None:
-    done = []
+    done, before = [], signal.getsignal(signal.SIGINT)
 
     def interrupted() -> None:
         with uninterrupted():
@@ -177,7 +177,7 @@ def test_an_interruption_waits_while_files_are_locked() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert done == [1]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_trial_that_was_interrupted_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
