@@ -105,11 +105,20 @@ def plain_pairs(data: RankingDataset, clicks: cr.ClickTable) -> PlainPairs:
     return PlainPairs(scaled, np.concatenate([own, mixed]), both, np.append(weight, weight))
 
 
+def plain_network(width: int) -> torch.nn.Sequential:
+    """The same layers as torch has them."""
+    layers: list[torch.nn.Module] = []
+    for size in (256, 128, 64):
+        layers += [torch.nn.Linear(width, size), torch.nn.ELU(), torch.nn.Dropout(0.2)]
+        width = size
+    return torch.nn.Sequential(*layers, torch.nn.Linear(width, 1, bias=False))
+
+
 def plain_epoch(pairs: PlainPairs, weight: float = 0.05) -> float:
     """One epoch the plain way."""
     torch.manual_seed(0)
     width = pairs.features.shape[1]
-    network, selection = MLP().build(width, 0), torch.nn.Linear(width, 1)
+    network, selection = plain_network(width), torch.nn.Linear(width, 1)
     optimiser = torch.optim.AdamW([*network.parameters(), *selection.parameters()], lr=2e-3)
     start = time.perf_counter()
     for first, second, both, how_much in DataLoader(pairs, batch_size=2048, shuffle=True):
