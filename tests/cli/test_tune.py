@@ -78,7 +78,8 @@ def test_ctrl_c_keeps_finished_trials(run: Run, folder: Path, jobs: str) -> None
     command = [sys.executable, "-m", "cldrank", *arguments, "--trials", "5000", "--jobs", jobs]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(600):
-        if len(list(folder.glob("tuned/trials/*.npy"))) >= 2 or process.poll() is not None:
+        # the file comes before the record of a trial: of four, two processes have recorded two
+        if len(list(folder.glob("tuned/trials/*.npy"))) >= 4 or process.poll() is not None:
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
