@@ -1,20 +1,44 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all.
+
+Everything is written under a temporary name beside its target and takes the target's name in one step. The temporary
+is locked while its writer lives, so that whoever writes the same target next can tell what a killed process left behind
+from what another process is writing now, and removes the former.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from cldrank.errors import CldrankError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked, and so nothing left behind is removed
+    fcntl = None
+
+_PART, _OLD = ".part", ".old"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL_IN_WORDS = ("No space left on device", "File too large", " requested and ")  # of safetensors and of numpy
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path to write; it takes the name `path` when the block ends well, and vanishes otherwise.
+
+    A file of that name is replaced and its permissions are kept; a symbolic link is followed. A pipe or a character
+    device, such as /dev/stdout, receives the bytes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -23,20 +47,75 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     [file.name for file in Path(folder).iterdir()]
     ['notes.txt']
     """
-    target = Path(path)
+    target = _followed(path)
     check_writable(target)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as error:
-        raise CldrankError(f"{target} cannot be written: {error.strerror}.") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    if _is_stream(target):
+        with scratch() as folder, _explaining(target, folder):
+            yield folder / target.name
+            with (folder / target.name).open("rb") as content, target.open("ab") as stream:
+                shutil.copyfileobj(content, stream)
+        return
+    with _claimed(target, is_folder=False) as temporary, _explaining(target, temporary):
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes private files; ours should be as any other
+        _take_permissions(temporary, target, 0o666)
+        _settle(temporary)
         temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        _settle(target.parent)
+
+
+@contextmanager
+def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
+
+    A folder that already has that name is replaced; at every moment either the old or the new one is there.
+    """
+    target = _followed(path)
+    make_folder(target.parent)
+    recover_folder(target)
+    if target.exists() and not target.is_dir():
+        raise CldrankError(f"{target} is a file; name a folder to write.")
+    with _claimed(target, is_folder=True) as temporary, _explaining(target, temporary):
+        yield temporary
+        _take_permissions(temporary, target, 0o777)
+        for entry in temporary.rglob("*"):
+            _settle(entry)
+        _settle(temporary)
+        if not target.exists():
+            temporary.rename(target)
+        elif not _exchanged(temporary, target):
+            retired = temporary.with_suffix(_OLD)
+            target.rename(retired)  # killed here, `recover_folder` brings it back
+            temporary.rename(target)
+            shutil.rmtree(retired, ignore_errors=True)
+        _settle(target.parent)
+
+
+def recover_folder(path: str | os.PathLike[str]) -> None:
+    """Bring back a folder that a killed process had moved away to replace it, and remove what it left."""
+    target = Path(path)
+    for retired in _named_after(target, _OLD):
+        with _abandoned(retired.with_suffix(_PART)) as is_abandoned:
+            if not is_abandoned:
+                continue
+            if target.exists():
+                _remove(retired)
+            else:
+                with suppress(OSError):  # somebody else was faster
+                    retired.rename(target)
+
+
+@contextmanager
+def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank") -> Iterator[Path]:
+    """A temporary folder that vanishes with the block; those of killed processes, of the same name, go first.
+
+    >>> with scratch() as folder:
+    ...     folder.is_dir()
+    True
+    >>> folder.exists()
+    False
+    """
+    with _claimed(Path(parent or tempfile.gettempdir()) / name, is_folder=True) as temporary:
+        yield temporary
 
 
 def check_writable(path: Path) -> None:
@@ -45,34 +124,12 @@ def check_writable(path: Path) -> None:
         raise CldrankError(f"{path}: the folder {path.parent} does not exist; create it first.")
     if path.is_dir():
         raise CldrankError(f"{path} is a folder; name a file to write.")
-    if not os.access(path.parent, os.W_OK):
-        raise CldrankError(f"{path} cannot be written: the folder {path.parent} may not be written to.")
-
-
-@contextmanager
-def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary folder to fill; it takes the name `path` when the block ends well, and vanishes otherwise.
-
-    A folder that already has that name is replaced.
-    """
-    target = Path(path)
-    make_folder(target.parent)
-    if target.exists() and not target.is_dir():
-        raise CldrankError(f"{target} is a file; name a folder to write.")
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    except OSError as error:
-        raise CldrankError(f"{target} cannot be written: {error.strerror}.") from None
-    try:
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        retired = temporary.with_suffix(".old")
-        if target.exists():
-            target.rename(retired)
-        temporary.rename(target)
-        shutil.rmtree(retired, ignore_errors=True)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    if path.exists() and not path.is_file() and not _is_stream(path):
+        raise CldrankError(f"{path} is neither a file, a pipe nor a character device; name a file to write.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise CldrankError(f"{path} cannot be written: the file is write-protected.")
+    if not _is_stream(path) and not os.access(_followed(path).parent, os.W_OK):
+        raise CldrankError(f"{path} cannot be written: the folder {path.parent} is write-protected.")
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
@@ -87,7 +144,167 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+# -- targets -------------------------------------------------------------------------------------------------------
+
+
+def _followed(path: str | os.PathLike[str]) -> Path:
+    """The file itself where `path` is a symbolic link to it."""
+    target = Path(path)
+    if not target.is_symlink() or _is_stream(target):
+        return target
+    try:
+        return target.resolve(strict=False)
+    except (OSError, RuntimeError):  # a loop: RuntimeError up to Python 3.12
+        raise CldrankError(f"{target} is a symbolic link that leads back to itself; name a file to write.") from None
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether bytes go through it: a pipe, a character device, or what a shell has opened for us."""
+    if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
+        return path.exists()
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _take_permissions(temporary: Path, target: Path, default: int) -> None:
+    """Those of what is replaced; what is new gets the user's usual ones, since temporaries are made private."""
+    try:
+        replaced = target.stat()
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(default & ~mask)
+        return
+    if hasattr(os, "chown"):
+        with suppress(OSError):  # only an administrator may give files away
+            os.chown(temporary, replaced.st_uid, replaced.st_gid)
+    temporary.chmod(stat.S_IMODE(replaced.st_mode))
+
+
+@contextmanager
+def _explaining(target: Path, temporary: Path) -> Iterator[None]:
+    """What a library raises on a full disk becomes an error that names the target."""
+    try:
+        yield
+    except CldrankError:
+        raise
+    except Exception as error:
+        number = getattr(error, "errno", None)
+        elsewhere = getattr(error, "filename", None) not in (None, str(temporary))
+        if elsewhere or not (number in _FULL or any(words in str(error) for words in _FULL_IN_WORDS)):
+            raise
+        reason = os.strerror(number) if number in _FULL else str(error).splitlines()[0]
+        raise CldrankError(
+            f"{target} cannot be written: {reason}. Nothing was changed; make room there, or name another place."
+        ) from error
+
+
+# -- temporaries ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
+    """A locked temporary beside the target, removed at the end if it is still there."""
+    for junk in _named_after(target, _PART):
+        with _abandoned(junk) as is_abandoned:
+            if is_abandoned:
+                _remove(junk)
+    make = _make_folder if is_folder else tempfile.mkstemp
+    try:
+        handle, name = make(prefix=f".{target.name}.", suffix=_PART, dir=target.parent)
+    except OSError as error:
+        raise CldrankError(f"{target} cannot be written: {error.strerror}.") from None
+    temporary = Path(name)
+    try:
+        _lock(handle, wait=True)
+        if not temporary.exists():  # swept away by another process before it was locked
+            with _claimed(target, is_folder=is_folder) as temporary:
+                yield temporary
+        else:
+            yield temporary
+    finally:
+        _remove(temporary)
+        if handle >= 0:
+            os.close(handle)
+
+
+def _make_folder(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:  # noqa: A002  as tempfile has it
+    name = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=dir)
+    return (-1 if fcntl is None else os.open(name, os.O_RDONLY)), name
+
+
+def _named_after(target: Path, suffix: str) -> list[Path]:
+    """The temporaries of a target."""
+    length = len(f".{target.name}.xxxxxxxx{suffix}")  # as tempfile makes them
+    try:
+        entries = list(target.parent.iterdir())
+    except OSError:
+        return []
+    mine = [entry for entry in entries if entry.name.startswith(f".{target.name}.") and entry.suffix == suffix]
+    return [entry for entry in mine if len(entry.name) == length]
+
+
+@contextmanager
+def _abandoned(temporary: Path) -> Iterator[bool]:
+    """Whether the writer of a temporary no longer lives; while the block runs, nobody else can come to think so."""
+    try:
+        handle = os.open(temporary, os.O_RDONLY) if fcntl is not None else -1
+    except FileNotFoundError:
+        yield True
+        return
+    except OSError:
+        yield False
+        return
+    try:
+        yield _lock(handle, wait=False)
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool) -> bool:
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # held by another process, or a file system without locks
+        return False
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _settle(path: Path) -> None:
+    """Bring what was written to the disk, so that a power failure cannot leave a name without its content."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that cannot tell
+            raise
+    finally:
+        os.close(handle)
+
+
+def _exchanged(one: Path, two: Path) -> bool:
+    """Swap two names in one step, where the system can (Linux and macOS, on most file systems)."""
+    library: Any = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
+    names = os.fsencode(one), os.fsencode(two)
+    here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE, and RENAME_SWAP on macOS
+    if hasattr(library, "renameat2"):
+        return bool(library.renameat2(here, names[0], here, names[1], swap) == 0)
+    if hasattr(library, "renamex_np"):
+        return bool(library.renamex_np(*names, swap) == 0)
+    return False

@@ -1,0 +1,60 @@
+"""What a library raises while it reads a file becomes an error that names the file and the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cldrank.errors import CldrankError, DataError, FormatError
+
+_LONGEST_REASON = 300  # some libraries quote the file
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Turn everything that goes wrong in the block, short of our own errors, into one about the file.
+
+    Wrap only the calls that look at the content of a file: a fault of our own would pass for one of the file.
+
+    >>> with reading("rho.json", "a list"):
+    ...     json.loads("[1, 2")
+    Traceback (most recent call last):
+    cldrank.errors.FormatError: rho.json: not a list (Expecting ',' delimiter: line 1 column 6 (char 5)).
+    """
+    try:
+        yield
+    except (CldrankError, AssertionError):
+        raise
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder, not {what}.") from None
+    except MemoryError as error:
+        raise DataError(f"{path}: there is not enough memory to read it; is it really {what}?") from error
+    except RecursionError as error:
+        raise FormatError(f"not {what} (nested too deeply).", path=path) from error
+    except PermissionError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:  # each library has its own
+        raise FormatError(f"not {what} ({reason(error)}).", path=path) from error
+
+
+def read_json(path: str | os.PathLike[str], what: str) -> Any:
+    """The content of a JSON file; integers of any length are refused rather than read for minutes."""
+    with reading(path, what):
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def reason(error: BaseException) -> str:
+    r"""The first line of what an error says, for a message in parentheses.
+
+    >>> reason(ValueError("no.\nMore on that"))
+    'no'
+    """
+    text = str(error).strip() or type(error).__name__
+    line = text.splitlines()[0].rstrip(".")
+    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…"
