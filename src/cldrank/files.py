@@ -80,13 +80,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         for entry in temporary.rglob("*"):
             _settle(entry)
         _settle(temporary)
-        if not target.exists():
-            temporary.rename(target)
-        elif not _exchanged(temporary, target):
-            retired = temporary.with_suffix(_OLD)
-            target.rename(retired)  # killed here, `recover_folder` brings it back
-            temporary.rename(target)
-            shutil.rmtree(retired, ignore_errors=True)
+        _take_name(temporary, target)
         _settle(target.parent)
 
 
@@ -212,28 +206,39 @@ def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
         with _abandoned(junk) as is_abandoned:
             if is_abandoned:
                 _remove(junk)
-    make = _make_folder if is_folder else tempfile.mkstemp
     try:
-        handle, name = make(prefix=f".{target.name}.", suffix=_PART, dir=target.parent)
+        handle, temporary = _made(target, is_folder)
     except OSError as error:
         raise CldrankError(f"{target} cannot be written: {error.strerror}.") from None
-    temporary = Path(name)
     try:
-        _lock(handle, wait=True)
-        if not temporary.exists():  # swept away by another process before it was locked
-            with _claimed(target, is_folder=is_folder) as temporary:
-                yield temporary
-        else:
-            yield temporary
+        yield temporary
     finally:
         _remove(temporary)
         if handle >= 0:
             os.close(handle)
 
 
-def _make_folder(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:  # noqa: A002  as tempfile has it
-    name = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=dir)
-    return (-1 if fcntl is None else os.open(name, os.O_RDONLY)), name
+def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
+    """A new temporary and the handle that holds its lock, -1 where there are no locks."""
+    make = tempfile.mkdtemp if is_folder else _make_file
+    while True:
+        temporary = Path(make(prefix=f".{target.name}.", suffix=_PART, dir=target.parent))
+        if fcntl is None:
+            return -1, temporary
+        try:
+            handle = os.open(temporary, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # another process took it for abandoned, before it was locked
+        _lock(handle, wait=True)
+        if temporary.exists():
+            return handle, temporary
+        os.close(handle)
+
+
+def _make_file(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  as tempfile has it
+    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=dir)
+    os.close(handle)
+    return name
 
 
 def _named_after(target: Path, suffix: str) -> list[Path]:
@@ -298,6 +303,17 @@ def _settle(path: Path) -> None:
         os.close(handle)
 
 
+def _take_name(temporary: Path, target: Path) -> None:
+    """Rename a folder, in place of one that may be there."""
+    try:
+        temporary.rename(target)  # nothing is there, or an empty folder
+    except OSError:
+        if not target.is_dir():
+            raise
+        if not _exchanged(temporary, target):
+            _exchange_in_steps(temporary, target)
+
+
 def _exchanged(one: Path, two: Path) -> bool:
     """Swap two names in one step, where the system can (Linux and macOS, on most file systems)."""
     library: Any = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
@@ -308,3 +324,15 @@ def _exchanged(one: Path, two: Path) -> bool:
     if hasattr(library, "renamex_np"):
         return bool(library.renamex_np(*names, swap) == 0)
     return False
+
+
+def _exchange_in_steps(temporary: Path, target: Path) -> None:
+    """Replace a folder where names cannot be swapped; after a kill between the steps `recover_folder` restores it."""
+    retired = temporary.with_suffix(_OLD)
+    target.rename(retired)
+    try:
+        temporary.rename(target)
+    except OSError:
+        retired.rename(target)
+        raise
+    shutil.rmtree(retired, ignore_errors=True)

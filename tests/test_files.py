@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank import files
+from cldrank.errors import CldrankError
+from cldrank.files import check_writable, recover_folder, replacing, replacing_folder, scratch
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(params=["exchange", "two renames"])
+def swap(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How a folder takes the place of another: in one step, or as on systems that cannot do it in one."""
+    if request.param == "two renames":
+        monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+    return str(request.param)
+
+
+def save(folder: Path, text: str) -> None:
+    with replacing_folder(folder) as temporary:
+        (temporary / "content").write_text(text)
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_block_that_fails_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("before")
+    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "file") as temporary:
+        temporary.write_text(str(1 / 0))
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "before"
+
+
+def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(tmp_path: Path) -> None:
+    (tmp_path / "usual").write_text("")
+    for before, path in ((None, tmp_path / "new"), (0o600, tmp_path / "private"), (0o664, tmp_path / "shared")):
+        if before is not None:
+            path.write_text("before")
+            path.chmod(before)
+        with replacing(path) as temporary:
+            assert mode(temporary) == 0o600  # private while it is being written
+            temporary.write_text("after")
+        assert mode(path) == (mode(tmp_path / "usual") if before is None else before)
+        assert path.read_text() == "after"
+
+
+def test_a_symbolic_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere/file")
+    for text in ("one", "two"):  # the first time the link leads to nothing yet
+        with replacing(tmp_path / "link") as temporary:
+            assert temporary.parent == tmp_path / "elsewhere"  # a rename cannot cross file systems
+            temporary.write_text(text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "elsewhere" / "file").read_text() == text
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(CldrankError, match="leads back to itself"), replacing(tmp_path / "loop"):
+        raise AssertionError("not reached")
+
+
+def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path, swap: str) -> None:
+    save(tmp_path / "real", "one")
+    (tmp_path / "link").symlink_to("real", target_is_directory=True)
+    save(tmp_path / "link", "two")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "content").read_text() == "two"
+    assert names(tmp_path) == ["link", "real"]
+
+
+def test_a_pipe_receives_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    with replacing(pipe) as temporary:
+        temporary.write_text("whole")
+    reader.join(timeout=10)
+    assert received == [b"whole"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_character_device_stays_one() -> None:
+    with replacing("/dev/null") as temporary:
+        temporary.write_text("nothing")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_standard_output_that_is_a_file_is_appended_to(tmp_path: Path) -> None:
+    code = "from cldrank.files import replacing\nwith replacing('/dev/stdout') as t: t.write_text('whole')"
+    with (tmp_path / "out").open("ab") as out:
+        out.write(b"before ")
+        out.flush()
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "before whole"
+
+
+def test_what_cannot_be_written_is_refused_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CldrankError, match="does not exist; create it first"):
+        check_writable(tmp_path / "missing" / "file")
+    with pytest.raises(CldrankError, match="is a folder"):
+        check_writable(tmp_path / "folder")
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "socket"))
+        with pytest.raises(CldrankError, match="neither a file, a pipe nor a character device"):
+            check_writable(tmp_path / "socket")
+
+
+def test_write_protection_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    protected = {tmp_path / "file", tmp_path / "folder"}
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "folder").mkdir()
+    access = os.access  # an administrator, who may write anywhere, should see this too
+    monkeypatch.setattr(os, "access", lambda path, kind: Path(path) not in protected and access(path, kind))
+    for path in (tmp_path / "file", tmp_path / "folder" / "new"):
+        with pytest.raises(CldrankError, match="write-protected"):
+            check_writable(path)
+
+
+# -- a full disk -----------------------------------------------------------------------------------------------------
+
+
+def _fill_by_python(path: Path) -> None:
+    path.write_bytes(bytes(1 << 20))
+
+
+def _fill_by_numpy(path: Path) -> None:
+    with path.open("wb") as file:
+        np.zeros(1 << 20).tofile(file)
+
+
+def _fill_by_arrow(path: Path) -> None:
+    pq.write_table(pa.table({"a": np.random.default_rng(0).random(1 << 17)}), path)
+
+
+def _fill_by_safetensors(path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.zeros(1 << 18)}, str(path))
+
+
+@pytest.mark.parametrize("fill", [_fill_by_python, _fill_by_numpy, _fill_by_arrow, _fill_by_safetensors])
+def test_a_full_disk_names_the_file_that_was_asked_for(fill: object, tmp_path: Path) -> None:
+    name = getattr(fill, "__name__", "")
+    code = f"""
+import resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_files import {name} as fill
+from cldrank.errors import CldrankError
+from cldrank.files import replacing
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+try:
+    with replacing({str(tmp_path / "out")!r}) as temporary:
+        fill(temporary)
+except CldrankError as error:
+    print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"{tmp_path / 'out'} cannot be written: " in ran.stdout, ran.stderr
+    assert "Nothing was changed" in ran.stdout
+    assert names(tmp_path) == []
+
+
+def test_errors_about_other_files_pass_as_they_are(tmp_path: Path) -> None:
+    elsewhere = OSError(errno.ENOSPC, "No space left on device", "/spill/3")
+    with pytest.raises(OSError, match="/spill/3") as caught, replacing(tmp_path / "file"):
+        raise elsewhere
+    assert caught.value is elsewhere
+
+
+# -- folders ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path, swap: str) -> None:
+    save(tmp_path / "ranker", "one")
+    (tmp_path / "ranker" / "extra").write_text("of the old one")
+    (tmp_path / "ranker").chmod(0o750)
+    save(tmp_path / "ranker", "two")
+    assert names(tmp_path) == ["ranker"]  # nothing hidden is left either
+    assert names(tmp_path / "ranker") == ["content"]
+    assert mode(tmp_path / "ranker") == 0o750
+
+
+def test_an_error_in_the_second_rename_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path / "ranker", "one")
+    monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+    rename = os.rename
+
+    def fail_second(source: Path, target: Path) -> None:
+        if source.suffix == ".part" and not target.exists():
+            monkeypatch.setattr(os, "rename", rename)
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail_second)
+    with pytest.raises(OSError, match="Input/output error"):
+        save(tmp_path / "ranker", "two")
+    assert (tmp_path / "ranker" / "content").read_text() == "one"
+    assert names(tmp_path) == ["ranker"]
+
+
+def test_a_folder_that_was_moved_away_comes_back(tmp_path: Path) -> None:
+    save(tmp_path / "ranker", "one")
+    (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")  # killed between two renames
+    (tmp_path / ".ranker.abcdefgh.part").mkdir()
+    recover_folder(tmp_path / "ranker")
+    assert (tmp_path / "ranker" / "content").read_text() == "one"
+    save(tmp_path / "ranker", "two")
+    assert names(tmp_path) == ["ranker"]
+
+
+# -- what killed processes leave, and what live ones write ------------------------------------------------------------
+
+
+_WRITE_AND_WAIT = """
+import sys, time
+from pathlib import Path
+from cldrank.files import {how}
+with {how}({target}) as temporary:
+    (temporary / "content" if temporary.is_dir() else temporary).write_text("of the other")
+    print("writing", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(("how", "arguments"), [("replacing", ""), ("replacing_folder", ""), ("scratch", ", 'out'")])
+def test_leftovers_of_the_dead_go_and_work_of_the_living_stays(how: str, arguments: str, tmp_path: Path) -> None:
+    target = tmp_path if arguments else tmp_path / "out"
+    code = _WRITE_AND_WAIT.format(how=how, target=f"{str(target)!r}{arguments}")
+    use: dict[str, Callable[[Path], AbstractContextManager[Path]]] = {
+        "replacing": replacing,
+        "replacing_folder": replacing_folder,
+        "scratch": lambda path: scratch(path, "out"),
+    }
+    stranger = tmp_path / ".out.txt.abcdefgh.part"  # of another target whose name begins alike
+    stranger.write_text("")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    living, dead = processes
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+    dead.send_signal(signal.SIGKILL)
+    dead.communicate()
+    assert len(list(tmp_path.glob(".out.????????.part"))) == 2
+    with use[how](target) as temporary:
+        kept = set(tmp_path.glob(".out.????????.part")) - {temporary}
+        assert len(kept) == 1
+        (temporary / "content" if temporary.is_dir() else temporary).write_text("mine")
+    living.communicate("\n")  # ends well, and last
+    assert living.returncode == 0
+    if how == "replacing":
+        assert (tmp_path / "out").read_text() == "of the other"
+    elif how == "replacing_folder":
+        assert (tmp_path / "out" / "content").read_text() == "of the other"
+    assert not list(tmp_path.glob(".out.????????.part"))
+    assert stranger.exists()
+
+
+def test_many_writers_of_one_folder_never_mix(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+
+    def write(text: str) -> None:
+        try:
+            for _ in range(15):
+                with replacing_folder(tmp_path / "ranker") as temporary:
+                    (temporary / "one").write_text(text)
+                    (temporary / "two").write_text(text)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(text,)) for text in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert names(tmp_path) == ["ranker"]
+    assert (tmp_path / "ranker" / "one").read_text() == (tmp_path / "ranker" / "two").read_text()
