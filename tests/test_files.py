@@ -18,7 +18,7 @@ import pytest
 
 from cldrank import files
 from cldrank.errors import CldrankError
-from cldrank.files import check_writable, recover_folder, replacing, replacing_folder, scratch
+from cldrank.files import check_writable, recover_folder, replacing, replacing_folder, scratch, sweep
 
 
 def names(folder: Path) -> list[str]:
@@ -304,3 +304,15 @@ def test_many_writers_of_one_folder_never_mix(tmp_path: Path) -> None:
     assert not failures
     assert names(tmp_path) == ["ranker"]
     assert (tmp_path / "ranker" / "one").read_text() == (tmp_path / "ranker" / "two").read_text()
+
+
+def test_a_folder_is_swept_of_what_the_dead_left_and_of_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / ".00002.npy.ae968qju.part").write_text("")
+    (tmp_path / ".unit.abcdefgh.part").mkdir()
+    for stays in (".hidden", ".notes.part", "visible.abcdefgh.part", ".upper.ABCDEFGH.part"):
+        (tmp_path / stays).write_text("")
+    with replacing(tmp_path / "mine") as temporary:
+        sweep(tmp_path)
+        assert temporary.exists()
+    sweep(tmp_path / "missing")
+    assert names(tmp_path) == [".hidden", ".notes.part", ".upper.ABCDEFGH.part", "mine", "visible.abcdefgh.part"]

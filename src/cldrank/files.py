@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import shutil
 import stat
 import sys
@@ -29,6 +30,7 @@ except ImportError:  # Windows: nothing is locked, and so nothing left behind is
     fcntl = None
 
 _PART, _OLD = ".part", ".old"
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}(\.part|\.old)", re.DOTALL)  # the middle is tempfile's
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_IN_WORDS = ("No space left on device", "File too large", " requested and ")  # of safetensors and of numpy
 
@@ -110,6 +112,13 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
     """
     with _claimed(Path(parent or tempfile.gettempdir()) / name, is_folder=True) as temporary:
         yield temporary
+
+
+def sweep(folder: str | os.PathLike[str]) -> None:
+    """Remove the temporaries that killed processes left in a folder, whatever they were to become."""
+    for entry in _entries(Path(folder)):
+        if _TEMPORARY.fullmatch(entry.name):
+            _remove_abandoned(entry)
 
 
 def check_writable(path: Path) -> None:
@@ -203,9 +212,7 @@ def _explaining(target: Path, temporary: Path) -> Iterator[None]:
 def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
     """A locked temporary beside the target, removed at the end if it is still there."""
     for junk in _named_after(target, _PART):
-        with _abandoned(junk) as is_abandoned:
-            if is_abandoned:
-                _remove(junk)
+        _remove_abandoned(junk)
     try:
         handle, temporary = _made(target, is_folder)
     except OSError as error:
@@ -243,13 +250,21 @@ def _make_file(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  as te
 
 def _named_after(target: Path, suffix: str) -> list[Path]:
     """The temporaries of a target."""
-    length = len(f".{target.name}.xxxxxxxx{suffix}")  # as tempfile makes them
+    named = {entry: _TEMPORARY.fullmatch(entry.name) for entry in _entries(target.parent)}
+    return [entry for entry, match in named.items() if match and match.groups() == (target.name, suffix)]
+
+
+def _entries(folder: Path) -> list[Path]:
     try:
-        entries = list(target.parent.iterdir())
+        return list(folder.iterdir())
     except OSError:
         return []
-    mine = [entry for entry in entries if entry.name.startswith(f".{target.name}.") and entry.suffix == suffix]
-    return [entry for entry in mine if len(entry.name) == length]
+
+
+def _remove_abandoned(temporary: Path) -> None:
+    with _abandoned(temporary) as is_abandoned:
+        if is_abandoned:
+            _remove(temporary)
 
 
 @contextmanager

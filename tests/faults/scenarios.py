@@ -1,0 +1,151 @@
+"""Commands to disturb, and what their outputs say when they are read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from harness import Commands
+
+State = str | None  # what an output says, or None if it is not there
+
+EXPERIMENT = """
+title = "Small"
+data = { train = "train.parquet", test = "train.parquet", name = "small" }
+seeds = 2
+measures = ["nDCG@3"]
+simulation = { sessions = 500, cutoff = 3, eta = 1.0 }
+[methods]
+CLD = { gamma = 0.2 }
+Naive = { use = "cldrank:Naive" }
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command that writes over what an earlier call of it wrote.
+
+    command   with {v}, which is 0 for the earlier call and 1 for the one that is disturbed
+    outputs   each with the function that reads it
+    grows     the output may also lie between the two: the command adds to it step by step
+    """
+
+    command: str
+    outputs: Mapping[str, Callable[[Path], State]]
+    grows: bool = False
+
+    def arguments(self, version: int) -> list[str]:
+        """The words of the command."""
+        return self.command.format(v=version).split()
+
+    def states(self, folder: Path) -> dict[str, State]:
+        """What every output says; reading one that is damaged raises."""
+        return {name: read(folder / name) for name, read in self.outputs.items()}
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def parquet(path: Path) -> State:
+    """The rows of a Parquet file."""
+    return _digest(repr(pq.read_table(path).to_pydict()).encode()) if path.exists() else None
+
+
+def text(path: Path) -> State:
+    """A text file; HTML must be whole."""
+    if not path.exists():
+        return None
+    content = path.read_text(encoding="utf-8")
+    assert path.suffix != ".html" or content.rstrip().endswith("</html>")
+    assert path.suffix != ".json" or json.loads(content)
+    return _digest(content.encode())
+
+
+def ranker(path: Path) -> State:
+    """The scores of a saved ranker, which must load."""
+    from cldrank import load_ranker
+    from cldrank.files import recover_folder
+
+    recover_folder(path)
+    if not path.exists():
+        return None
+    loaded = load_ranker(path)
+    features = np.linspace(-1, 1, 5 * len(loaded.feature_names)).reshape(5, -1)
+    return _digest(np.asarray(loaded.score(features)).tobytes())
+
+
+def checkpoint(path: Path) -> State:
+    """The tensors of a checkpoint."""
+    if not path.exists():
+        return None
+    from safetensors.numpy import load_file
+
+    return _digest(*(name.encode() + value.tobytes() for name, value in sorted(load_file(path).items())))
+
+
+def results(path: Path) -> State:
+    """The values of an experiment's units."""
+    from cldrank.experiment.results import read
+
+    if not [*path.glob("results/*.parquet"), *path.glob("results.parquet")]:
+        return None
+    rows = read(path).select(["unit", "measure", "status", "value"]).to_pylist()
+    return json.dumps(sorted((row["unit"], row["measure"], row["status"], row["value"]) for row in rows))
+
+
+_DATA = "-f train.parquet -c cells-{v}.parquet -p power:1"
+SCENARIOS = {
+    "data make": Scenario("data make web10k-like --queries 5 --seed {v} --out out.parquet", {"out.parquet": parquet}),
+    "data convert": Scenario("data convert letor-{v}.txt --out out.parquet", {"out.parquet": parquet}),
+    "simulate": Scenario(
+        "simulate train.parquet --sessions 300 --seed {v} --log log.parquet --out out.parquet",
+        {"log.parquet": parquet, "out.parquet": parquet},
+    ),
+    "clicks aggregate": Scenario(
+        "clicks aggregate log-{v}.parquet --features train.parquet --out out.parquet", {"out.parquet": parquet}
+    ),
+    "clicks audit": Scenario("clicks audit log-{v}.parquet --html out.html", {"out.html": text}),
+    "propensity estimate": Scenario(
+        "propensity estimate cells-{v}.parquet --out rho.json --plot rho.svg", {"rho.json": text, "rho.svg": text}
+    ),
+    "train cld": Scenario(f"train cld {_DATA} --out ranker", {"ranker": ranker}),
+    "train cld-pair": Scenario(
+        f"train cld-pair {_DATA} --hidden 3 --epochs 2 --checkpoint state-{{v}}.safetensors --out ranker",
+        {"ranker": ranker, "state-1.safetensors": checkpoint},
+        grows=True,
+    ),
+    "tune": Scenario(f"tune cld {_DATA} --trials 3 --out tuned-{{v}}", {"tuned-1/ranker": ranker}, grows=True),
+    "experiment run": Scenario("experiment run small.toml --jobs 1 --out found-{v}", {"found-1": results}, grows=True),
+}
+
+
+def prepare(folder: Path, commands: Commands) -> None:
+    """Make the inputs of all scenarios."""
+    steps = [
+        "data make web10k-like --queries 12 --out train.parquet",
+        "simulate train.parquet --sessions 3000 --policy neighbour-swaps --seed 0 --log log-0.parquet",
+        "simulate train.parquet --sessions 3000 --policy neighbour-swaps --seed 1 --log log-1.parquet",
+        "clicks aggregate log-0.parquet --features train.parquet --out cells-0.parquet",
+        "clicks aggregate log-1.parquet --features train.parquet --out cells-1.parquet",
+    ]
+    for step in steps:
+        ended = commands.run(folder, step.split())
+        assert ended.code == 0, ended.output
+    for version in (0, 1):
+        rows = "".join(f"{row % 3} qid:{row // 4} 1:{row + version} 2:0.5\n" for row in range(40))
+        (folder / f"letor-{version}.txt").write_text(rows)
+    (folder / "small.toml").write_text(EXPERIMENT)
+
+
+def copied(scene: Path, place: Path) -> Path:
+    """A fresh copy of the inputs."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(scene, place)
+    return place
