@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import safetensors.numpy
 from hypothesis import given
@@ -18,6 +19,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.rankers import LinearRanker, Provenance, load_ranker
 
+pd: Any = pytest.importorskip("pandas")
 NAMES = ("bm25", "pagerank", "länge", "clicks")
 FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)
 ORIGIN = Provenance(
@@ -108,6 +110,43 @@ def test_a_plain_array_is_checked_on_its_width() -> None:
         linear().score(FEATURES[0])
     with pytest.raises(DataError, match="more than once"):
         linear().score(np.zeros((1, 5)), feature_names=(*NAMES, "bm25"))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_columns_of_a_frame_are_found_by_their_names(kind: str) -> None:
+    frame = pd.DataFrame(FEATURES, columns=list(NAMES))
+    turned = frame[["clicks", "bm25", "länge", "pagerank"]]
+    table = turned if kind == "pandas" else pa.Table.from_pandas(turned)
+    np.testing.assert_array_equal(linear().score(table), linear().score(FEATURES))
+    np.testing.assert_array_equal(linear().score(frame), linear().score(FEATURES))
+    mixed = frame.assign(clicks=frame["clicks"] > 1)  # numpy sees objects
+    np.testing.assert_array_equal(linear().score(mixed), linear().score(mixed.astype(np.float32).to_numpy()))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("bm25", "pagerank", "länge"), "3 features instead of the ranker's 4: 'clicks' is missing"),
+        ((*NAMES, "query_id"), "5 features instead of the ranker's 4: 'query_id' is unknown to it"),
+        (("bm25", "pagerank", "länge", "f4"), r"'clicks' is missing, 'f4' is unknown to it.*pass an array"),
+        (("bm25", "pagerank", "länge", "clicks", "bm25"), "'bm25' appears more than once"),
+        ((3, 2, 1, 0), "'3', '2', '1', '0' are unknown to it"),
+    ],
+)
+def test_columns_of_a_frame_that_do_not_match_are_refused_by_name(names: tuple[Any, ...], message: str) -> None:
+    frame = pd.DataFrame(np.zeros((2, len(names))), columns=list(names))
+    with pytest.raises(DataError, match=message):
+        linear().score(frame)
+
+
+def test_columns_that_are_only_numbered_go_by_their_place() -> None:
+    np.testing.assert_array_equal(linear().score(pd.DataFrame(FEATURES)), linear().score(FEATURES))
+
+
+def test_names_that_contradict_a_frame_are_refused() -> None:
+    frame = pd.DataFrame(FEATURES, columns=list(NAMES))[[*NAMES[::-1]]]
+    with pytest.raises(DataError, match=r"feature_names says 'bm25' for column 1, .* calls 'clicks'"):
+        linear().score(frame, feature_names=NAMES)
 
 
 def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
