@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +14,48 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
-from cldrank.errors import DataError
+from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
+
+NAME_BYTES = 100  # what a feature costs besides its column: its name, as Python keeps it
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that names no file."""
+    if not path.exists():
+        raise UsageError(f"{path}: no such file.")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name the file to read, or several.")
+
+
+def memory() -> int:
+    """The bytes of memory that a table could have: those available where the system tells, else all."""
+    try:
+        found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) << 10
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 62
+
+
+def check_room(path: Path, rows: int, width: int) -> None:
+    """Refuse a table of features, with their names, that this machine cannot hold."""
+    needed = 4 * rows * width + NAME_BYTES * width
+    if needed > memory():
+        raise DataError(
+            f"{path}: a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) is more than this "
+            "machine's memory has room for; read the data in parts, or choose features."
+        )
+
+
+@contextmanager
+def enough_memory(path: Path) -> Iterator[None]:
+    """Running out of memory while data is loaded becomes an error that names the file."""
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(f"{path}: there is not enough memory to load it; read it in parts.") from error
 
 
 def matrix(features: Any) -> NDArray[np.float32]:

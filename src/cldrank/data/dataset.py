@@ -16,7 +16,7 @@ from cldrank.data import checks
 from cldrank.errors import DataError
 
 if TYPE_CHECKING:
-    from cldrank.data.parquet import ColumnNames
+    from cldrank.data.parquet_columns import ColumnNames
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +87,8 @@ class RankingDataset:
     ) -> Self:
         """A dataset from arrays with one entry a row; `qid` names the query of each row.
 
-        A table that names its columns (pandas, Polars, Arrow) gives the features those names. The rows of a query must lie together, so that every other array you hold stays aligned with the dataset.
+        A table that names its columns (pandas, Polars, Arrow) gives the features those names. The rows of a query must
+        lie together, so that every other array you hold stays aligned with the dataset.
 
         >>> RankingDataset.from_arrays(np.eye(3), ["a", "a", "b"]).query_ids
         array(['a', 'b'], dtype='<U1')

@@ -10,7 +10,8 @@ from cldrank.data import catalogue
 from cldrank.data.cache import cached
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import plain_suffix
-from cldrank.data.parquet import ColumnNames, read_parquet
+from cldrank.data.parquet import read_parquet
+from cldrank.data.parquet_columns import ColumnNames
 from cldrank.errors import DataError, UsageError
 
 Source = str | PathLike[str]
