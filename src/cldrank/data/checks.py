@@ -17,6 +17,9 @@ from cldrank._typing import FloatArray, IntArray
 from cldrank.errors import DataError, UsageError
 from cldrank.reading import reason
 
+# What a file may ask for without being told so: this much, or in this proportion to what it holds.
+FREE_BYTES = 1 << 28
+MOST_TIMES = 512
 NAME_BYTES = 100  # what a feature costs besides its column: its name, as Python keeps it
 
 
@@ -46,6 +49,14 @@ def check_room(path: Path, rows: int, width: int) -> None:
         raise DataError(
             f"{path}: a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) is more than this "
             "machine's memory has room for; read the data in parts, or choose features."
+        )
+
+
+def check_lengths(count: int, longest: int, total: int) -> None:
+    """Refuse ids one of which is so long that all of them, in an array as wide as it, would fill the memory."""
+    if 4 * count * longest > max(FREE_BYTES, MOST_TIMES * total):
+        raise DataError(
+            f"an id has {longest:,} characters, where the mean is {total / count:,.0f}; that is too long for an id."
         )
 
 
@@ -204,7 +215,9 @@ def _object_ids(ids: NDArray[Any], what: str) -> NDArray[Any]:
     for value in ids:
         if isinstance(value, float | np.floating):
             _check_exact(np.array([value]), what)
-    return ids.astype(np.str_)
+    texts = [str(value) for value in ids]
+    check_lengths(len(texts), max(map(len, texts)), sum(map(len, texts)))
+    return np.array(texts, dtype=np.str_)
 
 
 def _too_large(what: str, ids: NDArray[Any]) -> DataError:

@@ -96,7 +96,7 @@ def _dataset(parts: Sequence[Part], roles: Roles, missing: float | None, name: s
     run_starts, run_ids = _runs(_ids(parts, roles.query_id))
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
     labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
-    doc_ids = None if roles.doc_id is None else _plain_ids(_ids(parts, roles.doc_id))
+    doc_ids = None if roles.doc_id is None else _plain_ids(_ids(parts, roles.doc_id).combine_chunks())
     features = _features(parts, roles, rows, missing)
 
     def ordered(values: Any) -> Any:
@@ -152,8 +152,11 @@ def _ids(parts: Sequence[Part], column: str) -> pa.ChunkedArray:
     return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], type=chunks[0].type)
 
 
-def _plain_ids(values: pa.ChunkedArray) -> NDArray[Any]:
-    ids: NDArray[Any] = values.to_numpy()
+def _plain_ids(values: Any) -> NDArray[Any]:
+    if is_text(values.type):
+        lengths = pc.binary_length(values)
+        checks.check_lengths(len(values), pc.max(lengths).as_py(), pc.sum(lengths).as_py())
+    ids: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return ids if ids.dtype == np.int64 else ids.astype(np.str_)
 
 
@@ -164,9 +167,7 @@ def _runs(values: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[Any]]:
         encoded = encoded.combine_chunks()
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
-    ids = encoded.dictionary.to_numpy(zero_copy_only=False)
-    ids = ids if ids.dtype == np.int64 else ids.astype(np.str_)
-    return starts, ids[codes[starts]]
+    return starts, _plain_ids(encoded.dictionary)[codes[starts]]
 
 
 def _labels(part: Part, column: str) -> NDArray[np.float32]:

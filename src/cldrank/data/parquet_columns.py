@@ -143,7 +143,7 @@ class Roles:
             raise FormatError("there is no feature column.", path=part.path)
         for column in (self.query_id, self.doc_id):
             if column is not None:
-                _check_ids(part, column)
+                check_ids(part, column)
         for column in self.features:
             _check_list(part, column) if self.is_list else _check_numeric(part, column)
         if self.label is not None:
@@ -167,7 +167,8 @@ def _checked_columns(part: Part, columns: ColumnNames | None) -> dict[str, str |
     return mapped
 
 
-def _check_ids(part: Part, column: str) -> None:
+def check_ids(part: Part, column: str) -> None:
+    """Refuse a column of ids that holds anything but whole numbers or text."""
     kind = part.kind(column)
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (pa.types.is_integer(kind) or is_text(kind)):
@@ -176,7 +177,7 @@ def _check_ids(part: Part, column: str) -> None:
 
 def _check_numeric(part: Part, column: str) -> None:
     kind = part.kind(column)
-    if not _is_number(kind):
+    if not is_number(kind):
         raise FormatError(
             f"column {column!r} holds {kind}, not numbers; choose the feature columns with columns={{'features': […]}} "
             "(--column features=a,b,…).",
@@ -186,11 +187,12 @@ def _check_numeric(part: Part, column: str) -> None:
 
 def _check_list(part: Part, column: str) -> None:
     kind = part.kind(column)
-    if not _is_list(kind) or not _is_number(kind.value_type):
+    if not _is_list(kind) or not is_number(kind.value_type):
         raise FormatError(f"column {column!r} holds {kind}, not lists of numbers.", path=part.path)
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is a number, or true and false."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
