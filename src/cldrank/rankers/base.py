@@ -17,6 +17,7 @@ from cldrank._version import __version__
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
+from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
 
 Weights = dict[str, NDArray[Any]]
@@ -46,8 +47,8 @@ class Provenance:
                 raise DataError(f"{entry.name} of the provenance must be a {kind.__name__}, not {value!r}.")
         try:
             plain = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise DataError(f"the parameters in the provenance must be plain JSON values: {error}.") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"the parameters in the provenance must be plain JSON values: {reason(error)}.") from None
         object.__setattr__(self, "parameters", plain)
 
     def __str__(self) -> str:
@@ -196,8 +197,15 @@ class ScalingRanker(Ranker):
         """One score a row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
-        for rows, block in self.scaling.blocks(table, block_rows=block_rows):
-            scores[rows] = self.score_scaled(block)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            for rows, block in self.scaling.blocks(table, block_rows=block_rows):
+                scores[rows] = self.score_scaled(block)
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if len(bad):
+            raise DataError(
+                f"the score of row {bad[0]} (counted from 0) is {scores[bad[0]]}: the ranker's numbers are too large "
+                "to score this row."
+            )
         return scores
 
     def to_state(self) -> tuple[Config, Weights]:
