@@ -424,7 +424,7 @@ def zipped(files: dict[str, bytes], mode: int = 0) -> bytes:
 )
 def test_unpacking(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    download.unpack(tmp_path / name, tmp_path / "out")
+    archives.unpack(tmp_path / name, tmp_path / "out")
     assert (tmp_path / "out" / "in" / "x.txt").read_bytes() == b"x"
 
 
@@ -446,7 +446,7 @@ def test_archives_that_are_refused(tmp_path: Path, name: str, content: bytes) ->
     folder = tmp_path / "a" / "out"
     folder.mkdir(parents=True)
     with pytest.raises(DownloadError, match=f"{name} cannot be unpacked"):
-        download.unpack(tmp_path / name, folder)
+        archives.unpack(tmp_path / name, folder)
     assert not list(tmp_path.rglob("escaped.txt"))
 
 
@@ -468,10 +468,10 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     (tmp_path / name).write_bytes(bomb(name.partition(".")[2], 2 << 20))
     (tmp_path / "out").mkdir()
     with pytest.raises(DownloadError, match=rf"{name} cannot be unpacked: .*2,097,152 bytes, more than 100 times"):
-        download.unpack(tmp_path / name, tmp_path / "out")
+        archives.unpack(tmp_path / name, tmp_path / "out")
     assert names(tmp_path / "out") == set()
     monkeypatch.setattr(archives, "_SMALL", 4 << 20)
-    download.unpack(tmp_path / name, tmp_path / "out")
+    archives.unpack(tmp_path / name, tmp_path / "out")
     assert (tmp_path / "out" / "zeros.txt").stat().st_size == 2 << 20
 
 
@@ -479,9 +479,9 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
 def test_an_archive_without_room_for_it_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / name).write_bytes(bomb(name.partition(".")[2], 2 << 20))
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 20))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20))
     with pytest.raises(DownloadError, match=r"cannot be unpacked: .* has room for 1,048,576 only"):
-        download.unpack(tmp_path / name, tmp_path / "out")
+        archives.unpack(tmp_path / name, tmp_path / "out")
     assert names(tmp_path / "out") == set()
 
 
@@ -492,7 +492,7 @@ def test_very_many_empty_files_take_room_too(tmp_path: Path, kind: str, monkeypa
     empty = {f"{number}.txt": b"" for number in range(400)}
     (tmp_path / f"many.{kind}").write_bytes(zipped(empty) if kind == "zip" else tar(empty))
     with pytest.raises(DownloadError, match="cannot be unpacked"):
-        download.unpack(tmp_path / f"many.{kind}", tmp_path / "out")
+        archives.unpack(tmp_path / f"many.{kind}", tmp_path / "out")
 
 
 # -- whole data sets ---------------------------------------------------------------------------------------------------

@@ -289,8 +289,8 @@ class TestBadInput:
     ) -> None:
         monkeypatch.setattr(letor, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
         path = write("1 qid:1 1:1\n" * 50 + "1 qid:1 0:7\n")
-        for options in ({"n_features": 2}, {}):
-            assert table(read_letor([path], **options))[-2:] == [[0, 1], [7, 0]]
+        for width in (2, None):
+            assert table(read_letor([path], n_features=width))[-2:] == [[0, 1], [7, 0]]
         with pytest.raises(FormatError, match=r":51:9: feature 0 is outside the features 1 … 2"):
             read_letor([path], n_features=2, zero_based=False)
         with pytest.raises(FormatError, match=r":51:9: feature 0 is outside the features 1 … 1"):

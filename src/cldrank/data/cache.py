@@ -90,7 +90,7 @@ def _read_entry(entry: Path) -> RankingDataset | None:
 
 def _dataset(entry: Path) -> RankingDataset:
     described = json.loads((entry / "dataset.json").read_text())
-    arrays = {
+    arrays: dict[str, Any] = {
         key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
         for key in _ARRAYS
     }

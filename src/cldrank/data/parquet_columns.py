@@ -141,9 +141,8 @@ class Roles:
             )
         if not self.features:
             raise FormatError("there is no feature column.", path=part.path)
-        for column in (self.query_id, self.doc_id):
-            if column is not None:
-                check_ids(part, column)
+        for column in used[: 1 if self.doc_id is None else 2]:
+            check_ids(part, column)
         for column in self.features:
             _check_list(part, column) if self.is_list else _check_numeric(part, column)
         if self.label is not None:
