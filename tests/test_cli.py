@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -231,9 +232,14 @@ class TestErrors:
         run("train", "oracle", "-f", train, "-o", "ranker")
         cases: list[tuple[int, str, list[str]]] = [
             (1, "bad.txt:2:11: the value of feature 1 is 'x'", ["data", "show", "bad.txt"]),
-            (1, "absent.txt: no such file", ["data", "show", "absent.txt"]),
+            (2, "absent.txt: no such file", ["data", "show", "absent.txt"]),
             (1, "has 2 scores for 240 rows", ["evaluate", "two.txt", "-f", "train.txt"]),
-            (2, "no such ranker folder or score file", ["evaluate", "nothing", "-f", "train.txt"]),
+            (2, "absent.txt: no such file", ["data", "convert", "absent.txt", "-o", "x.parquet"]),
+            (2, "no file matches", ["data", "show", "absent-*.txt"]),
+            (2, "no such group file", ["data", "show", "train.txt", "--groups", "absent"]),
+            (2, "absent.txt: no such file", ["evaluate", "ranker", "-f", "absent.txt"]),
+            (2, "nothing does not exist", ["evaluate", "nothing", "-f", "train.txt"]),
+            (2, "nothing does not exist", ["compare", "ranker", "nothing", "-f", "train.txt"]),
             (2, "no measure 'nGCD'", ["evaluate", "ranker", "-f", "train.txt", "-m", "nGCD@3"]),
             (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
             (2, "no synthetic kind 'web'", ["data", "make", "web"]),
@@ -253,9 +259,30 @@ class TestErrors:
             assert ran.err.strip().count("\n") <= 1, ran.err
             assert ran.out == ""
 
+    def test_a_ranker_that_a_kill_left_between_two_renames(self, run: Run, train: Path, tmp_path: Path) -> None:
+        run("train", "oracle", "-f", train, "-o", "ranker")
+        (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")
+        assert run("evaluate", "ranker", "-f", train, "-m", "AP").code == 0
+
+    def test_scores_of_a_file_with_scattered_queries_follow_its_rows(self, run: Run, tmp_path: Path) -> None:
+        (tmp_path / "scattered.txt").write_text("1 qid:a 1:0\n0 qid:b 1:0\n0 qid:a 1:0\n1 qid:b 1:0\n")
+        for name in ("right.txt", "right.npy", "right.parquet"):
+            scores = np.array([2.0, 1.0, 1.0, 2.0])
+            if name.endswith("txt"):
+                np.savetxt(tmp_path / name, scores)
+            elif name.endswith("npy"):
+                np.save(tmp_path / name, scores)
+            else:
+                pq.write_table(pa.table({"score": scores}), tmp_path / name)
+            found = json.loads(run("evaluate", name, "-f", "scattered.txt", "-m", "RR", "--json").out)
+            assert found["measures"]["RR"]["mean"] == 1.0
+        (tmp_path / "wrong.txt").write_text("2\n2\n1\n1\n")  # right if the rows had been taken query by query
+        found = json.loads(run("evaluate", "wrong.txt", "-f", "scattered.txt", "-m", "RR", "--json").out)
+        assert found["measures"]["RR"]["mean"] == 0.75
+
     def test_debug_shows_the_traceback_wherever_it_stands(self, run: Run) -> None:
         for arguments in (["--debug", "data", "show", "absent.txt"], ["data", "show", "absent.txt", "--debug"]):
-            with pytest.raises(cr.errors.DataError, match="no such file"):
+            with pytest.raises(cr.errors.UsageError, match="no such file"):
                 run(*arguments)
 
     def test_a_fault_of_ours_asks_for_a_report(self, run: Run, train: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import safetensors.numpy
 from hypothesis import given
@@ -18,6 +19,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.rankers import LinearRanker, Provenance, load_ranker
 
+pd: Any = pytest.importorskip("pandas")
 NAMES = ("bm25", "pagerank", "länge", "clicks")
 FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)
 ORIGIN = Provenance(
@@ -110,6 +112,43 @@ def test_a_plain_array_is_checked_on_its_width() -> None:
         linear().score(np.zeros((1, 5)), feature_names=(*NAMES, "bm25"))
 
 
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_columns_of_a_frame_are_found_by_their_names(kind: str) -> None:
+    frame = pd.DataFrame(FEATURES, columns=list(NAMES))
+    turned = frame[["clicks", "bm25", "länge", "pagerank"]]
+    table = turned if kind == "pandas" else pa.Table.from_pandas(turned)
+    np.testing.assert_array_equal(linear().score(table), linear().score(FEATURES))
+    np.testing.assert_array_equal(linear().score(frame), linear().score(FEATURES))
+    mixed = frame.assign(clicks=frame["clicks"] > 1)  # numpy sees objects
+    np.testing.assert_array_equal(linear().score(mixed), linear().score(mixed.astype(np.float32).to_numpy()))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("bm25", "pagerank", "länge"), "3 features instead of the ranker's 4: 'clicks' is missing"),
+        ((*NAMES, "query_id"), "5 features instead of the ranker's 4: 'query_id' is unknown to it"),
+        (("bm25", "pagerank", "länge", "f4"), r"'clicks' is missing, 'f4' is unknown to it.*pass an array"),
+        (("bm25", "pagerank", "länge", "clicks", "bm25"), "'bm25' appears more than once"),
+        ((3, 2, 1, 0), "'3', '2', '1', '0' are unknown to it"),
+    ],
+)
+def test_columns_of_a_frame_that_do_not_match_are_refused_by_name(names: tuple[Any, ...], message: str) -> None:
+    frame = pd.DataFrame(np.zeros((2, len(names))), columns=list(names))
+    with pytest.raises(DataError, match=message):
+        linear().score(frame)
+
+
+def test_columns_that_are_only_numbered_go_by_their_place() -> None:
+    np.testing.assert_array_equal(linear().score(pd.DataFrame(FEATURES)), linear().score(FEATURES))
+
+
+def test_names_that_contradict_a_frame_are_refused() -> None:
+    frame = pd.DataFrame(FEATURES, columns=list(NAMES))[[*NAMES[::-1]]]
+    with pytest.raises(DataError, match=r"feature_names says 'bm25' for column 1, .* calls 'clicks'"):
+        linear().score(frame, feature_names=NAMES)
+
+
 def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
     features = FEATURES.copy()
     features[250, 1] = np.nan
@@ -147,6 +186,11 @@ def test_repr_tells_what_it_is_and_where_it_comes_from() -> None:
 def test_a_provenance_that_json_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="provenance"):
         Provenance(**wrong)
+
+
+def test_a_provenance_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(DataError, match="provenance"):
+        Provenance(parameters={"deep": nested(5000)})
 
 
 # -- saving and loading ------------------------------------------------------------------------------------------
@@ -237,6 +281,13 @@ def rewrite(folder: Path, description: dict[str, Any], tensors: dict[str, NDArra
     (folder / "ranker.json").write_text(json.dumps(description))
 
 
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
 Change = Callable[[dict[str, Any], dict[str, Any]], Any]
 DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json.update(format="other"), 'lacks "format": "cldrank-ranker"'),
@@ -254,6 +305,14 @@ DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json.update(scaling=None), "'scaling' must be a dict"),
     (lambda json, _: json["provenance"].update(rows="many"), "rows of the provenance"),
     (lambda json, _: json["provenance"].update(mood="good"), "provenance cannot be read"),
+    (lambda json, _: json.update(scaling=nested(900)), "'scaling' must be a dict"),
+    (lambda json, _: json.update(format_version=10**4000), "format version 1000"),
+    (lambda json, _: json["scaling"].update(n_features=10**4000), "for 1000"),
+    (lambda json, _: json["scaling"].update(options={"clip": 10**4000}), "clip must be"),
+    (lambda json, _: json["scaling"].update(options={"clip": float("inf")}), "clip must be"),
+    (lambda json, _: json["scaling"].update(options=[1]), "do not fit the scaling method"),
+    (lambda json, _: json["scaling"].update(method="quantile", options={"knots": 10**4000}), "it needs"),
+    (lambda json, _: json["scaling"].update(method="none", options={}, n_features=10**12), "it needs"),
     (lambda _, arrays: arrays.pop("scorer.coefficients"), "'coefficients' of a linear ranker is missing"),
     (lambda _, arrays: arrays.pop("scaling.center"), "it needs"),
     (lambda _, arrays: arrays.update({"scorer.coefficients": np.zeros(5)}), r"must be float64 \(4,\)"),
@@ -281,10 +340,11 @@ def test_a_folder_with_something_wrong_is_refused(damage: Change, message: str, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "not JSON"),
-        (b'{"format":\n "cldrank-ranker",', "ranker.json:2: this is not JSON"),
+        (b"", "ranker.json: not JSON"),
+        (b'{"format":\n "cldrank-ranker",', "ranker.json: not JSON .*line 2"),
         (b"\xff\xfe", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "not JSON .nested too deeply"),
+        (b'{"format": ' + b"9" * 5000 + b"}", "not JSON .*digits"),
         (b"[1, 2]", "does not describe a ranker"),
     ],
 )
@@ -304,7 +364,16 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
         weights.write_bytes(damaged)
         with pytest.raises(FormatError, match="damaged, or of another"):
             load_ranker(tmp_path)
-    for damaged in (whole[:-8], whole[:20], b"", b"\x80\x04\x95 pickled"):
+    header = b'{"scorer.coefficients":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}}'
+    for damaged in (
+        whole[:-8],
+        whole[:20],
+        b"",
+        b"\x80\x04\x95 pickled",
+        len(header).to_bytes(8, "little") + header + bytes(8),
+        (2**62).to_bytes(8, "little") + whole[8:],
+        whole.replace(b'"shape":[4]', b'"shape":[9]'),
+    ):
         rewrite(tmp_path, description, damaged)
         with pytest.raises(FormatError, match="not a safetensors file"):
             load_ranker(tmp_path)
@@ -319,7 +388,7 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(UsageError, match="does not exist"):
         load_ranker(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="is a file"):
@@ -330,3 +399,25 @@ def test_every_kind_can_be_loaded() -> None:
     assert {kind: ranker.kind for kind, ranker in rankers.files.KINDS.items()} == {
         kind: kind for kind in rankers.files.KINDS
     }
+
+
+@pytest.mark.parametrize("through_link", [False, True])
+def test_a_ranker_that_a_kill_left_between_two_renames_is_found_again(tmp_path: Path, through_link: bool) -> None:
+    linear().save(tmp_path / "ranker")
+    (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")
+    (tmp_path / ".ranker.abcdefgh.part").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "ranker")
+    again = load_ranker(tmp_path / ("link" if through_link else "ranker"))
+    assert again.provenance == ORIGIN
+    assert (tmp_path / "ranker" / "ranker.json").is_file()
+
+
+@pytest.mark.parametrize("method", ["standard", None])
+def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | None) -> None:
+    ranker = linear(method, coefficients=np.full(4, 1.7e308))
+    ordinary = np.zeros((3, 4), dtype=np.float32)
+    if method == "standard":
+        ordinary[:] = ranker.scaling.parameters["center"]
+    ordinary[2] = 1e30
+    with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
+        ranker.score(ordinary, block_rows=2)

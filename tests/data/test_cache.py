@@ -128,4 +128,38 @@ def test_two_processes_at_once(source: Path, own_cache: Path) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", script, str(source)]) for _ in range(2)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0]
     assert cache.usage()[0] == 1
-    assert not list(own_cache.glob("loaded/.new-*"))
+    assert not list(own_cache.glob("loaded/.*"))
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write(source: Path, own_cache: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, sys, signal, numpy as np, cldrank.data.loading as l; l._WORTH_CACHING = 0\n"
+        "np.save = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "l.load(sys.argv[1])\n"
+    )
+    environment = {**os.environ, "CLDRANK_CACHE": str(own_cache)}
+    assert subprocess.run([sys.executable, "-c", script, str(source)], env=environment, check=False).returncode == -9
+    assert len(list(own_cache.glob("loaded/.*"))) == 1
+    other = tmp_path / "other.txt"
+    other.write_text("1 qid:1 1:1\n")
+    load(other)
+    assert not list(own_cache.glob("loaded/.*"))
+    assert cache.usage()[0] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"arrays": 3}', "[" * 100_000, '{"arrays": ["features"], "feature_names": 3, "name": ""}']
+)
+def test_a_damaged_description_is_read_again(source: Path, own_cache: Path, text: str) -> None:
+    load(source)
+    (file,) = own_cache.glob("loaded/*/dataset.json")
+    file.write_text(text)
+    assert load(source).feature_names == ("f1", "f2")
+    assert is_mapped(load(source))
+
+
+def test_an_entry_whose_arrays_do_not_fit_together_is_read_again(source: Path, own_cache: Path) -> None:
+    load(source)
+    (file,) = own_cache.glob("loaded/*/labels.npy")
+    np.save(file, np.zeros(2, dtype=np.float32))
+    assert load(source).labels.tolist() == [2, 1, 0]  # type: ignore[union-attr]

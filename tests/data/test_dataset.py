@@ -4,12 +4,15 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank import RankingDataset
 from cldrank.errors import CldrankError, DataError
+
+pd: Any = pytest.importorskip("pandas")
 
 
 def sample(queries: int = 4) -> RankingDataset:
@@ -70,6 +73,25 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"qid": [[1, 1]]}, "qid must be a flat array"),
     ({"qid": [1.5, 1.5]}, "must be whole numbers or text; 1.5 is neither"),
     ({"qid": [None, "a"]}, "has an entry without a value"),
+    ({"qid": [np.nan, np.nan]}, "qid has an entry without a value (the first at 0)"),
+    ({"qid": [7.0, np.inf]}, "qid must be whole numbers or text; inf is neither"),
+    ({"qid": [1.0, 2.0**53]}, "9007199254740992.0 at 1, which a float64 may have rounded"),
+    ({"qid": np.array([1, 2**24], np.float32)}, "16777216.0 at 1, which a float32 may have rounded"),
+    ({"qid": np.array([1, 2**63], np.uint64)}, "9223372036854775808 at 1, which is too large"),
+    ({"qid": [1, 2**63]}, "9.223372036854776e+18 at 1, which a float64 may have rounded"),
+    ({"qid": [1, -(2**70)]}, "-1180591620717411303424 at 1, which is too large"),
+    ({"qid": np.array([1, np.nan], object)}, "qid has an entry without a value (the first at 1)"),
+    ({"qid": np.array(["a", pd.NA], object)}, "qid has an entry without a value (the first at 1)"),
+    ({"qid": np.array(["2024-01-01", "NaT"], "M8[D]")}, "qid has an entry without a value (the first at 1)"),
+    ({"qid": np.array([1.5, "a"], object)}, "must be whole numbers or text; 1.5 is neither"),
+    ({"qid": [1 + 2j, 1]}, "must be whole numbers or text, not complex128 values"),
+    ({"doc_ids": [np.inf, 1]}, "doc_ids must be whole numbers or text; inf is neither"),
+    ({"labels": [1, 10**400]}, "labels must be numbers"),
+    ({"labels": [1, 1e39]}, "the label of row 1 is inf"),
+    ({"labels": [1j, 0]}, "labels must be numbers"),
+    ({"features": [[1j, 2], [3, 4]]}, "must be a table of numbers"),
+    ({"features": [[10**400, 2], [3, 4]]}, "must be a table of numbers"),
+    ({"features": np.array([[1, 2], [3, 4]], "M8[s]")}, "must be a table of numbers"),
     ({"labels": [1]}, "labels have shape (1,) for 2 rows"),
     ({"labels": [1, np.nan]}, "the label of row 1 is nan"),
     ({"labels": ["good", "bad"]}, "labels must be numbers"),
@@ -88,6 +110,25 @@ class TestRefusing:
             RankingDataset.from_arrays(**{**good, **change})
         assert message in str(error.value)
 
+    @pytest.mark.parametrize(
+        ("offsets", "message"),
+        [
+            ([0, 1.5, 2], "offsets must be whole numbers; 1.5 is none"),
+            ([0, np.nan, 2], "offsets must be whole numbers; nan is none"),
+            (np.array([0, 2**63, 2], np.uint64), "offsets must be whole numbers; 9223372036854775808 is too large"),
+            (["0", "2"], "offsets must be whole numbers, not <U1 values"),
+            ([[0, 2]], "offsets must run from 0"),
+        ],
+    )
+    def test_offsets_that_are_no_places(self, offsets: Any, message: str) -> None:
+        with pytest.raises(DataError, match=message):
+            RankingDataset(np.ones((2, 1), dtype=np.float32), offsets)
+
+    @pytest.mark.parametrize("places", [[0], [0, 0], [0.5, 1], [-1, 0], [0, 2.0**63]])
+    def test_source_rows_that_are_no_places_in_a_file(self, places: Any) -> None:
+        with pytest.raises(DataError, match="source_rows"):
+            RankingDataset(np.ones((2, 1), dtype=np.float32), np.array([0, 2]), source_rows=places)
+
     def test_scattered_queries(self) -> None:
         with pytest.raises(DataError, match=r"query 1 do not lie together.*np.argsort"):
             RankingDataset.from_arrays(np.eye(3), [1, 2, 1])
@@ -102,6 +143,47 @@ class TestRefusing:
             RankingDataset(features, np.array([0, 1, 2]), query_ids=np.array([3, 3]))
         with pytest.raises(DataError, match="query_ids has 1 entries for 2 queries"):
             RankingDataset(features, np.array([0, 1, 2]), query_ids=np.array([3]))
+
+
+class TestNamedColumns:
+    """Tables that name their columns: pandas, Arrow, and whatever else has `columns` or `column_names`."""
+
+    FRAME = pd.DataFrame({"bm25": [1.0, 3.0], "length": [2, 4]})
+
+    @pytest.mark.parametrize("kind", ["pandas", "table", "batch", "narwhals"])
+    def test_names_are_kept(self, kind: str) -> None:
+        made = {
+            "pandas": lambda: self.FRAME,
+            "table": lambda: pa.Table.from_pandas(self.FRAME),
+            "batch": lambda: pa.RecordBatch.from_pandas(self.FRAME),
+            "narwhals": lambda: pytest.importorskip("narwhals").from_native(self.FRAME),
+        }
+        data = RankingDataset.from_arrays(made[kind](), [1, 1])
+        assert data.feature_names == ("bm25", "length")
+        assert data.features.tolist() == [[1, 2], [3, 4]]
+        assert RankingDataset(made[kind](), np.array([0, 2])).feature_names == ("bm25", "length")
+
+    def test_columns_of_mixed_types_are_numbers(self) -> None:
+        frame = self.FRAME.assign(new=[True, False], rank=pd.array([1, 2], dtype="Int64"))
+        data = RankingDataset.from_arrays(frame, [1, 1])
+        assert data.features.tolist() == [[1, 2, 1, 1], [3, 4, 0, 2]]
+        assert data.feature_names == ("bm25", "length", "new", "rank")
+
+    def test_columns_that_are_only_numbered_have_no_names(self) -> None:
+        numbered = pd.DataFrame(np.eye(2))
+        assert RankingDataset.from_arrays(numbered, [1, 1]).feature_names == ("f1", "f2")
+        assert RankingDataset.from_arrays(numbered, [1, 1], feature_names=["a", "b"]).feature_names == ("a", "b")
+        assert RankingDataset.from_arrays(numbered[[1, 0]], [1, 1]).feature_names == ("1", "0")
+
+    def test_names_that_contradict_the_table_are_refused(self) -> None:
+        assert RankingDataset.from_arrays(self.FRAME, [1, 1], feature_names=["bm25", "length"]).n_features == 2
+        with pytest.raises(DataError, match=r"feature_names says 'length' for column 1, .* calls 'bm25'"):
+            RankingDataset.from_arrays(self.FRAME, [1, 1], feature_names=["length", "bm25"])
+        with pytest.raises(DataError, match="3 feature names for 2 features"):
+            RankingDataset.from_arrays(self.FRAME, [1, 1], feature_names=["bm25", "length", "age"])
+        twice = pd.DataFrame([[1.0, 2.0]], columns=["a", "a"])
+        with pytest.raises(DataError, match="feature name 'a' appears more than once"):
+            RankingDataset.from_arrays(twice, [1])
 
 
 class TestParts:

@@ -11,16 +11,18 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cldrank.data import catalogue, download
+from cldrank.data import archives, catalogue, download
 from cldrank.data.catalogue import DataSource, RemoteFile
 from cldrank.errors import CldrankError, DownloadError, UsageError
 
@@ -40,7 +42,8 @@ class Remote:
     drops: list[int] = field(default_factory=list)  # bytes sent before the connection ends, one a request
     delay: float = 0.0
     requests: list[dict[str, str]] = field(default_factory=list)
-    sent: int = 0
+    lengths: list[int] = field(default_factory=list)  # bytes that each answer was to bring
+    redirect: str = ""  # answered instead of the file
 
     def url(self, name: str = "file.bin") -> str:
         return f"{self.address}/{name}"
@@ -62,6 +65,12 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes */{total}")
             self.end_headers()
             return
+        if remote.redirect:
+            self.send_response(302)
+            self.send_header("Location", remote.redirect)
+            self.end_headers()
+            return
+        remote.lengths.append(total - start)
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start + remote.shifted_ranges}-{total - 1}/{total}")
@@ -73,11 +82,8 @@ class Handler(BaseHTTPRequestHandler):
         content = remote.body[start:]
         if remote.drops:
             content = content[: remote.drops.pop(0)]
-        try:
+        with suppress(ConnectionError):
             self.wfile.write(content)
-        except ConnectionError:
-            return
-        remote.sent += len(content)
 
     def _start(self, remote: Remote) -> int:
         wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
@@ -169,13 +175,30 @@ def test_interruption_keeps_the_part_and_the_next_call_asks_for_the_rest_only(re
     assert 0 < len(part) < len(BODY)
     assert BODY.startswith(part)
 
-    remote.sent = 0
     get(remote, target, sha256=sha256(BODY))
     assert target.read_bytes() == BODY
-    assert remote.sent == len(BODY) - len(part)
+    assert remote.lengths == [len(BODY), len(BODY) - len(part)]
     assert remote.requests[-1]["Range"] == f"bytes={len(part)}-"
     assert remote.requests[-1]["If-Range"] == '"one"'
     assert names(tmp_path) == {"file.bin"}
+
+
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/file.bin", "file:///etc/passwd", "data:text/plain,x"])
+def test_a_redirect_to_another_protocol_is_not_followed(remote: Remote, tmp_path: Path, address: str) -> None:
+    remote.redirect = address
+    with pytest.raises(DownloadError, match=f"it leads to {address}, which is neither http nor https"):
+        get(remote, tmp_path / "file.bin")
+    assert names(tmp_path) == set()
+
+
+def test_a_redirect_within_the_web_is_followed(server: ThreadingHTTPServer, remote: Remote, tmp_path: Path) -> None:
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    other.remote = Remote(body=b"moved")  # type: ignore[attr-defined]
+    with other:
+        threading.Thread(target=other.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        remote.redirect = f"http://127.0.0.1:{other.server_port}/moved.bin"
+        assert get(remote, tmp_path / "file.bin").read_bytes() == b"moved"
+        other.shutdown()
 
 
 @settings(max_examples=30, deadline=None)
@@ -242,7 +265,7 @@ def test_a_part_that_was_whole_already_needs_only_its_name(remote: Remote, tmp_p
     (tmp_path / "file.bin.part").write_bytes(BODY)
     (tmp_path / "file.bin.part.json").write_text(f'{{"url": "{remote.url()}", "version": "\\"one\\""}}')
     get(remote, tmp_path / "file.bin", sha256=sha256(BODY))
-    assert remote.sent == 0
+    assert remote.lengths == []
     assert names(tmp_path) == {"file.bin"}
 
 
@@ -401,7 +424,7 @@ def zipped(files: dict[str, bytes], mode: int = 0) -> bytes:
 )
 def test_unpacking(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    download.unpack(tmp_path / name, tmp_path / "out")
+    archives.unpack(tmp_path / name, tmp_path / "out")
     assert (tmp_path / "out" / "in" / "x.txt").read_bytes() == b"x"
 
 
@@ -423,8 +446,53 @@ def test_archives_that_are_refused(tmp_path: Path, name: str, content: bytes) ->
     folder = tmp_path / "a" / "out"
     folder.mkdir(parents=True)
     with pytest.raises(DownloadError, match=f"{name} cannot be unpacked"):
-        download.unpack(tmp_path / name, folder)
+        archives.unpack(tmp_path / name, folder)
     assert not list(tmp_path.rglob("escaped.txt"))
+
+
+def bomb(kind: str, size: int) -> bytes:
+    """An archive of one file of zeros."""
+    buffer = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("zeros.txt", bytes(size))
+        return buffer.getvalue()
+    return tar({"zeros.txt": bytes(size)})
+
+
+@pytest.mark.parametrize("name", ["bomb.zip", "bomb.tar.gz"])
+def test_an_archive_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_SMALL", 1 << 20)
+    (tmp_path / name).write_bytes(bomb(name.partition(".")[2], 2 << 20))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DownloadError, match=rf"{name} cannot be unpacked: .*2,097,152 bytes, more than 100 times"):
+        archives.unpack(tmp_path / name, tmp_path / "out")
+    assert names(tmp_path / "out") == set()
+    monkeypatch.setattr(archives, "_SMALL", 4 << 20)
+    archives.unpack(tmp_path / name, tmp_path / "out")
+    assert (tmp_path / "out" / "zeros.txt").stat().st_size == 2 << 20
+
+
+@pytest.mark.parametrize("name", ["full.zip", "full.tar.gz"])
+def test_an_archive_without_room_for_it_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).write_bytes(bomb(name.partition(".")[2], 2 << 20))
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20))
+    with pytest.raises(DownloadError, match=r"cannot be unpacked: .* has room for 1,048,576 only"):
+        archives.unpack(tmp_path / name, tmp_path / "out")
+    assert names(tmp_path / "out") == set()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_very_many_empty_files_take_room_too(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "_SMALL", 1 << 20)
+    monkeypatch.setattr(archives, "_TIMES", 1)
+    empty = {f"{number}.txt": b"" for number in range(400)}
+    (tmp_path / f"many.{kind}").write_bytes(zipped(empty) if kind == "zip" else tar(empty))
+    with pytest.raises(DownloadError, match="cannot be unpacked"):
+        archives.unpack(tmp_path / f"many.{kind}", tmp_path / "out")
 
 
 # -- whole data sets ---------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
@@ -17,7 +18,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from cldrank import RankingDataset
 from cldrank.data import letor, lines
 from cldrank.data.letor import read_letor
-from cldrank.errors import CldrankWarning, DataError, FormatError
+from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 
 Write = Callable[..., Path]
 
@@ -210,11 +211,17 @@ class TestBadInput:
             ".zst": pa.compress(text, "zstd", asbytes=True),
         }[suffix]
         for broken in (whole[: len(whole) // 2], b"this is not compressed at all", whole[:60] + b"\xff" * 40):
-            with pytest.raises(FormatError, match=f"damaged or incomplete {suffix} file"):
+            with pytest.raises(FormatError, match=f"train.txt{suffix}: not a complete {suffix} file"):
                 read_letor([write(broken, f"train.txt{suffix}")])
 
+    def test_a_line_without_end_is_given_up(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lines, "_LONGEST_LINE", 1000)
+        path = write(gzip.compress(b"1 qid:1 1:1\n" + bytes(5000)), "train.txt.gz")
+        with pytest.raises(FormatError, match=r"train.txt.gz:2: .*longer than 0 MiB"):
+            list(lines.read_blocks(path, block_bytes=100))
+
     def test_no_such_file_and_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="no such file"):
+        with pytest.raises(UsageError, match="no such file"):
             read_letor([tmp_path / "absent.txt"])
         with pytest.raises(DataError, match="is a folder"):
             read_letor([tmp_path])
@@ -249,9 +256,54 @@ class TestBadInput:
         with pytest.raises(DataError, match="n_features is 0"):
             read_letor([write("1 qid:1 1:1\n")], n_features=0)
 
-    def test_feature_ids_that_would_need_a_gigantic_table(self, write: Write) -> None:
-        with pytest.raises(DataError, match=r"feature ids reach 900,000,000,000.*more than this machine's memory"):
-            read_letor([write("1 qid:1 1:1 900000000000:1\n")])
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("1 qid:1 1:1 900000000000:1\n", "reach 900,000,000,000, more than 1,000,000"),
+            ("1 qid:1 400000000:1\n", "reach 400,000,000, more than 1,000,000"),
+            ("1 qid:1 1000001:1\n", "reach 1,000,001, more than 1,000,000"),
+            ("1 qid:1 1000000:1\n" * 100, r"reach 1,000,000.*about \d+ × 1,000,000 numbers .*512 times the text"),
+            ("1 qid:1 1:1\n" * 5000 + "1 qid:1 20000:1\n", r"× 20,000 numbers .*512 times the text"),
+        ],
+    )
+    def test_a_few_bytes_cannot_ask_for_a_gigantic_table(self, write: Write, text: str, message: str) -> None:
+        path = write(text)
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataError, match=f"{message}.*n_features="):
+                read_letor([path])
+            assert tracemalloc.get_traced_memory()[1] < 32 << 20
+        finally:
+            tracemalloc.stop()
+
+    def test_a_width_that_was_asked_for_is_made(self, write: Write) -> None:
+        assert read_letor([write("1 qid:1 1000001:1\n")], n_features=1_000_001).n_features == 1_000_001
+        assert read_letor([write("1 qid:1 90000:1\n" * 9)]).n_features == 90_000
+
+    def test_a_width_beyond_the_memory_is_refused_even_so(self, write: Write) -> None:
+        with pytest.raises(DataError, match=r"1 × 900,000,000,000 numbers.*more than this machine's memory"):
+            read_letor([write("1 qid:1 1:1\n")], n_features=900_000_000_000)
+
+    def test_an_id_0_that_comes_late_counts_in_a_large_file_too(
+        self, write: Write, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(letor, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
+        path = write("1 qid:1 1:1\n" * 50 + "1 qid:1 0:7\n")
+        for width in (2, None):
+            assert table(read_letor([path], n_features=width))[-2:] == [[0, 1], [7, 0]]
+        with pytest.raises(FormatError, match=r":51:9: feature 0 is outside the features 1 … 2"):
+            read_letor([path], n_features=2, zero_based=False)
+        with pytest.raises(FormatError, match=r":51:9: feature 0 is outside the features 1 … 1"):
+            read_letor([path], zero_based=False)
+
+    def test_a_size_of_thousands_of_digits(self, write: Write) -> None:
+        with pytest.raises(FormatError, match="is no number of rows"):
+            read_letor([write("1 1:1\n")], groups=[write("9" * 5000, "sizes")])
+
+    def test_a_query_id_as_long_as_a_book_does_not_take_its_length_for_all(self, write: Write) -> None:
+        rows = "".join(f"1 qid:q{row} 1:1\n" for row in range(20_000))
+        with pytest.raises(DataError, match=r"an id has 1,000,000 characters.*too long"):
+            read_letor([write(rows + f"1 qid:{'x' * 1_000_000} 1:1\n")])
 
     def test_a_document_twice_in_a_query(self, write: Write) -> None:
         with pytest.raises(DataError, match="document 'a' appears more than once in one query"):
@@ -266,6 +318,7 @@ spellings = st.sampled_from(["{}", "{:.6f}", "{:e}", "{:.25f}", "{:.17g}", "{:g}
 
 
 class TestNumbers:
+    @example([(float(np.finfo(np.float32).max), "{}")])
     @given(st.lists(st.tuples(numbers, spellings), min_size=1, max_size=20))
     def test_values_are_what_python_reads(self, values: list[tuple[float, str]]) -> None:
         words = [spelling.format(value) for value, spelling in values]

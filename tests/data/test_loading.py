@@ -47,15 +47,15 @@ def test_what_cannot_be_loaded(tmp_path: Path, text: Path) -> None:
     cr.load(text).to_parquet(parquet)
     (tmp_path / "empty").mkdir()
     cases: list[tuple[type[CldrankError], str, dict[str, object]]] = [
-        (DataError, "absent.txt: no such file", {"source": tmp_path / "absent.txt"}),
-        (DataError, "no file matches", {"source": tmp_path / "part-*.txt"}),
+        (UsageError, "absent.txt: no such file", {"source": tmp_path / "absent.txt"}),
+        (UsageError, "no file matches", {"source": tmp_path / "part-*.txt"}),
         (DataError, "the folder holds no", {"source": tmp_path / "empty"}),
         (UsageError, "no data set 'nosuch'", {"source": "nosuch:train"}),
         (UsageError, "nothing to load", {"source": []}),
         (UsageError, "different formats", {"source": [text, parquet]}),
         (UsageError, "for text files", {"source": parquet, "n_features": 3}),
         (UsageError, "for Parquet files", {"source": text, "columns": {"label": "x"}}),
-        (DataError, "no such group file", {"source": text, "groups": tmp_path / "absent"}),
+        (UsageError, "no such group file", {"source": text, "groups": tmp_path / "absent"}),
     ]
     for kind, message, arguments in cases:
         with pytest.raises(kind, match=message):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from cldrank import RankingDataset
 from cldrank.data import read_parquet, write_parquet
-from cldrank.errors import CldrankError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
 def equal(one: RankingDataset, other: RankingDataset) -> bool:
@@ -143,7 +145,6 @@ class TestForeignFiles:
         cut = tmp_path / "cut.parquet"
         cut.write_bytes(whole.read_bytes()[:-100])
         cases: list[tuple[Any, Any, str]] = [
-            (tmp_path / "absent.parquet", None, "no such file"),
             (garbage, None, "not a readable Parquet file"),
             (cut, None, "not a readable Parquet file"),
             (broken, None, "damaged Parquet file|not a readable"),
@@ -173,9 +174,161 @@ class TestForeignFiles:
             (written(tmp_path / "9.parquet", query_id=[1], label=["good"], x=[1.0]), None, "'label' holds string"),
             ([whole, written(tmp_path / "10.parquet", query_id=[1], y=[1.0])], None, "no column 'x', which the first"),
         ]
+        with pytest.raises(UsageError, match="absent.parquet: no such file"):
+            read_parquet(tmp_path / "absent.parquet")
         for path, columns, message in cases:
             with pytest.raises(CldrankError, match=message):
                 read_parquet(path, columns=columns)
+
+
+def table(columns: list[tuple[str, Any]], **metadata: Any) -> pa.Table:
+    """A table whose columns may repeat, with a note of ours as its metadata."""
+    made = pa.Table.from_arrays([pa.array(values) for _, values in columns], names=[name for name, _ in columns])
+    return made.replace_schema_metadata({key: json.dumps(value) for key, value in metadata.items()} or None)
+
+
+ID, X = ("query_id", [1, 1]), ("x", [1.0, 2.0])
+HUGE = pa.array([1, 2**63], pa.uint64())
+ODD_TABLES: list[tuple[pa.Table, str]] = [
+    (table([ID, X, X]), "column 'x' appears more than once"),
+    (table([ID, ID, X]), "column 'query_id' appears more than once"),
+    (table([ID, ("label", [1, 0]), ("label", [0, 1]), X]), "column 'label' appears more than once"),
+    (table([ID, ("features", [[1.0], [2.0]]), ("features", [[1.0], [2.0]])]), "'features' appears more than once"),
+    (table([("query_id", HUGE), X]), "'query_id' is 9223372036854775808 in row 1 .*too large for a 64-bit number"),
+    (table([ID, ("doc_id", HUGE), X]), "column 'doc_id' is 9223372036854775808 in row 1"),
+    (table([("query_id", [[1], [2]]), X]), "column 'query_id' holds list<.*; ids are whole numbers or text"),
+    (table([("query_id", [{"a": 1}, {"a": 2}]), X]), "column 'query_id' holds struct<"),
+    (table([("query_id", [True, False]), X]), "column 'query_id' holds bool; ids are"),
+    (table([("query_id", [None, None]), X]), "column 'query_id' holds null; ids are"),
+    (table([ID, ("doc_id", [b"a", b"b"]), X]), "column 'doc_id' holds binary; ids are"),
+    (table([ID, ("x", [[[1.0]], [[2.0]]])]), "column 'x' holds list<"),
+    (table([ID, ("label", [[1], [2]]), X]), "column 'label' holds list<"),
+    (table([ID, ("label", [None, None]), X]), "column 'label' holds null"),
+    (table([ID, ("features", [[[1.0]], [[2.0]]])]), "column 'features' holds list<.*, not lists of numbers"),
+    (table([ID, ("features", [["a"], ["b"]])]), "column 'features' holds list<.*, not lists of numbers"),
+    (table([ID, ("features", pa.array([[], []], pa.list_(pa.float32())))]), "lists of features are empty"),
+    (table([ID, ("x", [{"a": 1}, {"a": 2}])]), "column 'x' holds struct<"),
+    (table([ID, ("x", [None, None])]), "column 'x' holds null"),
+    (
+        table([("query_id", pa.array([b"\xff", b"\xfe"]).cast(pa.binary()).view(pa.string())), X]),
+        "not a readable Parquet",
+    ),
+    (table([ID, X], cldrank=[1]), "metadata .*damaged"),
+    (table([ID, X], cldrank={"name": 7}), "metadata .*damaged"),
+    (table([ID, X], cldrank={"synthetic": "no"}), "metadata .*damaged"),
+    (table([ID, ("features", [[1.0], [2.0]])], cldrank={"feature_names": 3}), "metadata .*damaged"),
+    (table([ID, ("features", [[1.0], [2.0]])], cldrank={"feature_names": [1]}), "metadata .*damaged"),
+    (table([ID, ("features", [[1.0], [2.0]])], cldrank={"feature_names": ["a", "b"]}), "names 2 features.*hold 1"),
+    (table([ID, X]).replace_schema_metadata({"cldrank": "{"}), "metadata .*damaged"),
+    (table([ID, X]).replace_schema_metadata({"cldrank": "[" * 100_000}), "metadata .*damaged"),
+    (table([ID, X]).replace_schema_metadata({"cldrank": b"\xff\xfe"}), "metadata .*damaged"),
+]
+
+
+@pytest.mark.parametrize(("odd", "message"), ODD_TABLES, ids=[message for _, message in ODD_TABLES])
+def test_odd_columns_and_metadata_are_refused_with_the_file(tmp_path: Path, odd: pa.Table, message: str) -> None:
+    path = tmp_path / "odd.parquet"
+    pq.write_table(odd, path, store_schema=True)
+    with pytest.raises(FormatError, match=message) as caught:
+        read_parquet(path)
+    assert str(path) in str(caught.value)
+
+
+def test_columns_that_are_not_used_may_repeat(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(table([ID, X, ("note", ["a", "b"]), ("note", ["c", "d"])]), path)
+    assert read_parquet(path, columns={"features": "x"}).features[:, 0].tolist() == [1, 2]
+
+
+def test_a_column_whose_name_begins_like_another(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", **{"query_id": [1, 1], "x": [1.0, 2.0], "x.y": [3.0, 4.0]})
+    assert read_parquet(path).features.tolist() == [[1, 3], [2, 4]]
+    assert read_parquet(path, columns={"features": ["x"]}).features.tolist() == [[1], [2]]
+
+
+def test_a_file_that_promises_more_rows_than_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "a.parquet", query_id=[1, 1], x=[1.0, 2.0])
+    whole = pq.ParquetFile.iter_batches
+
+    def cut(file: Any, **options: Any) -> Any:
+        return (batch.slice(0, 1) for batch in whole(file, **options))
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", cut)
+    with pytest.raises(FormatError, match="ends after 1 of 2 rows"):
+        read_parquet(path)
+
+
+def test_a_table_larger_than_the_memory_is_refused_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cldrank.data.checks.memory", lambda: 10)
+    with pytest.raises(DataError, match=r"a.parquet: .*2 × 1.*more than this machine's memory"):
+        read_parquet(written(tmp_path / "a.parquet", query_id=[1, 1], x=[1.0, 2.0]))
+
+
+class TestParts:
+    def one(self, tmp_path: Path, **columns: Any) -> Path:
+        return written(tmp_path / "one.parquet", **{"query_id": [1, 1], "x": [1.0, 2.0], **columns})
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ({"query_id": [2, None], "x": [1.0, 2.0]}, "'query_id' is null in row 1"),
+            ({"query_id": ["2", "3"], "x": [1.0, 2.0]}, r"'query_id' holds text here, whole numbers in .*one.parquet"),
+            ({"query_id": [2, 3], "x": ["a", "b"]}, "column 'x' holds string, not numbers"),
+            ({"query_id": [2, 3], "x": [[1.0], [2.0]]}, "column 'x' holds list<"),
+            ({"query_id": [2, 3], "x": [1.0, 2.0], "y": [1.0, 2.0]}, "column 'y' is not in the first part"),
+            ({"query_id": [2, 3], "y": [1.0, 2.0]}, "no column 'x', which the first part has"),
+        ],
+    )
+    def test_what_is_wrong_with_a_later_part_is_not_blamed_on_the_first(
+        self, tmp_path: Path, columns: dict[str, Any], message: str
+    ) -> None:
+        parts = [self.one(tmp_path), written(tmp_path / "two.parquet", **columns)]
+        with pytest.raises(FormatError, match=f"^{re.escape(str(parts[1]))}: .*{message}"):
+            read_parquet(parts)
+
+    def test_the_label_that_is_null(self, tmp_path: Path) -> None:
+        parts = [
+            self.one(tmp_path, label=[1, 0]),
+            written(tmp_path / "two.parquet", query_id=[2, 3], label=[0, None], x=[1, 2]),
+        ]
+        with pytest.raises(FormatError, match=r"two.parquet: the label is null in row 1 \(counted from 0\)"):
+            read_parquet(parts)
+
+    def test_the_list_that_is_null_or_shorter(self, tmp_path: Path) -> None:
+        good = written(tmp_path / "one.parquet", query_id=[1, 1], features=[[1.0, 2.0]] * 2)
+        null = written(tmp_path / "null.parquet", query_id=[2] * 5, features=[[1.0, 2.0]] * 3 + [None, [1.0, 2.0]])
+        short = written(tmp_path / "short.parquet", query_id=[2] * 3, features=[[1.0, 2.0], [1.0, 2.0], [1.0]])
+        other = written(tmp_path / "other.parquet", query_id=[2], features=[[1.0]])
+        for part, message in {
+            null: "the list of features is null in row 3",
+            short: r"differ in length \(row 2, counted from 0: 1\)",
+            other: "has 1 entries in row 0 .*, 2 before",
+        }.items():
+            with pytest.raises(FormatError, match=f"^{re.escape(str(part))}: .*{message}"):
+                read_parquet([good, part])
+
+    def test_numbers_of_other_widths_are_one_column(self, tmp_path: Path) -> None:
+        two = written(
+            tmp_path / "two.parquet", query_id=pa.array([2, 3], pa.int32()), x=pa.array([1.5, 2.5], pa.float32())
+        )
+        data = read_parquet([self.one(tmp_path), two])
+        assert data.query_ids.tolist() == [1, 2, 3]
+        assert data.features[:, 0].tolist() == [1, 2, 1.5, 2.5]
+
+    def test_lists_whose_entries_have_other_names(self, tmp_path: Path) -> None:
+        paths = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+        for query, (path, names) in enumerate(zip(paths, [("a", "b"), ("b", "a")], strict=True)):
+            data = RankingDataset.from_arrays([[1.0, 2.0]], [query], feature_names=names, synthetic=query == 1)
+            write_parquet([data], path, features="list")
+        with pytest.raises(FormatError, match=r"two.parquet: .*'b' as feature 1, .*one.parquet has 'a'"):
+            read_parquet(paths)
+
+    def test_one_synthetic_part_makes_the_whole_synthetic(self, tmp_path: Path) -> None:
+        for query in (1, 2):
+            RankingDataset.from_arrays([[1.0]], [query], synthetic=query == 2).to_parquet(tmp_path / f"{query}.parquet")
+        assert read_parquet([tmp_path / "1.parquet", tmp_path / "2.parquet"]).synthetic
 
 
 @pytest.mark.data

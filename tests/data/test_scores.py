@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from cldrank import RankingDataset
 from cldrank.data import read_letor
 from cldrank.data.scores import read_scores
-from cldrank.errors import CldrankError, DataError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
 @pytest.fixture
@@ -55,6 +57,7 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
         ("1\nx\n3\n", r"s.txt:2: 'x' is no number"),
         ("1\nnan\n3\n", "score 2 is nan"),
         ("1 2 3\n", "'1 2 3' is no number"),
+        ("1\n1_000\n3\n", "'1_000' is no number"),
     ],
 )
 def test_text_that_does_not_fit(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
@@ -72,9 +75,6 @@ def test_arrays_and_tables_that_do_not_fit(tmp_path: Path, data: RankingDataset)
         tmp_path / "s.npy": "flat array",
         tmp_path / "o.npy": "not a readable .npy file",
         tmp_path / "g.npy": "not a readable .npy file",
-        tmp_path / "absent.npy": "no such file",
-        tmp_path / "absent.txt": "no such file",
-        tmp_path / "absent.parquet": "no such file",
         tmp_path / "g.parquet": "not a readable Parquet file",
         write_parquet(tmp_path / "a.parquet", x=[1.0]): "no column 'score'",
         write_parquet(tmp_path / "b.parquet", score=["1"]): "holds string, not numbers",
@@ -86,3 +86,59 @@ def test_arrays_and_tables_that_do_not_fit(tmp_path: Path, data: RankingDataset)
     for path, message in cases.items():
         with pytest.raises(CldrankError, match=message):
             read_scores(path, data)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".txt", ".parquet"])
+def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path, data: RankingDataset, suffix: str) -> None:
+    with pytest.raises(UsageError, match="absent.* no such file"):
+        read_scores(tmp_path / f"absent{suffix}", data)
+    (tmp_path / f"folder{suffix}").mkdir()
+    with pytest.raises(DataError, match="is a folder"):
+        read_scores(tmp_path / f"folder{suffix}", data)
+
+
+def test_cut_and_odd_arrays(tmp_path: Path, data: RankingDataset) -> None:
+    np.save(tmp_path / "whole.npy", np.arange(3.0))
+    whole = (tmp_path / "whole.npy").read_bytes()
+    np.savez(tmp_path / "many.npz", np.arange(3.0))
+    huge = whole.replace(b"'shape': (3,), }            ", b"'shape': (99999999999999,), }")
+    odd = {
+        "cut": (whole[:-8], "not a readable .npy file"),
+        "head": (whole[:30], "not a readable .npy file"),
+        "empty": (b"", "not a readable .npy file"),
+        "zip": ((tmp_path / "many.npz").read_bytes(), "not a readable .npy file"),
+        "huge": (huge, "not a readable .npy file|not enough memory"),
+        "pickle": (pickle.dumps(Unpickled()), "not a readable .npy file"),
+    }
+    for name, (content, message) in odd.items():
+        (tmp_path / f"{name}.npy").write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            read_scores(tmp_path / f"{name}.npy", data)
+    for values in (np.array([1, 2, "NaT"], "m8[s]"), np.ones(3, complex), np.ones(3, [("a", float)]), np.ones(3, bool)):
+        np.save(tmp_path / "odd.npy", values)
+        with pytest.raises(FormatError, match="scores are a flat array of numbers"):
+            read_scores(tmp_path / "odd.npy", data)
+
+
+class Unpickled:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pytest.fail, ("it was unpickled",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([("score", [1.0] * 3), ("score", [2.0] * 3)], "column 'score' appears more than once"),
+        ([("score", [[1.0]] * 3)], "column 'score' holds list<.*, not numbers"),
+        ([("score", [1.0, None, 2.0])], "column 'score' is null in row 1"),
+        ([("score", [1.0] * 3), ("query_id", [1, 1, None]), ("doc_id", ["a"] * 3)], "'query_id' is null in row 2"),
+        ([("score", [1.0] * 3), ("query_id", [1, 1, 2]), ("doc_id", [["a"]] * 3)], "'doc_id' holds list<.*; ids are"),
+        ([("score", [1.0] * 3), ("query_id", [1, 1, 2]), ("doc_id", [1.0] * 3)], "'doc_id' holds double; ids are"),
+        ([("score", [1.0] * 3), ("query_id", [1] * 3), ("query_id", [1] * 3), ("doc_id", ["a"] * 3)], "more than once"),
+    ],
+)
+def test_odd_tables(tmp_path: Path, data: RankingDataset, columns: list[tuple[str, Any]], message: str) -> None:
+    table = pa.Table.from_arrays([pa.array(values) for _, values in columns], names=[name for name, _ in columns])
+    pq.write_table(table, tmp_path / "s.parquet")
+    with pytest.raises(FormatError, match=message):
+        read_scores(tmp_path / "s.parquet", data)

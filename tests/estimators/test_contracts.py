@@ -32,6 +32,7 @@ from cldrank.rankers import BordaRanker, load_ranker
 from cldrank.scaling import Standard
 from cldrank.training.networks import MLP
 
+pd: Any = pytest.importorskip("pandas")
 ESTIMATORS: list[Estimator] = [
     Oracle(),
     Oracle(l2=0.1, scaling="quantile"),
@@ -149,6 +150,14 @@ def test_other_features_are_refused(estimator: Estimator) -> None:
     model = learn(copy_of(estimator), example())
     with pytest.raises(DataError, match="'length' is missing"):
         model.predict(example(feature_names=("bm25", "pagerank", "len")))
+
+
+def test_columns_of_a_frame_are_found_by_their_names(estimator: Estimator) -> None:
+    frame = pd.DataFrame(example().features, columns=["bm25", "pagerank", "length"])
+    model = learn(copy_of(estimator), example(features=frame, feature_names=()))
+    np.testing.assert_array_equal(model.predict(frame[["length", "bm25", "pagerank"]]), model.predict(frame))
+    with pytest.raises(DataError, match="'length' is missing, 'len' is unknown"):
+        model.predict(frame.rename(columns={"length": "len"}))
 
 
 def test_order_of_queries_changes_nothing(estimator: Estimator) -> None:

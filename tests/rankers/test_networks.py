@@ -211,6 +211,16 @@ def test_parts_that_do_not_fit_are_refused(make: Callable[[], Any], message: str
         make()
 
 
+def test_networks_whose_scores_are_not_finite_are_refused() -> None:
+    layers = [Layer("linear", np.full((1, 4), 3e38, dtype=np.float32))]
+    ranker = NetworkRanker(feature_names=NAMES, scaling=scaling.fit(None, FEATURES), layers=layers)
+    with pytest.raises(DataError, match=r"the score of row 0 \(counted from 0\) is inf"):
+        ranker.score(np.full((2, 4), 1e30))
+    voters = BordaRanker(feature_names=NAMES, members=[ranker], weights=(1.0,))
+    with pytest.raises(DataError, match="the score of row 0"):
+        voters.score(np.full((2, 4), 1e30))
+
+
 def test_voters_must_know_the_same_features() -> None:
     other = LinearRanker(feature_names="abcd", scaling=SCALING, coefficients=np.ones(4))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="the same features"):
@@ -308,6 +318,13 @@ DAMAGES: list[tuple[str, Change, str]] = [
     ("borda", lambda json, _: json["members"][0].update(kind="borda"), "member 1 is no linear or network ranker"),
     ("borda", lambda json, _: json["members"][0].update(kind=["linear"]), "member 1 is no"),
     ("borda", lambda json, _: json.update(votes=[1, "2"]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(votes=[1, True]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(votes=[1, 10**400]), r"at most 1e\+280"),
+    ("borda", lambda json, _: json.update(votes=[1, 1e308]), r"at most 1e\+280"),
+    ("borda", lambda json, _: json.update(votes=[1, float("nan")]), "at least 0"),
+    ("borda", lambda json, _: json.update(votes=[[1], 1]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(members=[[], []]), "member 1 is no linear or network ranker"),
+    ("borda", lambda json, _: json["members"][1]["scaling"].update(n_features=10**400), "for 1000"),
     ("borda", lambda json, _: json.update(votes=[1]), "1 weights for 2 members"),
     ("borda", lambda json, _: json.update(votes=[1, -1]), "at least 0"),
     ("borda", lambda _, arrays: arrays.update({"1.scorer.coefficients": np.zeros(3)}), "must be float64"),

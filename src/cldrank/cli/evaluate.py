@@ -9,7 +9,6 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.output import console, new_table, print_json, say
-from cldrank.errors import UsageError
 from cldrank.files import replacing
 
 if TYPE_CHECKING:
@@ -132,12 +131,10 @@ def print_evaluation(result: Evaluation, ranker: str) -> None:
 
 def _model(path: Path, dataset: RankingDataset) -> Any:
     """A ranker from its folder, or scores from a file."""
-    if path.is_dir():
+    if path.is_dir() or not path.exists():  # a ranker may have to be brought back first
         from cldrank.rankers import load_ranker
 
         return load_ranker(path)
-    if not path.exists():
-        raise UsageError(f"{path}: there is no such ranker folder or score file.")
     from cldrank.data.scores import read_scores
 
     return read_scores(path, dataset)

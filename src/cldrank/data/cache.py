@@ -2,7 +2,8 @@
 
 An entry is a folder of `.npy` files, named by the sources (paths and options) and their fingerprint (size, times,
 inode). It is written under a temporary name and renamed when complete, so a reader sees all of it or nothing; of two
-processes that write the same entry at once, the first wins and the second throws its copy away.
+processes that write the same entry at once, the first wins and the second throws its copy away. What a killed process
+left goes with the next write.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import hashlib
 import json
 import logging
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,13 @@ import numpy as np
 from cldrank._version import __version__
 from cldrank.data.catalogue import cache_folder
 from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankError, DataError
+from cldrank.files import scratch
+from cldrank.reading import reading
 
 _LOG = logging.getLogger(__name__)
 _ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
+_PER_ROW = ("labels", "doc_ids", "source_rows")
 _LAYOUT = 1  # raise it when the files of an entry change their meaning
 
 
@@ -36,7 +40,7 @@ def cached(read: Callable[[], RankingDataset], sources: Sequence[Path], options:
         dataset = read()
         try:
             _write_entry(dataset, entry)
-        except OSError as error:  # a full disk or a read-only home must not stop the work
+        except (OSError, CldrankError) as error:  # a full disk or a read-only home must not stop the work
             _LOG.info("not cached: %s", error)
     return dataset
 
@@ -44,7 +48,7 @@ def cached(read: Callable[[], RankingDataset], sources: Sequence[Path], options:
 def usage() -> tuple[int, int]:
     """How many loaded datasets are cached, and their bytes."""
     entries = _entries()
-    return len(entries), sum(file.stat().st_size for entry in entries for file in entry.iterdir())
+    return len(entries), sum(file.stat().st_size for entry in entries for file in entry.glob("*") if file.exists())
 
 
 def clear() -> int:
@@ -76,27 +80,33 @@ def _read_entry(entry: Path) -> RankingDataset | None:
     if not entry.is_dir():
         return None
     try:
-        described = json.loads((entry / "dataset.json").read_text())
-        arrays = {
-            key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
-            for key in _ARRAYS
-        }
-    except (OSError, EOFError, ValueError, KeyError) as error:
-        _LOG.info("cache entry %s is damaged (%s); reading the source again", entry, error)
+        with reading(entry, "a whole cache entry"):
+            return _dataset(entry)
+    except DataError as error:
+        _LOG.info("%s Reading the source again.", error)
         shutil.rmtree(entry, ignore_errors=True)
         return None
+
+
+def _dataset(entry: Path) -> RankingDataset:
+    described = json.loads((entry / "dataset.json").read_text())
+    arrays: dict[str, Any] = {
+        key: np.asarray(np.load(entry / f"{key}.npy", mmap_mode="r")) if key in described["arrays"] else None
+        for key in _ARRAYS
+    }
+    rows, width = arrays["features"].shape
+    names, offsets = tuple(described["feature_names"]), arrays["offsets"]
+    fits = len(names) == width and offsets[-1] == rows and len(arrays["query_ids"]) == len(offsets) - 1
+    if not fits or any(arrays[key] is not None and len(arrays[key]) != rows for key in _PER_ROW):
+        raise DataError(f"{entry}: the arrays do not fit together.")
     return RankingDataset._trusted(
-        **arrays,
-        feature_names=tuple(described["feature_names"]),
-        name=described["name"],
-        synthetic=described["synthetic"],
+        **arrays, feature_names=names, name=described["name"], synthetic=described["synthetic"]
     )
 
 
 def _write_entry(dataset: RankingDataset, entry: Path) -> None:
     entry.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
-    try:
+    with scratch(entry.parent, "new") as temporary:
         present = [key for key in _ARRAYS if getattr(dataset, key) is not None]
         for key in present:
             np.save(temporary / f"{key}.npy", getattr(dataset, key), allow_pickle=False)
@@ -112,8 +122,6 @@ def _write_entry(dataset: RankingDataset, entry: Path) -> None:
         except OSError:
             if not entry.is_dir():  # else another process was first, with the same content
                 raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     identity = entry.name.partition("-")[0]
     for other in entry.parent.glob(f"{identity}-*"):  # the same sources as they were before
         if other != entry:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,24 +14,123 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
-from cldrank.errors import DataError
+from cldrank.errors import DataError, UsageError
+from cldrank.reading import reason
+
+# What a file may ask for without being told so: this much, or in this proportion to what it holds.
+FREE_BYTES = 1 << 28
+MOST_TIMES = 512
+NAME_BYTES = 100  # what a feature costs besides its column: its name, as Python keeps it
 
 
-def matrix(features: ArrayLike) -> NDArray[np.float32]:
+def check_file(path: Path) -> None:
+    """Refuse a path that names no file."""
+    if not path.exists():
+        raise UsageError(f"{path}: no such file.")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name the file to read, or several.")
+
+
+def memory() -> int:
+    """The bytes of memory that a table could have: those available where the system tells, else all."""
+    try:
+        found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) << 10
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 62
+
+
+def check_room(path: Path, rows: int, width: int) -> None:
+    """Refuse a table of features, with their names, that this machine cannot hold."""
+    needed = 4 * rows * width + NAME_BYTES * width
+    if needed > memory():
+        raise DataError(
+            f"{path}: a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) is more than this "
+            "machine's memory has room for; read the data in parts, or choose features."
+        )
+
+
+def check_lengths(count: int, longest: int, total: int) -> None:
+    """Refuse ids one of which is so long that all of them, in an array as wide as it, would fill the memory."""
+    if 4 * count * longest > max(FREE_BYTES, MOST_TIMES * total):
+        raise DataError(
+            f"an id has {longest:,} characters, where the mean is {total / count:,.0f}; that is too long for an id."
+        )
+
+
+@contextmanager
+def enough_memory(path: Path) -> Iterator[None]:
+    """Running out of memory while data is loaded becomes an error that names the file."""
+    try:
+        yield
+    except MemoryError as error:
+        raise DataError(f"{path}: there is not enough memory to load it; read it in parts.") from error
+
+
+def matrix(features: Any) -> NDArray[np.float32]:
     """Features as a row-major float32 table."""
     try:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-            matrix = np.ascontiguousarray(features, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"features must be a table of numbers: {error}.") from None
+            values = np.asarray(features)
+            if values.dtype.kind in "cmMV":  # numpy would drop the imaginary part, or count days
+                raise TypeError(f"{values.dtype} values are none")
+            matrix = np.ascontiguousarray(values, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"features must be a table of numbers: {reason(error)}.") from None
     if matrix.ndim != 2:
-        raise DataError(f"features must be a table (rows × features), not an array of shape {np.shape(features)}.")
+        raise DataError(f"features must be a table (rows × features), not an array of shape {np.shape(values)}.")
     return matrix
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of a table's columns: of a pandas or Polars frame, an Arrow table, or the like; None without names.
+
+    Columns that are only numbered from 0, as pandas does without being told names, have none.
+
+    >>> column_names(np.eye(2)) is None
+    True
+    """
+    found = getattr(table, "column_names", None)  # Arrow, whose `columns` are the columns themselves
+    found = getattr(table, "columns", None) if found is None else found
+    if found is None or callable(found) or isinstance(table, np.ndarray):
+        return None
+    names = list(found)
+    return None if names == list(range(len(names))) else tuple(str(name) for name in names)
+
+
+def agreed_names(table: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """The names that were given for a table's columns, or else its own; refused where they contradict each other."""
+    given, own = tuple(str(name) for name in names), column_names(table)
+    if own is None or not given:
+        return own or given
+    for place, (one, other) in enumerate(zip(given, own, strict=False), start=1):
+        if one != other:
+            raise DataError(
+                f"feature_names says {one!r} for column {place}, which the table itself calls {other!r}; leave "
+                "feature_names out, or pass the numbers alone (to_numpy())."
+            )
+    return given
+
+
+def whole_numbers(values: ArrayLike, what: str) -> IntArray:
+    """Whole numbers as int64; anything that int64 cannot hold exactly is refused before it is cast."""
+    numbers = np.asarray(values)
+    if numbers.size == 0 or numbers.dtype.kind == "i":
+        return numbers.astype(np.int64)
+    if numbers.dtype.kind not in "uf":
+        raise DataError(f"{what} must be whole numbers, not {numbers.dtype} values.")
+    beyond = numbers >= 2.0**63 if numbers.dtype.kind == "u" else ~(np.abs(numbers) < 2.0**63)
+    for bad, why in ((numbers != np.rint(numbers), "none"), (beyond, "too large")):
+        if bad.any():
+            raise DataError(f"{what} must be whole numbers; {numbers[bad][0]} is {why}.")
+    return numbers.astype(np.int64)
 
 
 def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
     """Offsets that cover all rows and leave no query empty."""
-    offsets = np.asarray(offsets, dtype=np.int64)
+    offsets = whole_numbers(offsets, "offsets")
     if offsets.ndim != 1 or not len(offsets) or offsets[0] != 0 or offsets[-1] != rows:
         raise DataError(f"offsets must run from 0 to the number of rows ({rows:,}).")
     empty = np.flatnonzero(np.diff(offsets) <= 0)
@@ -36,11 +139,23 @@ def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
     return offsets
 
 
+def source_rows(places: ArrayLike, rows: int) -> IntArray:
+    """For each row its place in a file, none twice."""
+    places = whole_numbers(places, "source_rows")
+    if places.shape != (rows,) or len(np.unique(places)) < rows or (rows and places.min() < 0):
+        raise DataError(f"source_rows must give each of the {rows:,} rows a place of its own, from 0.")
+    return places
+
+
 def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
     """One finite label a row."""
     try:
-        values = np.asarray(labels, dtype=np.float32)
-    except (TypeError, ValueError):
+        values = np.asarray(labels)
+        if values.dtype.kind in "cmMV":
+            raise TypeError
+        with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
+            values = values.astype(np.float32)
+    except (TypeError, ValueError, OverflowError):
         raise DataError("labels must be numbers.") from None
     if values.shape != (rows,):
         raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry a row.")
@@ -51,19 +166,63 @@ def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
 
 
 def flat_ids(values: ArrayLike, what: str) -> NDArray[Any]:
-    """Ids as int64 or text, whatever they came as."""
+    """Ids as int64 or text, whatever they came as; one that int64 cannot hold exactly is refused."""
     ids = np.asarray(values)
     if ids.ndim != 1:
         raise DataError(f"{what} must be a flat array, not one of shape {ids.shape}.")
-    if ids.size == 0 or np.issubdtype(ids.dtype, np.integer):
+    if ids.size == 0:
         return ids.astype(np.int64)
-    if ids.dtype == object and any(value is None for value in ids):
-        raise DataError(f"{what} has an entry without a value (the first at {[v is None for v in ids].index(True)}).")
-    if np.issubdtype(ids.dtype, np.floating):
-        if not np.array_equal(ids, np.rint(ids)):
-            raise DataError(f"{what} must be whole numbers or text; {ids[ids != np.rint(ids)][0]} is neither.")
+    absent = np.flatnonzero(_absent(ids))
+    if len(absent):
+        raise DataError(f"{what} has an entry without a value (the first at {absent[0]}).")
+    if ids.dtype == object:
+        return _object_ids(ids, what)
+    if ids.dtype.kind in "cV":
+        raise DataError(f"{what} must be whole numbers or text, not {ids.dtype} values.")
+    if ids.dtype.kind == "f":
+        _check_exact(ids, what)
+    elif ids.dtype.kind == "u" and ids.max() >= 2**63:
+        raise _too_large(what, ids)
+    return ids.astype(np.int64 if ids.dtype.kind in "iuf" else np.str_)
+
+
+def _absent(ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where there is no value: NaN, NaT, None, and what pandas has for it."""
+    if ids.dtype == object:
+        words = ("None", "<NA>", "NaT", "nan")
+        return np.array([not isinstance(value, str) and repr(value) in words for value in ids], dtype=bool)
+    return np.isnat(ids) if ids.dtype.kind in "mM" else np.isnan(ids) if ids.dtype.kind in "fc" else np.zeros(0, bool)
+
+
+def _check_exact(ids: NDArray[Any], what: str) -> None:
+    broken = np.flatnonzero((ids != np.rint(ids)) | np.isinf(ids))
+    if len(broken):
+        raise DataError(f"{what} must be whole numbers or text; {ids[broken[0]]} is neither.")
+    rounded = np.flatnonzero(np.abs(ids) >= 2.0 ** (np.finfo(ids.dtype).nmant + 1))
+    if len(rounded):
+        raise DataError(
+            f"{what} has {ids[rounded[0]]} at {rounded[0]}, which a {ids.dtype} may have rounded; give ids as whole "
+            "numbers or text."
+        )
+
+
+def _object_ids(ids: NDArray[Any], what: str) -> NDArray[Any]:
+    """Ids of mixed kinds: whole numbers if all of them are, else text."""
+    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in ids):
+        if not all(-(2**63) <= value < 2**63 for value in ids):
+            raise _too_large(what, ids)
         return ids.astype(np.int64)
-    return ids.astype(np.str_)
+    for value in ids:
+        if isinstance(value, float | np.floating):
+            _check_exact(np.array([value]), what)
+    texts = [str(value) for value in ids]
+    check_lengths(len(texts), max(map(len, texts)), sum(map(len, texts)))
+    return np.array(texts, dtype=np.str_)
+
+
+def _too_large(what: str, ids: NDArray[Any]) -> DataError:
+    place = next(place for place, value in enumerate(ids) if not -(2**63) <= int(value) < 2**63)
+    return DataError(f"{what} has {ids[place]} at {place}, which is too large for a 64-bit number; give ids as text.")
 
 
 def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:

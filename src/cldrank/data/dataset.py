@@ -16,7 +16,7 @@ from cldrank.data import checks
 from cldrank.errors import DataError
 
 if TYPE_CHECKING:
-    from cldrank.data.parquet import ColumnNames
+    from cldrank.data.parquet_columns import ColumnNames
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +57,7 @@ class RankingDataset:
         queries = len(offsets) - 1
         query_ids = self.query_ids if len(self.query_ids) else np.arange(1, queries + 1)
         query_ids = checks.unique_query_ids(query_ids, queries)
-        names = checks.unique_names(self.feature_names, width)
+        names = checks.unique_names(checks.agreed_names(self.features, self.feature_names), width)
         clean = {
             "features": features,
             "offsets": offsets,
@@ -65,7 +65,7 @@ class RankingDataset:
             "query_ids": query_ids,
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
-            "source_rows": None if self.source_rows is None else np.asarray(self.source_rows, dtype=np.int64),
+            "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
         }
         checks.check_finite(features, offsets, query_ids, names)
         for key, value in clean.items():
@@ -87,11 +87,13 @@ class RankingDataset:
     ) -> Self:
         """A dataset from arrays with one entry a row; `qid` names the query of each row.
 
-        The rows of a query must lie together, so that every other array you hold stays aligned with the dataset.
+        A table that names its columns (pandas, Polars, Arrow) gives the features those names. The rows of a query must
+        lie together, so that every other array you hold stays aligned with the dataset.
 
         >>> RankingDataset.from_arrays(np.eye(3), ["a", "a", "b"]).query_ids
         array(['a', 'b'], dtype='<U1')
         """
+        names = checks.agreed_names(features, feature_names)
         features = checks.matrix(features)
         qid = checks.flat_ids(qid, "qid")
         if len(qid) != len(features):
@@ -108,10 +110,10 @@ class RankingDataset:
         return cls(
             features=features,
             offsets=np.append(starts, len(qid)),
-            labels=None if labels is None else np.asarray(labels),
+            labels=None if labels is None else checks.row_labels(labels, len(features)),
             query_ids=query_ids,
             doc_ids=None if doc_ids is None else checks.flat_ids(doc_ids, "doc_ids"),
-            feature_names=tuple(feature_names),
+            feature_names=names,
             name=name,
             synthetic=synthetic,
         )

@@ -11,26 +11,22 @@ import json
 import os
 import shutil
 import ssl
-import stat
 import sys
-import tarfile
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
-from lzma import LZMAError
-from pathlib import Path, PurePosixPath
-from typing import IO
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from pathlib import Path
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.parse import urljoin, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from cldrank.data import catalogue
+from cldrank.data.archives import is_archive, unpack
 from cldrank.data.catalogue import DataSource
-from cldrank.errors import CldrankError, DownloadError, UsageError
+from cldrank.errors import DownloadError, UsageError
 from cldrank.files import replacing_folder
 
 Progress = Callable[[str, int, int | None], None]
@@ -45,7 +41,6 @@ _ADVICE = {
     404: "nothing is at this address any more; see the data set's official page",
     410: "the file has been withdrawn; see the data set's official page",
 }
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ def fetch(
         ]
         with replacing_folder(place) as temporary:
             for file in files:
-                unpack(file, temporary) if file.name.endswith(_ARCHIVES) else shutil.copy(file, temporary)
+                unpack(file, temporary) if is_archive(file) else shutil.copy(file, temporary)
             _check_contents(source, temporary)
         shutil.rmtree(arrivals, ignore_errors=True)
     return Fetched(place if source.raw else place.parent, fresh=True, raw=source.raw)
@@ -122,29 +117,26 @@ def download(
     return target
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar or zip archive into a folder, refusing one that reaches outside of it."""
-    try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as zipped:
-                for member in zipped.infolist():
-                    _check_member(member)
-                zipped.extractall(folder)  # noqa: S202 – every member has been checked
-        elif not hasattr(tarfile, "data_filter"):
-            raise CldrankError("this Python cannot unpack tar archives safely; use Python 3.11.4 or later.")
-        else:
-            with tarfile.open(archive) as tarred:
-                tarred.extractall(folder, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError) as error:
-        raise DownloadError(f"{archive} cannot be unpacked: {error}.") from error
-
-
 class _BrokenError(Exception):
     """The connection failed in a way that another try may mend; `wait` is how long the server asks us to stay away."""
 
     def __init__(self, reason: object, wait: float = 0.0) -> None:
         super().__init__(str(reason) or type(reason).__name__)
         self.wait = wait
+
+
+class _WebOnly(HTTPRedirectHandler):
+    """Follows redirects to http and https alone; urllib would go to ftp as well."""
+
+    def http_error_302(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage) -> Any:
+        address = urljoin(req.full_url, headers.get("location") or headers.get("uri") or "")
+        if urlsplit(address).scheme not in {"http", "https"}:
+            raise DownloadError(
+                f"cannot download {req.full_url}: it leads to {address}, which is neither http nor https."
+            )
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 @dataclass
@@ -213,7 +205,8 @@ class _Transfer:
         headers = {"User-Agent": "cldrank", "Accept-Encoding": "identity"}
         if start and version:
             headers |= {"Range": f"bytes={start}-", "If-Range": version}
-        answer: HTTPResponse = urlopen(Request(self.url, headers=headers), timeout=self.timeout)  # noqa: S310 – http(s)
+        request = Request(self.url, headers=headers)  # noqa: S310 – http(s), as was checked
+        answer: HTTPResponse = build_opener(_WebOnly).open(request, timeout=self.timeout)
         return answer
 
     def _receive(self, answer: HTTPResponse, start: int) -> None:
@@ -306,13 +299,6 @@ class _Transfer:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _check_member(member: zipfile.ZipInfo) -> None:
-    path = PurePosixPath(member.filename.replace("\\", "/"))
-    link = stat.S_ISLNK(member.external_attr >> 16)
-    if link or path.is_absolute() or ".." in path.parts or ":" in member.filename:
-        raise zipfile.BadZipFile(f"{member.filename!r} reaches outside its folder")
 
 
 def _check_contents(source: DataSource, folder: Path) -> None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
+from cldrank.data import checks
 from cldrank.data import letor_kernel as kernel
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.grouping import gather_queries, narrowed
@@ -30,6 +31,8 @@ from cldrank.data.lines import LineBlock, is_compressed, open_bytes, read_blocks
 from cldrank.errors import CldrankWarning, DataError, FormatError
 
 GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
+_MOST_FEATURES = 1_000_000  # that a file may have without a word about it
+_MOST_DIGITS = 18  # of a number that fits 64 bits
 _NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
 
@@ -65,15 +68,20 @@ def read_letor(
     with_queries = _rows_carry_queries(paths)
     group_paths = _group_files(paths, groups, with_queries)
     fill = np.nan if missing is None else float(missing)
-    sample = itertools.islice(_all_blocks(paths), 1)
-    layout = _layout(sample, n_features, zero_based, with_queries)
-    try:
-        rows = _Reading(paths, layout, fill).run()
-    except _SurprisingFeatureError:
-        layout = _layout(_all_blocks(paths), n_features, zero_based, with_queries)
-        rows = _Reading(paths, layout, fill).run()
-    if rows.count == 0:
-        raise FormatError("holds no rows.", path=paths[0])
+    with checks.enough_memory(paths[0]):
+        layout = _layout(itertools.islice(_all_blocks(paths), 1), n_features, zero_based, with_queries)
+        try:
+            rows = _Reading(paths, layout, fill).run()
+        except _SurprisingFeatureError:
+            layout = _layout(_all_blocks(paths), n_features, zero_based, with_queries)._replace(surprises=False)
+            rows = _Reading(paths, layout, fill).run()
+        if rows.count == 0:
+            raise FormatError("holds no rows.", path=paths[0])
+        return _dataset(rows, group_paths, name)
+
+
+def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str) -> RankingDataset:
+    """The rows of each query brought together, with ids and names."""
     if group_paths:
         offsets = _read_groups(group_paths, rows.count)
         query_ids = np.arange(1, len(offsets))
@@ -89,7 +97,7 @@ def read_letor(
         offsets=offsets,
         query_ids=query_ids,
         doc_ids=doc_ids,
-        feature_names=tuple(f"f{layout.first_id + column}" for column in range(layout.width)),
+        feature_names=tuple(f"f{rows.layout.first_id + column}" for column in range(rows.layout.width)),
         name=name,
         source_rows=order,
     )
@@ -101,6 +109,7 @@ class _Layout(NamedTuple):
     first_id: int
     width: int
     with_queries: bool
+    asked: bool  # whether the caller said how many features there are
     surprises: bool  # whether an id outside may change the layout, or is an error
 
 
@@ -166,16 +175,28 @@ class _Reading:
         if not any(is_compressed(path) for path in self.paths):
             likely = int(1.05 * sum(path.stat().st_size for path in self.paths) / bytes_per_row)
         rows = max(rows, likely)
-        needed = rows * self.layout.width * 4
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if needed > memory:
-            last = self.layout.first_id + self.layout.width - 1
-            raise DataError(
-                f"{self.paths[0]}: feature ids reach {last:,}, which makes a table of about {rows:,} × "
-                f"{self.layout.width:,} numbers ({needed / 2**30:,.0f} GiB), more than this machine's memory; "
-                "number the features without gaps, or read the file in parts."
-            )
+        if not self.layout.asked:
+            self._check_proportion(rows, rows * bytes_per_row)
+        checks.check_room(self.paths[0], rows, self.layout.width)
         self._resize(rows)
+
+    def _check_proportion(self, rows: int, text: float) -> None:
+        """Refuse feature ids that ask for far more than a file of so many bytes of text can mean."""
+        width, needed = self.layout.width, 4 * rows * self.layout.width
+        reach = f"{self.paths[0]}: feature ids reach {self.layout.first_id + width - 1:,}"
+        if width > max(_MOST_FEATURES, text):
+            problem = f"more than {_MOST_FEATURES:,} and more than the {text:,.0f} bytes of text could list"
+        elif needed > max(checks.FREE_BYTES, checks.MOST_TIMES * text):
+            problem = (
+                f"which makes a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB), more than "
+                f"{checks.MOST_TIMES} times the text"
+            )
+        else:
+            return
+        raise DataError(
+            f"{reach}, {problem}; number the features without gaps, or, if it is right so, say "
+            f"n_features={width} (--n-features {width})."
+        )
 
     def _resize(self, rows: int) -> None:
         if len(self.features) == 0:
@@ -239,11 +260,13 @@ def _layout(
     for block in blocks:
         low, high = kernel.survey(np.frombuffer(block.text, dtype=np.uint8))
         smallest, largest = min(smallest, int(low)), max(largest, int(high))
+    is_guessed = zero_based is None
     if zero_based is None:
         zero_based = smallest == 0
     first_id = 0 if zero_based else 1
     width = n_features if n_features is not None else max(largest - first_id + 1, 1)
-    return _Layout(first_id, width, with_queries, surprises=n_features is None)
+    asked = n_features is not None
+    return _Layout(first_id, width, with_queries, asked, surprises=not asked or is_guessed)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
@@ -319,7 +342,7 @@ def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
             word = line.strip()
             if not word:
                 continue
-            if not word.isdigit() or int(word) == 0:
+            if not word.isdigit() or len(word) > _MOST_DIGITS or int(word) == 0:
                 shown = word.decode("utf-8", errors="backslashreplace")
                 raise FormatError(
                     f"{shown!r} is no number of rows; each line holds one, at least 1.", path=path, line=number

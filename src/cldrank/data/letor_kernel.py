@@ -29,7 +29,7 @@ MIXED_QUERIES = 9
 BAD_LABEL_RANGE = 10
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _COLON = 9, 10, 13, 32, 35, 43, 45, 46, 48, 58
-_MAX_FLOAT32 = float(np.finfo(np.float32).max)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max) * (1 + 2.0**-26)  # the largest float32, read one unit too high, is one
 _MAX_DIGITS = 18  # decimal digits that always fit an int64
 _POWERS = 10.0 ** np.arange(309)
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cldrank.errors import DataError, FormatError
+from cldrank.data.checks import check_file
+from cldrank.errors import FormatError
+from cldrank.reading import reading
 
 BLOCK_BYTES = 1 << 22
+_LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -60,11 +63,8 @@ def plain_suffix(path: Path) -> str:
 
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading, through the decompression that its suffix asks for."""
-    if not path.exists():
-        raise DataError(f"{path}: no such file.")
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name the file to read, or several.")
-    try:
+    check_file(path)
+    with reading(path, f"a complete {path.suffix} file"):
         match path.suffix:
             case ".gz":
                 return cast(BinaryIO, gzip.open(path))
@@ -78,8 +78,6 @@ def open_bytes(path: Path) -> BinaryIO:
                 return cast(BinaryIO, pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
             case _:
                 return path.open("rb", buffering=0)
-    except PermissionError:
-        raise DataError(f"{path}: no permission to read it.") from None
 
 
 def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
@@ -93,6 +91,11 @@ def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBloc
                 del text[: len(_BYTE_ORDER_MARK)]
             end = text.rfind(b"\n") + 1
             rest = text[end:]
+            if len(rest) > _LONGEST_LINE:
+                at = line + text.count(b"\n", 0, end)
+                raise FormatError(
+                    f"this line is longer than {_LONGEST_LINE >> 20} MiB; is it really text?", path=path, line=at
+                )
             if end:
                 del text[end:]
                 yield LineBlock(path, text, line)
@@ -104,14 +107,8 @@ def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBloc
 def _chunks(path: Path, file: BinaryIO, size: int) -> Iterator[bytearray]:
     while True:
         chunk = bytearray(size)
-        try:
+        with reading(path, f"a complete {path.suffix} file" if is_compressed(path) else "a readable file"):
             count = _read_into(file, chunk)
-        except (EOFError, lzma.LZMAError, OSError, ValueError) as error:
-            if not is_compressed(path):
-                raise
-            raise FormatError(
-                f"damaged or incomplete {path.suffix} file ({error}); fetch or compress it again.", path=path
-            ) from None
         if count == 0:
             return
         del chunk[count:]

@@ -10,8 +10,10 @@ from cldrank.data import catalogue
 from cldrank.data.cache import cached
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import plain_suffix
-from cldrank.data.parquet import ColumnNames, read_parquet
+from cldrank.data.parquet import read_parquet
+from cldrank.data.parquet_columns import ColumnNames
 from cldrank.errors import DataError, UsageError
+from cldrank.reading import reading
 
 Source = str | PathLike[str]
 
@@ -107,9 +109,9 @@ def _expanded(source: Source) -> list[Path]:
     if any(letter in path.name for letter in "*?["):
         parts = sorted(path.parent.glob(path.name))
         if not parts:
-            raise DataError(f"{path}: no file matches this pattern.")
+            raise UsageError(f"{path}: no file matches this pattern.")
         return parts
-    raise DataError(
+    raise UsageError(
         f"{path}: no such file. Name a file, a folder, a pattern, or a data set as `cldrank data list` shows them."
     )
 
@@ -120,7 +122,7 @@ _TEXT = (".txt", ".letor", ".libsvm", ".svm", ".svmlight", ".dat", ".train", ".t
 def _is_parquet(path: Path) -> bool:
     if path.suffix in _PARQUET:
         return True
-    with path.open("rb") as file:
+    with reading(path, "a readable file"), path.open("rb") as file:
         return file.read(4) == b"PAR1"
 
 
@@ -130,7 +132,7 @@ def _group_paths(groups: Source | Sequence[Source] | None) -> list[Path] | None:
     paths = [Path(path) for path in ([groups] if isinstance(groups, str | PathLike) else groups)]
     for path in paths:
         if not path.is_file():
-            raise DataError(f"{path}: no such group file.")
+            raise UsageError(f"{path}: no such group file.")
     return paths
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -15,15 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.grouping import gather_queries
+from cldrank.data.parquet_columns import METADATA, READABLE, ColumnNames, Part, Roles, is_text
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
+from cldrank.reading import reading
 
-ColumnNames = Mapping[str, str | Sequence[str]]
-
-_ROLES = ("query_id", "doc_id", "label", "features")
-_METADATA = b"cldrank"
+_LARGEST = 2**63 - 1
 _BATCH_ROWS = 1 << 14
 
 
@@ -48,37 +47,16 @@ def read_parquet(
     ...     read_parquet(Path(folder) / "train.parquet")
     RankingDataset(2 queries, 2 rows, 2 features, labels 0…1)
     """
-    parts = [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
-    files = [_open(path) for path in parts]
-    roles = _Roles.of(files[0].schema_arrow, parts[0], columns)
-    for path, file in zip(parts[1:], files[1:], strict=True):
-        roles.check_part(file.schema_arrow, path)
-    rows = sum(file.metadata.num_rows for file in files)
-    if rows == 0:
-        raise FormatError("holds no rows.", path=parts[0])
-    run_starts, run_ids = _runs(_id_column(files, parts, roles.query_id))
-    query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
-    labels = None if roles.label is None else _labels(files, parts, roles.label)
-    doc_ids = None if roles.doc_id is None else _plain_ids(_id_column(files, parts, roles.doc_id))
-    features = _features(files, parts, roles, rows, missing)
-    described = _description(files[0])
-    if roles.is_list and len(described.get("feature_names", ())) == features.shape[1]:
-        roles = roles.with_names(described["feature_names"])
-
-    def ordered(values: Any) -> Any:
-        return values if values is None or order is None else values[order]
-
-    return RankingDataset(
-        features=ordered(features),
-        offsets=offsets,
-        labels=ordered(labels),
-        query_ids=query_ids,
-        doc_ids=ordered(doc_ids),
-        feature_names=roles.names,
-        name=name or described.get("name", ""),
-        synthetic=described.get("synthetic", False),
-        source_rows=order,
-    )
+    parts = [Part.open(Path(path)) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    if not parts:
+        raise UsageError("there is nothing to read: no Parquet file was named.")
+    roles = Roles.of(parts[0], columns)
+    for part in parts:
+        roles.check(part)
+    if not sum(part.rows for part in parts):
+        raise FormatError("holds no rows.", path=parts[0].path)
+    with checks.enough_memory(parts[0].path):
+        return _dataset(parts, roles, missing, name)
 
 
 def write_parquet(
@@ -109,142 +87,76 @@ def write_parquet(
     return rows
 
 
-# -- which column is what ----------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Roles:
-    query_id: str
-    doc_id: str | None
-    label: str | None
-    features: tuple[str, ...]
-    is_list: bool
-    names: tuple[str, ...] = ()
+def _dataset(parts: Sequence[Part], roles: Roles, missing: float | None, name: str) -> RankingDataset:
+    described = [part.description() for part in parts]
+    rows = sum(part.rows for part in parts)
+    run_starts, run_ids = _runs(_ids(parts, roles.query_id))
+    query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
+    labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
+    doc_ids = None if roles.doc_id is None else _plain_ids(_ids(parts, roles.doc_id).combine_chunks())
+    features = _features(parts, roles, rows, missing)
 
-    @classmethod
-    def of(cls, schema: pa.Schema, path: Path, columns: ColumnNames | None) -> _Roles:
-        mapped = _checked_columns(schema, path, columns)
+    def ordered(values: Any) -> Any:
+        return values if values is None or order is None else values[order]
 
-        def one(role: str) -> str | None:
-            named = mapped.get(role, role if role in schema.names else None)
-            if named is not None and not isinstance(named, str):
-                raise UsageError(f"{role} takes the name of one column, not {named!r}.")
-            return named
-
-        query_id, doc_id, label = one("query_id"), one("doc_id"), one("label")
-        if query_id is None:
-            raise FormatError(
-                f"there is no column 'query_id'; it has {_listed(schema.names)}. "
-                "Name the right one with columns={'query_id': …} (--column query_id=…).",
-                path=path,
-            )
-        wanted = mapped.get("features", "features" if "features" in schema.names else None)
-        if isinstance(wanted, str) and _is_list(schema.field(wanted).type):
-            return cls(query_id, doc_id, label, (wanted,), is_list=True)
-        if wanted is None:
-            wanted = [column for column in schema.names if column not in (query_id, doc_id, label)]
-        names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-        if not names:
-            raise FormatError("there is no feature column.", path=path)
-        for column in names:
-            _check_numeric(schema, column, path)
-        return cls(query_id, doc_id, label, names, is_list=False, names=names)
-
-    def with_names(self, names: Sequence[str]) -> _Roles:
-        return _Roles(self.query_id, self.doc_id, self.label, self.features, self.is_list, tuple(names))
-
-    def check_part(self, schema: pa.Schema, path: Path) -> None:
-        for column in (self.query_id, self.doc_id, self.label, *self.features):
-            if column is not None and column not in schema.names:
-                raise FormatError(f"there is no column {column!r}, which the first part has.", path=path)
+    return RankingDataset(
+        features=ordered(features),
+        offsets=offsets,
+        labels=ordered(labels),
+        query_ids=query_ids,
+        doc_ids=ordered(doc_ids),
+        feature_names=_list_names(parts, described, features.shape[1]) if roles.is_list else roles.features,
+        name=name or described[0].get("name", ""),
+        synthetic=any(one.get("synthetic", False) for one in described),
+        source_rows=order,
+    )
 
 
-def _checked_columns(schema: pa.Schema, path: Path, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
-    mapped = dict(columns or {})
-    unknown = set(mapped) - set(_ROLES)
-    if unknown:
-        raise UsageError(f"columns maps {sorted(unknown)[0]!r}, which is none of {', '.join(_ROLES)}.")
-    for role, named in mapped.items():
-        for column in [named] if isinstance(named, str) else named:
-            if column not in schema.names:
+def _list_names(parts: Sequence[Part], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
+    """The names of the entries of a list column, as this library noted them; none for files of others."""
+    known: tuple[str, ...] = ()
+    for part, one in zip(parts, described, strict=True):
+        names = tuple(one.get("feature_names", ()))
+        if names and len(names) != width:
+            raise FormatError(f"its metadata names {len(names)} features, but its lists hold {width}.", path=part.path)
+        for place, (own, first) in enumerate(zip(names, known, strict=False), start=1):
+            if own != first:
                 raise FormatError(
-                    f"there is no column {column!r} (asked for as {role}); it has {_listed(schema.names)}.", path=path
+                    f"has {own!r} as feature {place}, where {parts[0].path} has {first!r}.", path=part.path
                 )
-    if not mapped and {"position", "impressions", "clicks"} <= set(schema.names):
-        raise FormatError("holds cells of a click log, not features; see `cldrank clicks show`.", path=path)
-    return mapped
+        known = known or names
+    return known
 
 
-def _check_numeric(schema: pa.Schema, column: str, path: Path) -> None:
-    kind = schema.field(column).type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise FormatError(
-            f"column {column!r} holds {kind}, not numbers; choose the feature columns with columns={{'features': […]}} "
-            "(--column features=a,b,…).",
-            path=path,
-        )
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(map(repr, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-# -- reading columns ---------------------------------------------------------------------------------------------
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    if not path.exists():
-        raise DataError(f"{path}: no such file.")
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"not a readable Parquet file ({_first_sentence(error)}).", path=path) from None
-
-
-def _first_sentence(error: Exception) -> str:
-    return str(error).splitlines()[0].split(". ")[0].rstrip(".")
-
-
-def _column(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: str) -> pa.ChunkedArray:
-    chunks = [_whole(path, file, column) for path, file in zip(parts, files, strict=True)]
-    types = {str(chunk.type) for chunk in chunks}
-    if len(types) > 1:
-        raise FormatError(
-            f"column {column!r} has other types in other parts ({', '.join(sorted(types))}).", path=parts[0]
-        )
+def _ids(parts: Sequence[Part], column: str) -> pa.ChunkedArray:
+    """The ids of all parts: int64 or text."""
+    chunks = []
+    for part in parts:
+        values = part.column(column)
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if pa.types.is_uint64(values.type) and pc.max(values).as_py() > _LARGEST:
+            row = pc.index(pc.greater(values, pa.scalar(_LARGEST, pa.uint64())), True).as_py()
+            raise FormatError(
+                f"column {column!r} is {values[row]} in row {row} (counted from 0), too large for a 64-bit number; "
+                "store such ids as text.",
+                path=part.path,
+            )
+        chunks.append(values.cast(pa.large_string() if is_text(values.type) else pa.int64()))
+        if chunks[-1].type != chunks[0].type:
+            here, first = ("text" if is_text(one.type) else "whole numbers" for one in (chunks[-1], chunks[0]))
+            raise FormatError(f"column {column!r} holds {here} here, {first} in {parts[0].path}.", path=part.path)
     return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], type=chunks[0].type)
 
 
-def _whole(path: Path, file: pq.ParquetFile, column: str) -> pa.ChunkedArray:
-    try:
-        return file.read(columns=[column]).column(column)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"damaged Parquet file ({_first_sentence(error)}).", path=path) from None
-
-
-def _id_column(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: str) -> pa.ChunkedArray:
-    values = _column(files, parts, column)
-    if values.null_count:
-        row = pc.index(values.is_null(), True).as_py()
-        raise FormatError(
-            f"column {column!r} is null in row {row} (counted from 0); every row needs one.", path=parts[0]
-        )
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.int64())
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return values.cast(pa.large_string())
-    raise FormatError(f"column {column!r} holds {values.type}; ids are whole numbers or text.", path=parts[0])
-
-
-def _plain_ids(values: pa.ChunkedArray) -> NDArray[Any]:
-    ids: NDArray[Any] = values.to_numpy()
+def _plain_ids(values: Any) -> NDArray[Any]:
+    if is_text(values.type):
+        lengths = pc.binary_length(values)
+        checks.check_lengths(len(values), pc.max(lengths).as_py(), pc.sum(lengths).as_py())
+    ids: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return ids if ids.dtype == np.int64 else ids.astype(np.str_)
 
 
@@ -255,56 +167,48 @@ def _runs(values: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[Any]]:
         encoded = encoded.combine_chunks()
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
-    ids = encoded.dictionary.to_numpy(zero_copy_only=False)
-    ids = ids if ids.dtype == np.int64 else ids.astype(np.str_)
-    return starts, ids[codes[starts]]
+    return starts, _plain_ids(encoded.dictionary)[codes[starts]]
 
 
-def _labels(files: Sequence[pq.ParquetFile], parts: Sequence[Path], column: str) -> NDArray[np.float32]:
-    _check_numeric(files[0].schema_arrow, column, parts[0])
-    values = _column(files, parts, column)
-    if values.null_count:
-        row = pc.index(values.is_null(), True).as_py()
-        raise FormatError(f"the label is null in row {row} (counted from 0).", path=parts[0])
-    labels: NDArray[np.float32] = values.to_numpy().astype(np.float32)
+def _labels(part: Part, column: str) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
+        labels: NDArray[np.float32] = part.column(column).to_numpy().astype(np.float32)
     return labels
 
 
-def _features(
-    files: Sequence[pq.ParquetFile], parts: Sequence[Path], roles: _Roles, rows: int, missing: float | None
-) -> NDArray[np.float32]:
+def _features(parts: Sequence[Part], roles: Roles, rows: int, missing: float | None) -> NDArray[np.float32]:
     """The feature table, filled batch by batch so that no second copy of it ever exists."""
-    features: NDArray[np.float32] | None = None
-    row = 0
-    for path, batch in _batches(files, parts, roles.features):
-        block = _list_block(batch.column(0), path, row) if roles.is_list else _column_block(batch)
-        if features is None:
-            features = np.empty((rows, block.shape[1]), dtype=np.float32)
-        if block.shape[1] != features.shape[1]:
-            raise FormatError(
-                f"the list of features has {block.shape[1]} entries in row {row} (counted from 0), "
-                f"{features.shape[1]} before.",
-                path=path,
-            )
-        if missing is not None:
-            np.nan_to_num(block, copy=False, nan=missing, posinf=np.inf, neginf=-np.inf)
-        features[row : row + len(block)] = block
-        row += len(block)
-    if features is None:
-        raise FormatError("holds no rows.", path=parts[0])
+    features = np.empty((0, 0), dtype=np.float32)
+    end = 0
+    for part in parts:
+        start = end
+        for batch in _batches(part, roles.features):
+            with reading(part.path, READABLE):
+                block = _list_block(batch.column(0), part, end - start) if roles.is_list else _column_block(batch)
+            if not len(features):
+                checks.check_room(part.path, rows, block.shape[1])
+                features = np.empty((rows, block.shape[1]), dtype=np.float32)
+            if block.shape[1] != features.shape[1]:
+                raise FormatError(
+                    f"the list of features has {block.shape[1]} entries in row {end - start} (counted from 0), "
+                    f"{features.shape[1]} before.",
+                    path=part.path,
+                )
+            if missing is not None:
+                np.nan_to_num(block, copy=False, nan=missing, posinf=np.inf, neginf=-np.inf)
+            block = block[: start + part.rows - end]
+            features[end : end + len(block)] = block
+            end += len(block)
+        if end - start != part.rows:
+            raise FormatError(f"a feature column ends after {end - start:,} of {part.rows:,} rows.", path=part.path)
     return features
 
 
-def _batches(
-    files: Sequence[pq.ParquetFile], parts: Sequence[Path], columns: Sequence[str]
-) -> Iterator[tuple[Path, pa.RecordBatch]]:
-    for path, file in zip(parts, files, strict=True):
-        try:
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
-                if batch.num_rows:
-                    yield path, batch.select(list(columns))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise FormatError(f"damaged Parquet file ({_first_sentence(error)}).", path=path) from None
+def _batches(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    with reading(part.path, READABLE):
+        for batch in part.file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
+            if batch.num_rows:
+                yield batch.select(list(columns))
 
 
 def _column_block(batch: pa.RecordBatch) -> NDArray[np.float32]:
@@ -315,13 +219,20 @@ def _column_block(batch: pa.RecordBatch) -> NDArray[np.float32]:
     return block
 
 
-def _list_block(column: Any, path: Path, row: int) -> NDArray[np.float32]:
+def _list_block(column: Any, part: Part, row: int) -> NDArray[np.float32]:
+    """The lists of a batch as a table; `row` is where the batch begins in its part."""
+    if column.null_count:
+        at = row + pc.index(column.is_null(), True).as_py()
+        raise FormatError(f"the list of features is null in row {at} (counted from 0).", path=part.path)
     lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
-    if column.null_count or len(np.unique(lengths)) != 1:
-        odd = int(np.flatnonzero(~(lengths == lengths[0]))[0]) if not column.null_count else 0
+    odd = np.flatnonzero(lengths != lengths[0])
+    if len(odd):
         raise FormatError(
-            f"the lists of features differ in length (row {row + odd}, counted from 0: {lengths[odd]}).", path=path
+            f"the lists of features differ in length (row {row + odd[0]}, counted from 0: {lengths[odd[0]]}).",
+            path=part.path,
         )
+    if not lengths[0]:
+        raise FormatError("the lists of features are empty.", path=part.path)
     with np.errstate(over="ignore"):
         block: NDArray[np.float32] = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
     return block.reshape(len(column), -1)
@@ -348,13 +259,4 @@ def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Ta
     described = {"name": dataset.name, "synthetic": dataset.synthetic}
     if layout == "list":
         described["feature_names"] = list(dataset.feature_names)
-    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(described).encode()})
-
-
-def _description(file: pq.ParquetFile) -> dict[str, Any]:
-    """What this library wrote about the data; nothing for files of others."""
-    try:
-        described = json.loads((file.schema_arrow.metadata or {}).get(_METADATA, b"{}"))
-    except ValueError:
-        return {}
-    return described if isinstance(described, dict) else {}
+    return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(described).encode()})

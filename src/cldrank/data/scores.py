@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
 from cldrank.errors import DataError, FormatError
+from cldrank.reading import reading
 
 
 def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
@@ -29,6 +31,7 @@ def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64
     array([ 2.5e-01, -1.0e+03])
     """
     path = Path(path)
+    checks.check_file(path)
     if path.suffix in (".parquet", ".pq"):
         scores, found = _from_parquet(path, dataset)
     else:
@@ -49,7 +52,7 @@ def _from_text(path: Path) -> NDArray[np.float64]:
             if not word:
                 continue
             try:
-                scores.append(float(word))
+                scores.append(float(word.replace(b"_", b"?")))  # Python would take 1_000 for a number
             except ValueError:
                 shown = word[:40].decode("utf-8", errors="backslashreplace")
                 raise FormatError(
@@ -59,13 +62,9 @@ def _from_text(path: Path) -> NDArray[np.float64]:
 
 
 def _from_npy(path: Path) -> NDArray[np.float64]:
-    try:
-        scores: NDArray[Any] = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
-    except (ValueError, OSError) as error:
-        raise FormatError(f"not a readable .npy file ({error}).", path=path) from None
-    if scores.ndim != 1 or not (np.issubdtype(scores.dtype, np.number) and np.isrealobj(scores)):
+    with reading(path, "a readable .npy file"), path.open("rb") as file:
+        scores: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    if scores.ndim != 1 or scores.dtype.kind not in "fiu":
         raise FormatError(
             f"holds {scores.dtype} of shape {scores.shape}; scores are a flat array of numbers.", path=path
         )
@@ -74,26 +73,22 @@ def _from_npy(path: Path) -> NDArray[np.float64]:
 
 def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float64], bool]:
     """Scores, and whether they were found by their ids and so lie as the dataset does."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from cldrank.data.parquet_columns import Part, check_ids, is_number
 
-    if not path.exists():
-        raise DataError(f"{path}: no such file.")
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"not a readable Parquet file ({error}).", path=path) from None
-    if "score" not in table.column_names:
-        raise FormatError(f"there is no column 'score'; it has {', '.join(table.column_names[:8])}.", path=path)
-    kind = table.schema.field("score").type
-    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        raise FormatError(f"column 'score' holds {kind}, not numbers.", path=path)
-    scores = table["score"].to_numpy().astype(np.float64)
-    if not {"query_id", "doc_id"} <= set(table.column_names):
+    file = Part.open(path)
+    if "score" not in file.counts:
+        raise FormatError(f"there is no column 'score'; it has {', '.join(file.schema.names[:8])}.", path=path)
+    if not is_number(file.kind("score")):
+        raise FormatError(f"column 'score' holds {file.kind('score')}, not numbers.", path=path)
+    scores = file.column("score").to_numpy().astype(np.float64)
+    ids = ("query_id", "doc_id")
+    if not all(column in file.counts for column in ids):
         return scores, False
+    for column in ids:
+        check_ids(file, column)
     if dataset.doc_ids is None:
         raise DataError(f"{path} names documents, but the dataset has no document ids to find them by.")
-    scored = zip(map(str, table["query_id"].to_pylist()), map(str, table["doc_id"].to_pylist()), strict=True)
+    scored = zip(*(map(str, file.column(column).to_pylist()) for column in ids), strict=True)
     wanted = zip(
         map(str, dataset.query_ids[dataset.row_queries].tolist()), map(str, dataset.doc_ids.tolist()), strict=True
     )

@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
 from cldrank._version import __version__
+from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
+from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
 
 Weights = dict[str, NDArray[Any]]
@@ -45,8 +47,8 @@ class Provenance:
                 raise DataError(f"{entry.name} of the provenance must be a {kind.__name__}, not {value!r}.")
         try:
             plain = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise DataError(f"the parameters in the provenance must be plain JSON values: {error}.") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"the parameters in the provenance must be plain JSON values: {reason(error)}.") from None
         object.__setattr__(self, "parameters", plain)
 
     def __str__(self) -> str:
@@ -109,12 +111,15 @@ class Ranker(ABC):
         """One score a row; memory beyond the result is bounded by the block.
 
         A dataset must have the ranker's features by name and in order, an array the same number of them; say
-        `feature_names` to have the columns of an array checked by name too. An array's rows are those of one query.
+        `feature_names` to have the columns of an array checked by name too. A table that names its columns (pandas,
+        Polars, Arrow) must have just those features, in any order. Rows without a dataset are those of one query.
         """
         if isinstance(features, RankingDataset):
             table: NDArray[Any] = features.features
             names: Sequence[str] | None = features.feature_names
             offsets: IntArray | None = features.offsets
+        elif own := column_names(features):
+            table, names, offsets = self._picked(features, own, feature_names or ()), None, None
         else:
             table, names, offsets = as_table(features), feature_names, None
         if names is not None:
@@ -122,6 +127,17 @@ class Ranker(ABC):
         if table.shape[1] != len(self.feature_names):
             raise DataError(f"the ranker knows {len(self.feature_names)} features, the table has {table.shape[1]}.")
         return self.score_rows(table, offsets, block_rows=block_rows)
+
+    def _picked(self, table: Any, own: tuple[str, ...], said: Sequence[str]) -> NDArray[np.float32]:
+        """The ranker's features from a table that names its columns, in the ranker's order."""
+        agreed_names(table, said)
+        wanted = {name: place for place, name in enumerate(self.feature_names)}
+        order = sorted(range(len(own)), key=lambda place: wanted.get(own[place], len(wanted)))
+        try:
+            check_features(self.feature_names, [own[place] for place in order])
+        except DataError as error:
+            raise DataError(f"{error} To score columns by their place, pass an array (to_numpy()).") from None
+        return matrix(table)[:, order] if own != self.feature_names else matrix(table)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the ranker to a folder, which is there whole or not at all.
@@ -181,8 +197,15 @@ class ScalingRanker(Ranker):
         """One score a row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
-        for rows, block in self.scaling.blocks(table, block_rows=block_rows):
-            scores[rows] = self.score_scaled(block)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+            for rows, block in self.scaling.blocks(table, block_rows=block_rows):
+                scores[rows] = self.score_scaled(block)
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if len(bad):
+            raise DataError(
+                f"the score of row {bad[0]} (counted from 0) is {scores[bad[0]]}: the ranker's numbers are too large "
+                "to score this row."
+            )
         return scores
 
     def to_state(self) -> tuple[Config, Weights]:
@@ -255,7 +278,8 @@ def check_features(expected: Sequence[str], found: Sequence[str]) -> None:
             counts = "other features than the ranker was trained on"
         raise DataError(f"{counts}: {', '.join(parts)}.")
     if len(found) != len(expected):
-        raise DataError("a feature appears more than once; each may appear only once.")
+        repeated = next(name for name in found if found.count(name) > 1)
+        raise DataError(f"the feature {repeated!r} appears more than once; each may appear only once.")
     place = next(index for index, pair in enumerate(zip(expected, found, strict=True)) if pair[0] != pair[1])
     raise DataError(
         f"feature {place + 1} is {found[place]!r} where the ranker expects {expected[place]!r}; "

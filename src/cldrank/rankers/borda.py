@@ -16,6 +16,7 @@ from cldrank.rankers.base import Config, Provenance, Ranker, Weights, member, sp
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
 
+_LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite
 _MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker)}
 
 
@@ -37,6 +38,8 @@ class BordaRanker(Ranker):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "members", tuple(self.members))
+        if any(weight > _LARGEST for weight in self.weights):
+            raise DataError(f"the weights must be at most {_LARGEST:g}, or scores would be infinite.")
         object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
         if not self.members or len(self.members) != len(self.weights):
             raise DataError(f"there are {len(self.weights)} weights for {len(self.members)} members.")
@@ -86,7 +89,7 @@ class BordaRanker(Ranker):
                 kind.from_state(own, parts[str(index)], feature_names=feature_names, provenance=Provenance())
             )
         votes = member(config, "votes", list)
-        if not all(isinstance(vote, int | float) for vote in votes):
+        if not all(isinstance(vote, int | float) and not isinstance(vote, bool) for vote in votes):
             raise DataError(f"the votes must be numbers, not {votes!r}.")
         return cls(feature_names=feature_names, provenance=provenance, members=members, weights=votes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -13,12 +14,13 @@ import numpy as np
 
 from cldrank._version import __version__
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.files import replacing_folder
+from cldrank.files import recover_folder, replacing_folder
 from cldrank.rankers.base import Provenance, Ranker, Weights
 from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.torch_module import ModuleRanker
+from cldrank.reading import read_json, reading, reason
 
 FORMAT = "cldrank-ranker"
 FORMAT_VERSION = 1
@@ -56,9 +58,11 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     A ranker with a torch module of your own keeps its numbers, not its code: pass such a `module` to take them up.
     """
     path = Path(folder)
+    recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; name the folder of a ranker, as save() or `cldrank train` writes it.")
     if not path.is_dir():
-        what = "is a file, not the folder of a ranker" if path.exists() else "does not exist"
-        raise DataError(f"{path} {what}; name a folder written by save().")
+        raise DataError(f"{path} is a file, not the folder of a ranker; name a folder written by save().")
     description = _description(path / _DESCRIPTION)
     weights = _weights(path / _WEIGHTS, description["weights_sha256"])
     try:
@@ -66,6 +70,8 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
         return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
     except DataError as error:
         raise FormatError(str(error), path=path) from None
+    except (OverflowError, RecursionError) as error:
+        raise FormatError(f"its description cannot be used ({reason(error)}).", path=path) from None
 
 
 def _check_replaceable(target: Path) -> None:
@@ -87,13 +93,8 @@ def _check_replaceable(target: Path) -> None:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    content = _read(path)
-    try:
-        description = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        reason = getattr(error, "msg", None) or str(error)
-        raise FormatError(f"this is not JSON ({reason}).", path=path, line=line) from None
+    _check_inside(path)
+    description = read_json(path, "JSON")
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise FormatError(f'this does not describe a ranker: it lacks "format": "{FORMAT}".', path=path)
     version = description.get("format_version")
@@ -113,18 +114,17 @@ def _description(path: Path) -> dict[str, Any]:
 
 
 def _weights(path: Path, digest: str) -> Weights:
-    content = _read(path)
+    _check_inside(path)
+    with reading(path, "a readable file"):
+        content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
         raise FormatError(
             f"this is not the file that {_DESCRIPTION} was saved with: damaged, or of another.", path=path
         )
-    from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
+    with reading(path, "a safetensors file of numpy arrays"):
         return dict(load(content))
-    except (SafetensorError, LookupError, TypeError, ValueError) as error:
-        raise FormatError(f"this is not a safetensors file of numpy arrays ({error}).", path=path) from None
 
 
 def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
@@ -142,12 +142,6 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
     return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FormatError(
-            f"the file is missing; a saved ranker has {_DESCRIPTION} and {_WEIGHTS}.", path=path
-        ) from None
-    except OSError as error:
-        raise FormatError(f"the file cannot be read ({error.strerror}).", path=path) from None
+def _check_inside(path: Path) -> None:
+    if not path.is_file():
+        raise FormatError(f"the file is missing; a saved ranker has {_DESCRIPTION} and {_WEIGHTS}.", path=path)

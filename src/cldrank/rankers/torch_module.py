@@ -59,7 +59,7 @@ class ModuleRanker(ScalingRanker):
         own = copy.deepcopy(module)
         try:
             own.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in self.state.items()})
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise DataError(f"the module given does not fit the ranker's numbers: {reason}") from None
         return replace(self, module=own)
