@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cldrank.errors import CldrankError
+from cldrank.errors import CldrankError, UsageError
 
 fcntl: ModuleType | None
 try:
@@ -75,7 +75,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     make_folder(target.parent)
     recover_folder(target)
     if target.exists() and not target.is_dir():
-        raise CldrankError(f"{target} is a file; name a folder to write.")
+        raise UsageError(f"{target} is a file; name a folder to write.")
     with _claimed(target, is_folder=True) as temporary, _explaining(target, temporary):
         yield temporary
         _take_permissions(temporary, target, 0o777)
@@ -124,11 +124,11 @@ def sweep(folder: str | os.PathLike[str]) -> None:
 def check_writable(path: Path) -> None:
     """Refuse a path that no file can be written to, before hours of work are done for it."""
     if not path.parent.is_dir():
-        raise CldrankError(f"{path}: the folder {path.parent} does not exist; create it first.")
+        raise UsageError(f"{path}: the folder {path.parent} does not exist; create it first.")
     if path.is_dir():
-        raise CldrankError(f"{path} is a folder; name a file to write.")
+        raise UsageError(f"{path} is a folder; name a file to write.")
     if path.exists() and not path.is_file() and not _is_stream(path):
-        raise CldrankError(f"{path} is neither a file, a pipe nor a character device; name a file to write.")
+        raise UsageError(f"{path} is neither a file, a pipe nor a character device; name a file to write.")
     if path.exists() and not os.access(path, os.W_OK):
         raise CldrankError(f"{path} cannot be written: the file is write-protected.")
     if not _is_stream(path) and not os.access(_followed(path).parent, os.W_OK):
@@ -141,7 +141,7 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise CldrankError(f"{target} is a file; name a folder to write.") from None
+        raise UsageError(f"{target} is a file; name a folder to write.") from None
     except OSError as error:
         raise CldrankError(f"{target} cannot be made: {error.strerror}.") from None
     return target

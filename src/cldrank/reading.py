@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cldrank.errors import CldrankError, DataError, FormatError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 _LONGEST_REASON = 300  # some libraries quote the file
 
@@ -30,9 +30,9 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except (CldrankError, AssertionError):
         raise
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
+        raise UsageError(f"{path}: no such file.") from None
     except IsADirectoryError:
-        raise DataError(f"{path} is a folder, not {what}.") from None
+        raise UsageError(f"{path} is a folder, not {what}.") from None
     except MemoryError as error:
         raise DataError(f"{path}: there is not enough memory to read it; is it really {what}?") from error
     except RecursionError as error:
