@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes import by_session, objective, scene
+from scenes import by_session, nearly_collinear, objective, scene
 
 from cldrank import likelihood, scaling
 from cldrank.clicks.table import ClickTable
@@ -121,6 +121,19 @@ def test_float32_sums_and_torch_lead_to_the_same_optimum(form: Form | None, meth
         found = newton(problem.evaluate, np.zeros(problem.n_parameters))
         assert found.converged
         np.testing.assert_allclose(found.parameters, exact.parameters, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("free", [(), ("log_sigma",)])
+def test_standard_errors_of_float32_sums_are_those_of_float64(free: Any) -> None:
+    given = nearly_collinear(scene(queries=100, width=2), 1e-3)
+    form = Form(0.1, 0.7, gaussian=True) if free else Form(0.1)
+    fits = {}
+    for narrow in (True, False):
+        problem = objective(given, form, 1e-6, narrow=narrow, free=free)
+        fits[narrow] = fit_selection(problem, given.data.feature_names)
+        assert fits[narrow].solution.converged
+    reference = fits[False].estimates
+    np.testing.assert_allclose(fits[True].estimates.standard_errors, reference.standard_errors, rtol=1e-7)
 
 
 @pytest.mark.parametrize("form", FORMS)
