@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank.data.dataset import RankingDataset
@@ -81,6 +82,23 @@ def test_a_training_resumed_ends_as_if_never_interrupted(kind: Any, resident: bo
     assert resumed.status_ == "completed"
     again = kind(Training(batch_queries=16, checkpoint=file, resume=True)).fit(*GIVEN)  # nothing is left to do
     np.testing.assert_array_equal(scores(again), scores(whole))
+
+
+def test_epochs_after_a_break_are_held_against_the_best_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worse by 0.05 on every list: worse for sure, but only for who knows how the best epoch did on each list."""
+    agreed = iter([[1.0, 0.9, 1.0, 0.9], [0.95, 0.85, 0.95, 0.85]])
+
+    def agreement(run: loop.Run) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(next(agreed), dtype=torch.float64), torch.ones(4, dtype=torch.float64)
+
+    monkeypatch.setattr(loop.Run, "_agreement", agreement)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        small_pair(epochs=2, checkpoint=tmp_path / "state", on_epoch=stop_after(1)).fit(*GIVEN)
+    resumed = small_pair(epochs=2, checkpoint=tmp_path / "state", resume=True).fit(*GIVEN)
+    assert [epoch.best for epoch in resumed.history_] == [True, False]
+    assert resumed.best_epoch_ == 1
 
 
 def test_a_checkpoint_is_data_and_no_code(tmp_path: Path) -> None:

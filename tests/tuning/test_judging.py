@@ -108,7 +108,7 @@ def test_only_a_measure_that_is_the_better_the_larger_is_tuned_on(monkeypatch: p
         name, higher_is_better = "Depth", False
 
         def _values(self, ranking: Any) -> Any:
-            raise AssertionError
+            raise AssertionError(ranking)
 
     class ARPlus(Depth):
         name, higher_is_better = "ARPlus", True
