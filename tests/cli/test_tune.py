@@ -135,6 +135,7 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
         (2, "is no range", ["ips", *FROM, "--range", "l2"]),
         (2, "is no range of numbers", ["ips", *FROM, "--range", "l2=a..b"]),
         (1, "bad.toml: l2 is 3; write a list", ["ips", *FROM, "--space", "bad.toml"]),
+        (2, "nothing.toml: no such file", ["ips", *FROM, "--space", "nothing.toml"]),
         (2, "held_out must be a share", ["ips", *FROM, "--held-out", "1"]),
         (2, "--epochs is for networks", ["ips", *FROM, "--epochs", "2"]),
         (2, "l2 must be a number of at least 0", ["ips", *FROM, "--range", "l2=-1"]),
