@@ -22,7 +22,7 @@ def test_arrays_come_back_equal_and_mapped(tmp_path: Path) -> None:
         "by column": np.asfortranarray(np.eye(3)),
     }
     handed = handing_over.hand_over((given, on_disk, rest), tmp_path)
-    again, numbers, others = pickle.loads(pickle.dumps(handed)).take()  # as it comes to another process
+    again, numbers, others = pickle.loads(pickle.dumps(handed)).take()  # noqa: S301  as another process gets it
     np.testing.assert_array_equal(numbers, on_disk)
     for array in (numbers, again.data.features, again.clicks.row):
         assert not array.flags.writeable

@@ -16,7 +16,6 @@ from cldrank.errors import DataError, UsageError
 from cldrank.rankers import LinearRanker, Provenance, Ranker
 from cldrank.scaling import Scaling
 
-
 _LARGEST = sys.float_info.max  # a whole number may be larger, and then is none that can be reckoned with
 
 

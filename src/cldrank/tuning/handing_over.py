@@ -58,7 +58,7 @@ def hand_over(thing: Any, folder: Path) -> Handed:
             file.write(b"\0")  # an empty file cannot be mapped
     except OSError as error:
         raise CldrankError(
-            f"{path} cannot be written: {error.strerror}. Several jobs share a copy of the data there; make room, or do "
-            "with one job."
+            f"{path} cannot be written: {error.strerror}. Several jobs share a copy of the data there; make room, or "
+            "do with one job."
         ) from error
     return Handed(frame.getvalue(), path, tuple(spans))

@@ -52,8 +52,8 @@ class Journal(JournalFileBackend):
             except OSError as error:
                 os.truncate(self._path, size)
                 raise CldrankError(
-                    f"{self._path} cannot be written: {error.strerror}. The trials in it are kept; make room there, and "
-                    "the same call goes on with them."
+                    f"{self._path} cannot be written: {error.strerror}. The trials in it are kept; make room there, "
+                    "and the same call goes on with them."
                 ) from error
 
     def _cut(self) -> bool:

@@ -27,7 +27,7 @@ def _can_be_tried(value: object) -> bool:
     """Whether it is a word or a number, and none too long for 64 bits."""
     if isinstance(value, int):
         return abs(value) < 1 << 63
-    return isinstance(value, Value) and value == value  # noqa: PLR0124  NaN is unlike itself
+    return isinstance(value, Value) and value == value  # NaN is unlike itself
 
 
 @dataclass(frozen=True)
