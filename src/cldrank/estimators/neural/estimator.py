@@ -61,7 +61,7 @@ class NeuralFit(Estimator):
     ) -> Task:
         """Train the task that `make_task` makes of a network and the number of features, and take its ranker."""
         settings, epochs, rate = self._checked()
-        from cldrank.training.networks import build, check_torch, device_of
+        from cldrank.training.networks import build, check_torch, device_of, enough_memory
 
         check_torch()
         from torch.random import fork_rng
@@ -77,19 +77,20 @@ class NeuralFit(Estimator):
         from cldrank.training.loop import train
 
         rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
-        table = FeatureTable(data.features, scaling, rows, device, settings.resident)
-        trained = train(
-            task,
-            _placed(learned, rows),
-            _placed(held, rows),
-            table,
-            epochs=epochs,
-            learning_rate=rate,
-            weight_decay=check_penalty(self.l2),
-            seed=self.seed,
-            settings=settings,
-            identity=self._identity(data),
-        )
+        with enough_memory():
+            table = FeatureTable(data.features, scaling, rows, device, settings.resident)
+            trained = train(
+                task,
+                _placed(learned, rows),
+                _placed(held, rows),
+                table,
+                epochs=epochs,
+                learning_rate=rate,
+                weight_decay=check_penalty(self.l2),
+                seed=self.seed,
+                settings=settings,
+                identity=self._identity(data),
+            )
         if not trained.history:
             raise DataError(
                 f"{type(self).__name__} met numbers that are not finite in its first epoch; lower learning_rate, check "
