@@ -15,6 +15,7 @@ from cldrank.training import Training
         ({"list_size": 1}, "list_size must be a whole number of at least 2, not 1"),
         ({"patience": 0}, "patience must be a whole number of at least 1, not 0"),
         ({"patience": True}, "not True"),
+        ({"patience": 2, "validation": 0.0}, "patience waits for a better epoch .* validation=0 holds none out"),
         ({"warmup": 1.5}, "warmup must be a number between 0 and 1, not 1.5"),
         ({"validation": 1.0}, "validation must be a number between 0 and 0.9, not 1.0"),
         ({"validation": math.nan}, "not nan"),

@@ -55,8 +55,8 @@ class MLP:
         if needed > memory:
             raise UsageError(
                 f"hidden={self.hidden} makes a network of {weights:.3g} weights for {width} features, which takes "
-                f"{needed / 2**30:,.0f} GiB to train; this machine has {memory / 2**30:,.0f} GiB. Choose smaller layers, "
-                "such as (256, 128, 64)."
+                f"{needed / 2**30:,.0f} GiB to train; this machine has {memory / 2**30:,.0f} GiB. Choose smaller "
+                "layers, such as (256, 128, 64)."
             )
 
     def build(self, width: int, seed: int) -> torch.nn.Sequential:

@@ -82,6 +82,8 @@ class Training:
             if getattr(self, name) not in known:
                 choices = ", ".join(map(repr, known))
                 raise UsageError(f"{name} must be one of {choices}, not {getattr(self, name)!r}.")
+        if self.patience is not None and not self.validation:
+            raise UsageError("patience waits for a better epoch on held-out queries, and validation=0 holds none out.")
         if self.resume and self.checkpoint is None:
             raise UsageError("resume=True needs the checkpoint to resume from.")
 

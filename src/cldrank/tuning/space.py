@@ -23,6 +23,9 @@ from cldrank.training.networks import MLP
 Value = bool | int | float | str | None
 
 
+_OF_THE_LOOP = ("epochs", "learning_rate", "seed", "unshown_ratio", "batch_rows")
+
+
 def _can_be_tried(value: object) -> bool:
     """Whether it is a word or a number, and none too long for 64 bits."""
     if isinstance(value, int):
@@ -206,6 +209,8 @@ def _owners(estimator: Estimator) -> dict[str, str]:
     names = dict.fromkeys(estimator.get_params(deep=False), "own")
     if trains_network(estimator):
         names |= {entry.name: "training" for entry in fields(Training) if entry.compare}
+    elif getattr(estimator, "solver", None) != "sgd":  # a regression has neither epochs nor chance
+        names = {name: owner for name, owner in names.items() if name not in _OF_THE_LOOP}
     if _mlp(estimator) is not None:
         names |= dict.fromkeys(("dropout", "activation"), "model")
     return {name: owner for name, owner in names.items() if name not in ("model", "training", "device")}
