@@ -142,6 +142,7 @@ class TestNetworks:
             ("--hidden lists the sizes", ["cld-pair", "--hidden", "wide"]),
             ("hidden must be the sizes", ["cld-pair", "--hidden", "0"]),
             ("--weights is two numbers", ["rankagg", "--weights", "one"]),
+            ("scores would be infinite", ["rankagg", "--weights", "1e308,1", "--model", "linear"]),
             ("weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
             ("target='clicks' is for model='linear'", ["cld", "--model", "mlp", "--target", "clicks"]),
             ("validation must be a number between", ["cld-pair", "--validation", "2"]),

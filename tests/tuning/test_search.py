@@ -112,6 +112,8 @@ def test_late_trials_do_not_begin() -> None:
     assert 1 <= len(tuned.trials) < 10_000
     assert [number for number, _ in told] == list(range(1, len(tuned.trials) + 1))
     assert told[-1][1] == tuned.best_value
+    with pytest.raises(DataError, match="no trial came to its end in time"):
+        tune(IPS(), *SCENE, trials=3, timeout=1e-300)
 
 
 def test_what_processes_are_given_and_what_they_say() -> None:

@@ -263,8 +263,8 @@ class Observed:
         if self.depth is not None:
             if self.depth > table.depth:
                 raise UsageError(
-                    f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}; leave "
-                    "it out, or name less."
+                    f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}; "
+                    "leave it out, or name less."
                 )
             table = table.first(self.depth)
         found = self._of_positions(max(table.depth, 1))

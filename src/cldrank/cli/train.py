@@ -165,7 +165,7 @@ def train(
     estimator.ranker_.save(out)
     facts = _facts(estimator, dataset)
     if as_json:
-        more = {"summary": estimator.summary()} if summary else {}  # type: ignore[attr-defined]
+        more = {"summary": estimator.summary()} if summary else {}
         print_json({"method": str(method), "ranker": str(out), **facts, "warnings": said, **more})
     else:
         _print(estimator, facts, said, summary, out)

@@ -136,7 +136,7 @@ def tune(
             timeout=timeout,
             held_out=0.2 if held_out is None else held_out,
             labelled=None if validation_features is None else reading.load(validation_features),
-            measure=measure or "nDCG@10",
+            measure="nDCG@10" if measure is None else measure,
             on_trial=report,
         )
     tuned.estimator.ranker_.save(out / "ranker")
@@ -164,7 +164,7 @@ def _check_judge(
         if not validation:
             raise UsageError("--on labels needs labelled candidates that are not trained on: --validation-features.")
         return
-    if validation or measure:
+    if validation or measure is not None:
         raise UsageError("--validation-features and --measure are for --on labels.")
     if method == methods.Method.oracle:
         raise UsageError("oracle learns from labels, not from clicks; tune it with --on labels.")

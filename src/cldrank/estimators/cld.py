@@ -401,6 +401,4 @@ def _number(value: Any, name: str, other: str = "") -> float:
     try:
         return float(value)
     except OverflowError:
-        raise UsageError(
-            f"{name} must be a number that float64 can hold; this one has {value.bit_length()} bits."
-        ) from None
+        raise UsageError(f"{name} must be a number that float64 can hold, and this one is larger.") from None

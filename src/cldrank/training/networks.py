@@ -136,7 +136,7 @@ def device_of(name: str | None) -> torch.device:
     import torch
 
     try:
-        device = torch.device(name or "cpu")
+        device = torch.device("cpu" if name is None else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
         raise UsageError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None

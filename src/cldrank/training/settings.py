@@ -94,8 +94,8 @@ class Training:
 
 
 def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 31:
+        raise UsageError(f"{name} must be a whole number of at least {least} and below 2³¹, not {value!r}.")
 
 
 def _between(name: str, value: Any, least: float, most: float) -> None:

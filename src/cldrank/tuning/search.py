@@ -91,8 +91,8 @@ def tune(
             _identity(estimator, data, clicks, propensities, judge, ranges, seed),
         )
         found = _done(search, jobs, on_trial)
-    best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value)
-    if best.value is None or best.standard_error is None:
+    best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value, default=None)
+    if best is None or best.value is None or best.standard_error is None:
         raise DataError(_said_of_failure(found))
     model = applied(estimator, best.parameters).fit(data, clicks, propensities)
     if getattr(model, "status_", None) == "interrupted":
