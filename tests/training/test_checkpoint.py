@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -237,6 +238,20 @@ def test_a_checkpoint_with_other_tensors_is_refused(tmp_path: Path, taken: Any) 
             story = {**about, "sha256": checkpoint._sha256(changed)}
             with pytest.raises(FormatError, match=f"state: this checkpoint is damaged: {name} is not that"):
                 resumed(tmp_path / "state", changed, story)
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
+    before, whole = resource.getrlimit(resource.RLIMIT_FSIZE), file.read_bytes()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
+    try:
+        with pytest.raises(CldrankError, match="state cannot be written: File too large"):
+            small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert file.read_bytes() == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
 def test_a_learning_rate_of_numpy_can_be_written_down(tmp_path: Path) -> None:
