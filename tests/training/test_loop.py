@@ -207,7 +207,7 @@ def test_patience_ends_a_training_that_has_learned_all() -> None:
 
 
 def test_without_anything_held_out_the_last_epoch_is_kept() -> None:
-    fitted = small_pair(validation=0.0, patience=1).fit(*GIVEN)
+    fitted = small_pair(validation=0.0).fit(*GIVEN)
     assert (fitted.status_, fitted.best_epoch_, fitted.n_held_) == ("completed", 4, 0)
     assert all(epoch.validation is None and epoch.best for epoch in fitted.history_)
     assert "nothing held out" in fitted.summary()
