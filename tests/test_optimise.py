@@ -70,6 +70,33 @@ def test_it_says_how_it_ended() -> None:
     assert 5 < found.parameters[0] < 10
 
 
+def test_a_line_search_that_fails_is_not_called_non_finite() -> None:
+    def misleading(point: Vector) -> Evaluation:
+        return Evaluation(-float(abs(point[0])), np.array([1.0]), np.array([[-1.0]]))  # the slope promises a gain
+
+    found = newton(misleading, np.zeros(1))
+    assert (found.status, found.n_steps) == ("line_search", 0)
+    np.testing.assert_array_equal(found.parameters, [0.0])
+
+    def alone(point: Vector) -> Evaluation:
+        return Evaluation(0.0 if point[0] == 0 else np.nan, np.array([1.0]), np.array([[-1.0]]))
+
+    assert newton(alone, np.zeros(1)).status == "non_finite"
+
+
+def test_the_last_hessian_is_exact_also_where_the_cheap_one_jumps_to_the_top() -> None:
+    matrix, top = np.array([[2.0]]), np.array([3.0])
+
+    def cheap(point: Vector) -> Evaluation:  # exact but at the top, where nobody would step again
+        here: Evaluation = quadratic(matrix, top)(point)
+        return here if point[0] != top[0] else here._replace(hessian=here.hessian * 1.5)
+
+    found = newton(cheap, np.zeros(1), exact=quadratic(matrix, top))
+    assert (found.status, found.n_passes) == ("converged", 3)
+    assert found.evaluation is not None
+    np.testing.assert_array_equal(found.evaluation.hessian, -matrix)
+
+
 def test_a_cheap_hessian_ends_where_an_exact_one_does() -> None:
     def cheap(point: Vector) -> Evaluation:
         here = log_cosh(point)

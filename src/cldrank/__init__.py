@@ -13,7 +13,7 @@ from cldrank import errors
 from cldrank._version import __version__
 
 if TYPE_CHECKING:
-    from cldrank import clicks, data, measures, propensity
+    from cldrank import clicks, data, estimators, measures, propensity, rankers, scaling, tuning
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cldrank.rankers import load_ranker
     from cldrank.training import Training
     from cldrank.training.networks import MLP
+    from cldrank.tuning import tune
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
 _HOMES = {
@@ -62,11 +63,16 @@ _HOMES = {
     "clicks": "",
     "compare": "cldrank.evaluation",
     "data": "",
+    "estimators": "",
     "evaluate": "cldrank.evaluation",
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
     "measures": "",
     "propensity": "",
+    "rankers": "",
+    "scaling": "",
+    "tune": "cldrank.tuning",
+    "tuning": "",
 }
 
 __all__ = [
@@ -91,11 +97,16 @@ __all__ = [
     "compare",
     "data",
     "errors",
+    "estimators",
     "evaluate",
     "load",
     "load_ranker",
     "measures",
     "propensity",
+    "rankers",
+    "scaling",
+    "tune",
+    "tuning",
 ]
 
 

@@ -13,7 +13,7 @@ from cldrank.errors import UsageError
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Status = Literal["converged", "max_steps", "non_finite", "boundary"]
+Status = Literal["converged", "max_steps", "line_search", "non_finite", "boundary"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 _FLAT = 1e-11  # of the largest curvature, all parameters brought to the same size: less is rounding
@@ -43,7 +43,8 @@ class Solution:
     value         the objective there
     n_steps       steps taken
     n_passes      evaluations of the objective, one pass over the data each
-    status        `converged`; `max_steps`: stopped before; `non_finite`: the objective is not finite, nor near by;
+    status        `converged`; `max_steps`: stopped before; `line_search`: no part of a step gained what the slope
+                  promised, though the objective is finite; `non_finite`: the objective is not finite, nor near by;
                   `boundary`: it left for the edge of what makes sense
     flat          directions in which the objective does not change, so that the data say nothing about them
     evaluation    the objective with its derivatives, at the end or so close to it that nobody can tell
@@ -75,13 +76,13 @@ def newton(
     """Maximise by Newton's method, each step halved until it gains.
 
     Converged is when a whole step moves each parameter by at most `tolerance` times its size or 1, whichever is more.
-    Where the Hessian of `evaluate` is a cheap one, `exact` gives that of the last evaluations. A search that can only
-    leave what is `inside` ends with status `boundary`.
+    Where the Hessian of `evaluate` is a cheap one, `exact` gives that of the last evaluations, the one left in the
+    solution always among them. A search that can only leave what is `inside` ends with status `boundary`.
 
     >>> newton(lambda x: Evaluation(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
     Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, n_passes=2, status='converged', flat=0)
     """
-    point, here, passes, flat = start, evaluate(start), 1, 0
+    point, here, passes, flat, is_exact = start, evaluate(start), 1, 0, exact is None
 
     def ended(status: Status, steps: int, at: Vector) -> Solution:
         return Solution(at, here.value, steps, passes, status, flat, here)
@@ -90,7 +91,11 @@ def newton(
         return ended("non_finite", 0, point)
     for steps in range(max_steps + 1):
         step, flat = ascent(here)
-        length = float(np.max(np.abs(step) / np.maximum(1.0, np.abs(point)), initial=0.0))
+        length = _length(step, point)
+        if exact is not None and not is_exact and length <= tolerance:  # a long step, with nothing left after it
+            here, passes, is_exact = exact(point), passes + 1, True
+            step, flat = ascent(here)
+            length = _length(step, point)
         if length <= tolerance:
             # this close, one more step costs nothing and needs no check: it squares what error is left
             return ended("converged", steps, point + step)
@@ -105,17 +110,29 @@ def newton(
         near = evaluate if exact is None or length > _NEAR else exact
         there, share, tried = _backtrack(near, point, here, step, promised)
         passes += tried
-        if there is None:
-            hopeless = promised > 1e-12 * max(1.0, abs(here.value))
-            return ended("non_finite" if hopeless else "converged", steps, point)
-        point, here = point + share * step, there
+        if share:
+            point, here, is_exact = point + share * step, there, exact is None or near is exact
+        elif exact is not None and not is_exact:  # perhaps the cheap Hessian misled it
+            here, passes, is_exact = exact(point), passes + 1, True
+        elif promised <= 1e-12 * max(1.0, abs(here.value)):  # no more to gain than rounding hides
+            return ended("converged", steps, point)
+        else:
+            return ended("line_search" if there.finite else "non_finite", steps, point)
     return ended("max_steps", max_steps, point)
+
+
+def _length(step: Vector, point: Vector) -> float:
+    """The largest part of a step, each over the size of its parameter or 1, whichever is more."""
+    return float(np.max(np.abs(step) / np.maximum(1.0, np.abs(point)), initial=0.0))
 
 
 def _backtrack(
     evaluate: Callable[[Vector], Evaluation], point: Vector, here: Evaluation, step: Vector, promised: float
-) -> tuple[Evaluation | None, float, int]:
-    """The first of whole, half, quarter … step that gains enough, that share, and how many were tried."""
+) -> tuple[Evaluation, float, int]:
+    """The first of whole, half, quarter … step that gains enough, that share, and how many were tried.
+
+    The share is 0 where none gains enough; then the shortest one is given.
+    """
     noise = 1e-13 * max(1.0, abs(here.value))  # gains below it drown in the rounding of the value
     share = 1.0
     for tried in range(1, _HALVINGS + 1):
@@ -123,7 +140,7 @@ def _backtrack(
         if there.finite and there.value >= here.value + _ARMIJO * share * promised - noise:
             return there, share, tried
         share /= 2
-    return None, 0.0, _HALVINGS
+    return there, 0.0, _HALVINGS
 
 
 def ascent(here: Evaluation) -> tuple[Vector, int]:

@@ -21,6 +21,13 @@ FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 SMALL = ("--hidden", "8,4", "--epochs", "3")
 
 
+def given(method: str) -> tuple[str, ...]:
+    """What a method learns from."""
+    if method == "oracle":
+        return FROM[:2]
+    return FROM[:4] if method in ("naive", "heckman", "pijd") else FROM
+
+
 @pytest.fixture
 def data(folder: Path) -> cr.RankingDataset:
     return cr.load(folder / "train.parquet")
@@ -59,7 +66,7 @@ class TestNetworks:
         options: tuple[str, ...],
         expected: Any,
     ) -> None:
-        trained = run("train", method, *FROM, *options, "-o", "ranker", "--json")
+        trained = run("train", method, *given(method), *options, "-o", "ranker", "--json")
         assert trained.code == 0, trained.err
         assert "held-out" not in trained.err  # no bar beside JSON
         told = trained.json
@@ -92,9 +99,34 @@ class TestNetworks:
 
     @pytest.mark.parametrize("method", [str(method) for method in Method])
     def test_every_method_has_a_summary(self, run: Run, method: str) -> None:
-        shown = run("train", method, *FROM, "-o", "ranker", "--summary")
+        shown = run("train", method, *given(method), "-o", "ranker", "--summary")
         assert shown.code == 0, shown.err
         assert "estimator" in shown.out
+        told = run("train", method, *given(method), "-o", "ranker", "--summary", "--json").json
+        assert told["summary"].startswith("estimator ")
+
+    @pytest.mark.parametrize(
+        ("method", "targets"),
+        [
+            ("cld-pair", "clicks over propensity"),
+            ("rankagg", "clicks over propensity"),
+            ("naive", "clicks as they are"),
+            ("policy-aware-ips", "clicks over the chance to be shown and examined"),
+            ("affine-ips", "clicks with trust taken off"),
+            ("oracle", "labels"),
+        ],
+    )
+    def test_held_out_concordance_says_what_it_is_measured_against(self, run: Run, method: str, targets: str) -> None:
+        call = ("train", method, *given(method), "--model", "mlp", *SMALL, "-o", "ranker")
+        shown = run(*call, "--summary")
+        (line,) = [line for line in shown.out.splitlines() if "of 3 kept: loss" in line]
+        assert line.endswith(f" with {targets}")
+        assert shown.out.count(f" with {targets}") == 2  # the summary says so too
+        assert "it compares no methods" in " ".join(shown.err.split())
+        assert run(*call, "--json").json["held_out_targets"] == targets
+        silent = run(*call, "--validation", "0")
+        assert "nothing held out" in silent.out
+        assert "compares no methods" not in silent.err
 
     def test_what_does_not_fit_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [
@@ -110,13 +142,20 @@ class TestNetworks:
             ("--hidden lists the sizes", ["cld-pair", "--hidden", "wide"]),
             ("hidden must be the sizes", ["cld-pair", "--hidden", "0"]),
             ("--weights is two numbers", ["rankagg", "--weights", "one"]),
+            ("scores would be infinite", ["rankagg", "--weights", "1e308,1", "--model", "linear"]),
             ("weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
             ("target='clicks' is for model='linear'", ["cld", "--model", "mlp", "--target", "clicks"]),
             ("validation must be a number between", ["cld-pair", "--validation", "2"]),
             ("--resume goes on from a checkpoint; name it with", ["cld-pair", "--resume"]),
+            ("no checkpoint to resume from", ["cld-pair", "--checkpoint", "none", "--resume", *SMALL]),
+            ("makes a network of 1e+12 weights", ["cld-pair", "--hidden", "1000000,1000000"]),
+            ("hidden must be the sizes", ["cld-pair", "--hidden", "8,-1"]),
+            ("--hidden lists the sizes", ["cld-pair", "--hidden", "8,,4"]),
+            ("validation=0 holds none out", ["cld-pair", "--patience", "2", "--validation", "0"]),
+            ("heckman has no option --clip", ["heckman", "--clip", "0.3"]),
         ]
         for message, call in cases:
-            ran = run("train", *call, *FROM, "-o", "x")
+            ran = run("train", *call, *given(call[0]), "-o", "x")
             assert (ran.code, message in ran.err) == (2, True), ran
         assert not Path("x").exists()
         for method in ("cld-pair", "rankagg"):
@@ -125,7 +164,7 @@ class TestNetworks:
             assert "`cldrank propensity estimate` wrote" in " ".join(ran.err.split())
 
     def test_missing_packages_are_named(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+        monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
         ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--tensorboard", "curves")
         assert (ran.code, "needs tensorboard" in ran.err) == (1, True)
         monkeypatch.setitem(sys.modules, "torch", None)
@@ -157,11 +196,11 @@ class TestPositions:
         ran = run("train", "affine-ips", *FROM[:4], "--affine", "rho.json", "-o", "x")
         assert (ran.code, "rho.json: holds no slopes and bases" in ran.err) == (1, True)
 
-    @pytest.mark.parametrize("method", ["cld", "affine-ips", "heckman"])
+    @pytest.mark.parametrize("method", ["cld", "affine-ips"])
     def test_pages_that_end_where_the_propensities_do(
         self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable, method: str
     ) -> None:
-        kinds = {"cld": cr.CLD, "affine-ips": cr.AffineIPS, "heckman": cr.HeckmanRank}
+        kinds = {"cld": cr.CLD, "affine-ips": cr.AffineIPS}
         rho = cr.Propensities.power(1, 3)
         rho.save("rho.json")
         call = ("train", method, *FROM[:4], "-p", "rho.json", "-o", "ranker")
@@ -172,6 +211,22 @@ class TestPositions:
         assert run(*call, "--depth", "3").code == 0
         expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
         np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected)
+
+    def test_an_option_without_an_effect_is_refused(self, run: Run) -> None:
+        cases: list[tuple[str, list[str]]] = [
+            ("naive takes clicks as they are and uses no propensities; leave --propensity out", ["naive", *FROM]),
+            ("heckman corrects for selection, not for positions and uses no propensities", ["heckman", *FROM]),
+            ("pijd corrects for positions by itself and uses no propensities", ["pijd", *FROM]),
+            ("oracle learns from labels and uses no propensities", ["oracle", *FROM]),
+            ("oracle learns from labels, not from clicks; leave --clicks out", ["oracle", *FROM[:4]]),
+            ("oracle learns from labels, not from clicks; leave --depth out", ["oracle", *FROM[:2], "--depth", "2"]),
+            ("--depth 9 is deeper than the clicks, which reach down to position 5", ["cld", *FROM, "--depth", "9"]),
+        ]
+        for message, call in cases:
+            ran = run("train", *call, "-o", "x")
+            assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
+        assert not Path("x").exists()
+        assert run("train", "cld", *FROM, "--depth", "5", "-o", "x").code == 0
 
     def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:
         simulation = Simulation(data, data.features[:, 0], TrustBias(eta=1), NeighbourSwaps(0.5), cutoff=4)

@@ -18,6 +18,7 @@ from cldrank.propensity import AffineClicks
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 SMALL = ("--hidden", "8", "--epochs", "2")
+LABELS = ("--on", "labels", "--validation-features", "train.parquet")
 
 
 def test_tune_saves_the_ranker_of_the_best_parameters(run: Run, folder: Path) -> None:
@@ -135,8 +136,15 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
         (2, "is no range", ["ips", *FROM, "--range", "l2"]),
         (2, "is no range of numbers", ["ips", *FROM, "--range", "l2=a..b"]),
         (1, "bad.toml: l2 is 3; write a list", ["ips", *FROM, "--space", "bad.toml"]),
+        (2, "nothing.toml: no such file", ["ips", *FROM, "--space", "nothing.toml"]),
         (2, "held_out must be a share", ["ips", *FROM, "--held-out", "1"]),
         (2, "--epochs is for networks", ["ips", *FROM, "--epochs", "2"]),
+        (2, "IPS has no parameter 'epochs' to tune", ["ips", *FROM, "--range", "epochs=1,2"]),
+        (2, "--range names l2 twice", ["ips", *FROM, "--range", "l2=0.1", "--range", "l2=0.2"]),
+        (2, "--on labels judges by labels", ["ips", *FROM, *LABELS, "--held-out", "0.3"]),
+        (2, "naive takes clicks as they are and uses no propensities", ["naive", *FROM, *LABELS]),
+        (2, "leave --clicks out", ["oracle", *FROM[:4], *LABELS]),
+        (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
         (2, "l2 must be a number of at least 0", ["ips", *FROM, "--range", "l2=-1"]),
         (1, "1 have one candidate clicked more", ["ips", *FROM, "--held-out", "0.02"]),
     ]

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import recovery
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scenes import by_session, objective, scene
+from scenes import by_session, nearly_collinear, objective, scene
 
 from cldrank import likelihood, scaling
 from cldrank.clicks.table import ClickTable
@@ -20,7 +21,7 @@ from cldrank.estimators.linear.inference import Estimates, covariance, determine
 from cldrank.estimators.linear.least_squares import Rows, regress
 from cldrank.estimators.linear.rows import observe
 from cldrank.likelihood import Form
-from cldrank.optimise import newton
+from cldrank.optimise import Evaluation, newton
 from cldrank.propensity import Propensities
 
 FORMS = [Form(0.3), Form(-0.5, 0.7, gaussian=True), None]
@@ -121,6 +122,19 @@ def test_float32_sums_and_torch_lead_to_the_same_optimum(form: Form | None, meth
         found = newton(problem.evaluate, np.zeros(problem.n_parameters))
         assert found.converged
         np.testing.assert_allclose(found.parameters, exact.parameters, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("free", [(), ("log_sigma",)])
+def test_standard_errors_of_float32_sums_are_those_of_float64(free: Any) -> None:
+    given = nearly_collinear(scene(queries=100, width=2), 1e-3)
+    form = Form(0.1, 0.7, gaussian=True) if free else Form(0.1)
+    fits = {}
+    for narrow in (True, False):
+        problem = objective(given, form, 1e-6, narrow=narrow, free=free)
+        fits[narrow] = fit_selection(problem, given.data.feature_names)
+        assert fits[narrow].solution.converged
+    reference = fits[False].estimates
+    np.testing.assert_allclose(fits[True].estimates.standard_errors, reference.standard_errors, rtol=1e-7)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -274,3 +288,29 @@ def test_estimates_print_and_give_errors_by_name() -> None:
 def test_clusters_of_one_row_and_columns_that_are_zero() -> None:
     assert np.isnan(covariance(np.eye(1), np.eye(1), clusters=1)).all()
     np.testing.assert_array_equal(determined(np.diag([0.0, 1.0])), [True, False])
+
+
+def test_standard_errors_of_sigma_and_gamma_are_those_of_the_likelihood_by_sigma_and_gamma() -> None:
+    """The fit runs over log σ and atanh γ; here the curvature is measured over σ and γ themselves."""
+    problem = recovery.draw(0, rows=1000)
+    fit = recovery.refit(problem)
+    assert fit.solution.converged
+    linear, noise = fit.solution.parameters[:-2], fit.estimates.of("noise")
+    assert noise.names == ("sigma", "gamma")
+
+    def at(sigma: float, gamma: float) -> Evaluation:
+        return problem.varied(Form(gamma, sigma, gaussian=True), ()).evaluate(linear)
+
+    step = 1e-4
+    near = {(i, j): at(*(noise.values + step * np.array([i, j]))) for i in (-1, 0, 1) for j in (-1, 0, 1)}
+    mixed = [
+        (near[1, 0].gradient - near[-1, 0].gradient) / (2 * step),
+        (near[0, 1].gradient - near[0, -1].gradient) / (2 * step),
+    ]
+    values = {key: here.value for key, here in near.items()}
+    cross = (values[1, 1] - values[1, -1] - values[-1, 1] + values[-1, -1]) / (4 * step**2)
+    own = [values[1, 0] + values[-1, 0] - 2 * values[0, 0], values[0, 1] + values[0, -1] - 2 * values[0, 0]]
+    noise_block = np.diag(own) / step**2 + np.array([[0, cross], [cross, 0]])
+    hessian = np.block([[near[0, 0].hessian, np.transpose(mixed)], [np.array(mixed), noise_block]])
+    expected = covariance(-hessian * problem.observed.total)[-2:, -2:]
+    np.testing.assert_allclose(noise.covariance, expected, rtol=1e-3)

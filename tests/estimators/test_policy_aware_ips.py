@@ -29,19 +29,23 @@ def selected(seed: int) -> tuple[RankingDataset, RankingDataset, Simulation]:
     return train, test, Simulation(train, production, PositionBased(1, 0.1), PlackettLuce(0.5), 5, relevant_from=1)
 
 
-def test_it_regresses_clicks_over_the_chance_of_being_seen() -> None:
+@pytest.mark.parametrize("clip", [None, 0.6])
+def test_it_regresses_clicks_over_the_chance_of_being_seen(clip: float | None) -> None:
     given = scene(0)
     seen = np.bincount(
         given.clicks.row, given.clicks.impressions * given.propensities.at(given.clicks.position), given.data.n_rows
     )
     kept = np.flatnonzero(seen > 0)
-    target = given.clicks.row_clicks[kept] / seen[kept]
     pages = given.clicks.query_impressions[given.data.row_queries[kept]]
+    chance = seen[kept] / pages
+    target = given.clicks.row_clicks[kept] / (pages * np.maximum(chance, clip or 0.0))
     X = scaling.fit("standard", given.data.features).transform(given.data.features)[kept].astype(np.float64)
     extended = np.hstack([X, np.ones((len(X), 1))])
     solution = np.linalg.solve(extended.T @ (extended * pages[:, None]), extended.T @ (pages * target))
     with pytest.warns(CldrankWarning, match="were never shown, and are left out"):
-        model = PolicyAwareIPS(l2=0).fit(*given)
+        model = PolicyAwareIPS(l2=0, clip=clip).fit(*given)
+    assert model.n_clipped_ == (chance < (clip or 0.0)).sum()
+    assert (model.n_clipped_ > 0) == (clip is not None)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-7)
     displayed = int((given.clicks.query_impressions[given.data.row_queries] > 0).sum())
     assert model.n_left_out_ == displayed - len(kept)

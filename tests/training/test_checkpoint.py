@@ -1,4 +1,6 @@
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -8,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
+import torch
 from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, ConvergenceWarning, FormatError, UsageError
 from cldrank.estimators import CLD, IPS, CLDPair
 from cldrank.rankers import load_ranker
-from cldrank.training import Training, loop
+from cldrank.training import Training, checkpoint, loop
 from cldrank.training.networks import MLP
 from cldrank.training.settings import Epoch
 
@@ -81,6 +85,23 @@ def test_a_training_resumed_ends_as_if_never_interrupted(kind: Any, resident: bo
     assert resumed.status_ == "completed"
     again = kind(Training(batch_queries=16, checkpoint=file, resume=True)).fit(*GIVEN)  # nothing is left to do
     np.testing.assert_array_equal(scores(again), scores(whole))
+
+
+def test_epochs_after_a_break_are_held_against_the_best_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worse by 0.05 on every list: worse for sure, but only for who knows how the best epoch did on each list."""
+    agreed = iter([[1.0, 0.9, 1.0, 0.9, 1.0], [0.95, 0.85, 0.95, 0.85, 0.95]])
+
+    def agreement(run: loop.Run) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(next(agreed), dtype=torch.float64), torch.ones(run.n_held, dtype=torch.float64)
+
+    monkeypatch.setattr(loop.Run, "_agreement", agreement)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        small_pair(epochs=2, checkpoint=tmp_path / "state", on_epoch=stop_after(1)).fit(*GIVEN)
+    resumed = small_pair(epochs=2, checkpoint=tmp_path / "state", resume=True).fit(*GIVEN)
+    assert [epoch.best for epoch in resumed.history_] == [True, False]
+    assert resumed.best_epoch_ == 1
 
 
 def test_a_checkpoint_is_data_and_no_code(tmp_path: Path) -> None:
@@ -150,11 +171,11 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     whole = file.read_bytes()
     flipped = bytearray(whole)
     flipped[-9] ^= 1
-    with pytest.raises(DataError, match="there is no checkpoint to resume from"):
+    with pytest.raises(UsageError, match="nothing: there is no checkpoint to resume from"):
         small_pair(epochs=1, checkpoint=tmp_path / "nothing", resume=True).fit(*GIVEN)
     for damaged in (whole[:-8], whole[:30], b"", b"\x80\x04\x95 pickled", bytes(flipped)):
         file.write_bytes(damaged)
-        with pytest.raises(FormatError, match="state: this (is no checkpoint|checkpoint is damaged)"):
+        with pytest.raises(FormatError, match="state: (not a checkpoint|this checkpoint is damaged)"):
             small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
     import safetensors.numpy
 
@@ -163,8 +184,79 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match="state: this "):
             small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FormatError, match="this is no checkpoint"):
-        small_pair(epochs=1, checkpoint=tmp_path / "folder", resume=True).fit(*GIVEN)
+    for resume in (True, False):  # before the first epoch
+        with pytest.raises(CldrankError, match="folder is a folder; name a file to write"):
+            small_pair(epochs=1, checkpoint=tmp_path / "folder", resume=resume).fit(*GIVEN)
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A checkpoint after the first of two epochs, as its tensors and what is told about them."""
+    file = tmp_path_factory.mktemp("taken") / "state"
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        small_pair(epochs=2, checkpoint=file, on_epoch=stop_after(1)).fit(*GIVEN)
+    with safetensors.safe_open(str(file), framework="pt") as opened:
+        return safetensors.torch.load_file(file), json.loads(opened.metadata()["about"])
+
+
+def resumed(file: Path, tensors: Any, about: Any) -> Any:
+    text = about if isinstance(about, str) else json.dumps(about)
+    safetensors.torch.save_file(tensors, file, metadata={"format": "cldrank-checkpoint-1", "about": text})
+    return small_pair(epochs=2, checkpoint=file, resume=True).fit(*GIVEN)
+
+
+ODD: list[Any] = [None, 1, -1, 10**400, "x", [], {}, [[]], True, float("nan"), float("inf")]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: str(odd)[:9])
+def test_a_checkpoint_whose_story_is_damaged_is_refused(tmp_path: Path, taken: Any, odd: Any) -> None:
+    tensors, about = taken
+    told = [{**about, name: odd} for name in about]
+    told += [{**about, "history": [{**about["history"][0], name: odd}]} for name in about["history"][0]]
+    for story in told:
+        if story == about:
+            continue
+        with pytest.raises((FormatError, UsageError), match="state"):
+            resumed(tmp_path / "state", tensors, story)
+
+
+def test_a_checkpoint_that_tells_nonsense_is_refused(tmp_path: Path, taken: Any) -> None:
+    tensors, about = taken
+    assert resumed(tmp_path / "state", tensors, about).n_iter_ == 2
+    missing = [{key: value for key, value in about.items() if key != name} for name in about]
+    for story in ("[" * 100_000, "1" * 9000, "null", *missing, {**about, "history": [{}]}):
+        with pytest.raises(FormatError, match="state: this checkpoint is damaged"):
+            resumed(tmp_path / "state", tensors, story)
+
+
+def test_a_checkpoint_with_other_tensors_is_refused(tmp_path: Path, taken: Any) -> None:
+    tensors, about = taken
+    for name in tensors:
+        for other in (None, torch.zeros(3, 3), torch.zeros(0), tensors[name].to(torch.float16)):
+            changed = {key: value for key, value in tensors.items() if key != name}
+            changed |= {} if other is None else {name: other}
+            story = {**about, "sha256": checkpoint._sha256(changed)}
+            with pytest.raises(FormatError, match=f"state: this checkpoint is damaged: {name} is not that"):
+                resumed(tmp_path / "state", changed, story)
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
+    before, whole = resource.getrlimit(resource.RLIMIT_FSIZE), file.read_bytes()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
+    try:
+        with pytest.raises(CldrankError, match="state cannot be written: File too large"):
+            small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert file.read_bytes() == whole
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_learning_rate_of_numpy_can_be_written_down(tmp_path: Path) -> None:
+    small_pair(epochs=1, learning_rate=np.float32(0.002), checkpoint=tmp_path / "state").fit(*GIVEN)
+    assert (tmp_path / "state").exists()
 
 
 def test_resuming_needs_to_know_from_what() -> None:

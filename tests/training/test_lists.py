@@ -129,3 +129,8 @@ def test_an_empty_list_at_the_end_is_padding() -> None:
     groups = lists.pack(1.0)
     empty: Any = groups[0]
     assert (empty.lists.tolist(), empty.weight.tolist(), empty.draws) == ([1], [[0.0]], 1)
+
+
+@pytest.mark.parametrize("ratio", [1e6, 1e308])
+def test_no_more_are_drawn_than_there_are_however_many_are_wished_for(ratio: float) -> None:
+    assert [group.draws for group in make([3, 3], [4, 7]).pack(ratio)] == [7]

@@ -142,6 +142,13 @@ def test_weight_decay_shrinks_what_is_learned() -> None:
     assert np.linalg.norm(held.coef_) < 0.8 * np.linalg.norm(free.coef_)
 
 
+def test_weight_decay_leaves_biases_alone() -> None:
+    network = torch.nn.Linear(GIVEN.data.n_features, 1)
+    torch.nn.init.constant_(network.bias, 5.0)  # pairs of scores do not see it, so that only a decay could move it
+    fitted = Naive(model=network, l2=100.0, learning_rate=1e-3, epochs=20).fit(*GIVEN)
+    assert fitted.ranker_.intercept == pytest.approx(5.0, abs=0.5)  # type: ignore[attr-defined]
+
+
 def test_mixed_precision_trains_to_nearly_the_same() -> None:
     full, mixed = (small_pair(precision=kind, epochs=3).fit(*GIVEN) for kind in ("float32", "bfloat16"))
     assert (scores(full) != scores(mixed)).any()
@@ -200,7 +207,7 @@ def test_patience_ends_a_training_that_has_learned_all() -> None:
 
 
 def test_without_anything_held_out_the_last_epoch_is_kept() -> None:
-    fitted = small_pair(validation=0.0, patience=1).fit(*GIVEN)
+    fitted = small_pair(validation=0.0).fit(*GIVEN)
     assert (fitted.status_, fitted.best_epoch_, fitted.n_held_) == ("completed", 4, 0)
     assert all(epoch.validation is None and epoch.best for epoch in fitted.history_)
     assert "nothing held out" in fitted.summary()

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scenes import scene
 
+from cldrank.errors import CldrankError
 from cldrank.estimators import IPS
 from cldrank.tuning import handing_over
 
@@ -18,14 +21,15 @@ def test_arrays_come_back_equal_and_mapped(tmp_path: Path) -> None:
         "none": np.zeros(0),
         "by column": np.asfortranarray(np.eye(3)),
     }
-    handing_over.write((given, on_disk, rest), tmp_path)
-    again, numbers, others = handing_over.read(tmp_path)
+    handed = handing_over.hand_over((given, on_disk, rest), tmp_path)
+    again, numbers, others = pickle.loads(pickle.dumps(handed)).take()  # noqa: S301  as another process gets it
     np.testing.assert_array_equal(numbers, on_disk)
     for array in (numbers, again.data.features, again.clicks.row):
         assert not array.flags.writeable
         assert not array.flags.owndata
         assert array.ctypes.data % 64 == 0
-    assert (tmp_path / "thing").stat().st_size < on_disk.nbytes
+    assert len(handed.thing) < on_disk.nbytes
+    assert {path.name for path in tmp_path.iterdir()} == {"arrays", "numbers"}  # nothing that could run as code
     assert others["words"].tolist() == ["a", None]
     assert len(others["none"]) == 0
     np.testing.assert_array_equal(others["by column"], np.eye(3))
@@ -33,5 +37,10 @@ def test_arrays_come_back_equal_and_mapped(tmp_path: Path) -> None:
 
 
 def test_without_arrays(tmp_path: Path) -> None:
-    handing_over.write({"l2": 0.1}, tmp_path)
-    assert handing_over.read(tmp_path) == {"l2": 0.1}
+    assert handing_over.hand_over({"l2": 0.1}, tmp_path).take() == {"l2": 0.1}
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "arrays").symlink_to("/dev/full")
+    with pytest.raises(CldrankError, match=r"arrays cannot be written: No space left on device.*one job"):
+        handing_over.hand_over(np.zeros(100_000), tmp_path)

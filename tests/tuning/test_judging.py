@@ -16,6 +16,7 @@ from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS
 from cldrank.estimators.neural.lists import click_lists
 from cldrank.evaluation import evaluate
+from cldrank.measures import Measure
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import judging
 
@@ -98,3 +99,21 @@ def test_labels_are_judged_as_by_evaluate() -> None:
         judging.Labels(fitted.data, "AP")
     with pytest.raises(DataError, match="too few queries"):
         judging.Labels(data[:1], "AP")
+
+
+def test_only_a_measure_that_is_the_better_the_larger_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Measure, "known", dict(Measure.known))  # forget the two below afterwards
+
+    class Depth(Measure):
+        name, higher_is_better = "Depth", False
+
+        def _values(self, ranking: Any) -> Any:
+            raise AssertionError(ranking)
+
+    class ARPlus(Depth):
+        name, higher_is_better = "ARPlus", True
+
+    data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], [0, 1, 0, 1])
+    with pytest.raises(UsageError, match=r"Depth is the better the smaller.*nDCG@10"):
+        judging.Labels(data, "depth")
+    assert judging.Labels(data, "arplus").name == "ARPlus"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from scenes import scene
 
-from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
 from cldrank.propensity import AffineClicks
 from cldrank.training import Training
@@ -111,6 +112,8 @@ def test_late_trials_do_not_begin() -> None:
     assert 1 <= len(tuned.trials) < 10_000
     assert [number for number, _ in told] == list(range(1, len(tuned.trials) + 1))
     assert told[-1][1] == tuned.best_value
+    with pytest.raises(DataError, match="no trial came to its end in time"):
+        tune(IPS(), *SCENE, trials=3, timeout=1e-300)
 
 
 def test_what_processes_are_given_and_what_they_say() -> None:
@@ -120,6 +123,32 @@ def test_what_processes_are_given_and_what_they_say() -> None:
     assert (plain.get_params()["training"].on_epoch, plain.get_params()["training"].checkpoint) == (None, None)
     with pytest.raises(UsageError, match="l2 must be a number"):
         tune(IPS(), *SCENE, {"l2": [-1.0]}, trials=2, jobs=2)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_killed_search_left_is_removed(tmp_path: Path, jobs: int) -> None:
+    left, alive = tmp_path / ".search.abcd_123.part", tmp_path / ".search.abcd_456.part"
+    for folder in (left, alive):
+        folder.mkdir()
+        (folder / "arrays").write_bytes(bytes(1000))
+    handle = os.open(alive, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)  # as a search under way in another process
+    tune(IPS(), *SCENE, trials=1, folder=tmp_path, jobs=jobs)
+    os.close(handle)
+    assert {path.name for path in tmp_path.iterdir()} == {"trials", "trials.log", alive.name}
+
+
+def test_gains_that_are_damaged_or_gone_are_told_by_their_file(tmp_path: Path) -> None:
+    tune(IPS(), *SCENE, trials=2, folder=tmp_path)
+    file = tmp_path / "trials" / "00001.npy"
+    whole = file.read_bytes()
+    for content in (whole[:-3], b"", whole[:20], whole.replace(b"<f8", b"<i8"), b"\x80\x04K\x01."):
+        file.write_bytes(content)
+        with pytest.raises(FormatError, match=r"00001\.npy: .*(not|another folder)"):
+            tune(IPS(), *SCENE, trials=2, folder=tmp_path)
+    file.unlink()
+    with pytest.raises(DataError, match=r"00001\.npy: no such file"):
+        tune(IPS(), *SCENE, trials=2, folder=tmp_path)
 
 
 def test_labels(tmp_path: Path) -> None:

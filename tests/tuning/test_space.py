@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import FormatError, UsageError
 from cldrank.estimators import (
     CLD,
     IPS,
@@ -73,10 +73,27 @@ def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "space.toml"
     path.write_text("l2 = {low = 0.1, high = 1, log = true}\nscaling = ['log', 'standard']\n")
     assert read_space(path) == {"l2": Range(0.1, 1, log=True), "scaling": ("log", "standard")}
-    for text in ("l2 = 3", "l2 = {low = 1}", "l2 = ["):
+    huge = "1" * 400
+    for text in (
+        "l2 = 3",
+        "l2 = {low = 1}",
+        "l2 = [",
+        "l2 = {low = 2, high = 1}",
+        f"l2 = {{low = 0, high = {huge}}}",
+        "l2 = {low = 'a', high = 'b'}",
+        "l2 = {low = 1, high = 2, log = 3}",
+        "l2 = {low = nan, high = inf}",
+        f"l2 = {huge * 20}",
+        "l2 = " + "[" * 50_000,
+    ):
         path.write_text(text)
-        with pytest.raises(CldrankError, match="space.toml"):
+        with pytest.raises(FormatError, match="space.toml"):
             read_space(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(FormatError, match="space.toml: not a TOML file"):
+        read_space(path)
+    with pytest.raises(UsageError, match="nothing.toml: no such file"):
+        read_space(tmp_path / "nothing.toml")
 
 
 def test_spaces_that_are_refused() -> None:
@@ -88,6 +105,8 @@ def test_spaces_that_are_refused() -> None:
         ({"l2": []}, "the values of l2"),
         ({"l2": "wide"}, "the values of l2"),
         ({"l2": [[1]]}, "the values of l2"),
+        ({"l2": [10**400]}, "the values of l2"),
+        ({"l2": [float("nan")]}, "the values of l2"),
     ):
         with pytest.raises(UsageError, match=message):
             check_space(IPS(), space)  # type: ignore[arg-type]

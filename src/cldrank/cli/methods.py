@@ -72,6 +72,12 @@ _CLASSES = {
     Method.oracle: "Oracle",
 }
 _NEEDS_PROPENSITIES = (Method.cld, Method.cld_pair, Method.ips, Method.rankagg, Method.policy_aware_ips)
+_USES_NO_PROPENSITIES = {
+    Method.naive: "takes clicks as they are",
+    Method.heckman: "corrects for selection, not for positions",
+    Method.pijd: "corrects for positions by itself",
+    Method.oracle: "learns from labels",
+}
 _NETWORK_UNLESS_SAID = (Method.cld_pair, Method.rankagg)
 _SHAPE = ("hidden", "dropout")
 _TRAINING = ("batch_queries", "patience", "validation", "precision", "checkpoint", "resume", "tensorboard")
@@ -175,7 +181,10 @@ def estimator(method: Method, scaling: ScalingName, chosen: Mapping[str, Any]) -
 
     kind = getattr(estimators, _CLASSES[method])
     given = {name: value for name, value in chosen.items() if value is not None}
-    _check_options(method, kind().get_params(), given)
+    known = kind().get_params()
+    if method in _USES_NO_PROPENSITIES:
+        known.pop("clip", None)  # of heckman, for a correction that has no option here
+    _check_options(method, known, given)
     if trains_network(method, given.get("model")):
         from cldrank.training.networks import check_torch
 
@@ -209,13 +218,24 @@ class Observed:
     affine: Path | None
     depth: int | None
 
-    def check(self, method: Method) -> None:
-        """Refuse what does not fit the method, and a method without what it needs, before anything is read."""
+    def check(self, method: Method, *, judges: bool = False) -> None:
+        """Refuse what does not fit the method, and a method without what it needs, before anything is read.
+
+        `judges` says whether the propensities also correct clicks that rankers are judged by.
+        """
+        if self.propensity is not None and method in _USES_NO_PROPENSITIES and not judges:
+            raise UsageError(
+                f"{method} {_USES_NO_PROPENSITIES[method]} and uses no propensities; leave --propensity out, or train "
+                "a method that corrects for them, such as cld or ips."
+            )
         if self.affine is not None and method != Method.affine_ips:
             raise UsageError(f"{method} has no option --affine; slopes and bases are for affine-ips.")
         if self.affine is not None and self.propensity is not None:
             raise UsageError("--affine and --propensity both say how clicks depend on the position; name one of them.")
         if method == Method.oracle:
+            for option, value in (("--clicks", self.clicks), ("--depth", self.depth)):
+                if value:
+                    raise UsageError(f"oracle learns from labels, not from clicks; leave {option} out.")
             return
         if not self.clicks:
             raise UsageError(f"{method} learns from clicks; name them with --clicks.")
@@ -240,7 +260,13 @@ class Observed:
             return None, None
         with working("reading clicks …"):
             table = ClickTable.read(self.clicks[0] if len(self.clicks) == 1 else self.clicks, dataset)
-        table = table if self.depth is None else table.first(self.depth)
+        if self.depth is not None:
+            if self.depth > table.depth:
+                raise UsageError(
+                    f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}; "
+                    "leave it out, or name less."
+                )
+            table = table.first(self.depth)
         found = self._of_positions(max(table.depth, 1))
         if found is not None and len(found) < table.depth:
             raise UsageError(

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _NETWORKS = "Networks"
 _INTERRUPTED = 130
+_NO_COMPARISON = (
+    "note: held-out concordance chooses the epoch; each method has its own targets, so that it compares no methods. "
+    "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
+)
 
 
 def train(
@@ -161,7 +165,8 @@ def train(
     estimator.ranker_.save(out)
     facts = _facts(estimator, dataset)
     if as_json:
-        print_json({"method": str(method), "ranker": str(out), **facts, "warnings": said})
+        more = {"summary": estimator.summary()} if summary else {}
+        print_json({"method": str(method), "ranker": str(out), **facts, "warnings": said, **more})
     else:
         _print(estimator, facts, said, summary, out)
     if facts["status"] == "interrupted":
@@ -258,7 +263,9 @@ def _print(model: Any, facts: dict[str, Any], said: list[str], summary: bool, ou
     if summary:
         console.print(model.summary(), markup=False, soft_wrap=True)
     if facts["best_epoch"]:
-        console.print(_said_of_epochs(facts), markup=False)
+        console.print(_said_of_epochs(facts), markup=False, soft_wrap=True)
+        if facts["held_out_queries"]:
+            say(_NO_COMPARISON)
     if facts["constant_features"]:
         say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
     if facts["collinear_features"]:
@@ -271,7 +278,9 @@ def _print(model: Any, facts: dict[str, Any], said: list[str], summary: bool, ou
 
 def _said_of_epochs(facts: dict[str, Any]) -> str:
     kept = facts["history"][facts["best_epoch"] - 1]
-    held = "nothing held out" if kept["validation"] is None else f"held-out concordance {kept['validation']:.4f}"
+    held = "nothing held out"
+    if kept["validation"] is not None:
+        held = f"held-out concordance {kept['validation']:.4f} with {facts['held_out_targets']}"
     return f"epoch {kept['number']} of {len(facts['history'])} kept: loss {kept['loss']:.4f}, {held}"
 
 
@@ -297,6 +306,7 @@ def _facts(model: Any, dataset: RankingDataset) -> dict[str, Any]:
         "log_likelihood": getattr(model, "log_likelihood_", None),
         "best_epoch": getattr(trained, "best_epoch_", None),
         "held_out_queries": getattr(trained, "n_held_", None),
+        "held_out_targets": trained.targets if hasattr(trained, "best_epoch_") else None,
         "history": [asdict(epoch) for epoch in getattr(trained, "history_", ())],
         "constant_features": list(getattr(model, "constant_features_", ())),
         "collinear_features": list(getattr(model, "collinear_features_", ())),

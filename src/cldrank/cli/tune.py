@@ -73,8 +73,8 @@ def tune(
         typer.Option("--on", help="Judge by the clicks on held-out queries, or by labels of --validation-features."),
     ] = Judged.clicks,
     held_out: Annotated[
-        float, typer.Option("--held-out", help="Share of the displayed queries whose clicks judge.")
-    ] = 0.2,
+        float | None, typer.Option("--held-out", help="Share of the displayed queries whose clicks judge (0.2).")
+    ] = None,
     validation_features: Annotated[
         list[str] | None,
         typer.Option("--validation-features", metavar="FILE", help="Labelled candidates for `--on labels`."),
@@ -115,8 +115,8 @@ def tune(
     }
     estimator = methods.estimator(method, scaling, chosen)
     observed = methods.Observed(clicks, propensity, affine, depth)
-    _check_judge(method, on, observed, validation_features, measure)
-    observed.check(method)
+    _check_judge(method, on, observed, validation_features, measure, held_out)
+    observed.check(method, judges=on == Judged.clicks)
     reading = options.Reading(column, groups, n_features, missing, cache)
     dataset = reading.load(features)
     table, rho = observed.read(method, dataset)
@@ -134,9 +134,9 @@ def tune(
             folder=out,
             jobs=jobs,
             timeout=timeout,
-            held_out=held_out,
+            held_out=0.2 if held_out is None else held_out,
             labelled=None if validation_features is None else reading.load(validation_features),
-            measure=measure or "nDCG@10",
+            measure="nDCG@10" if measure is None else measure,
             on_trial=report,
         )
     tuned.estimator.ranker_.save(out / "ranker")
@@ -150,14 +150,21 @@ def tune(
 
 
 def _check_judge(
-    method: methods.Method, on: Judged, observed: methods.Observed, validation: list[str] | None, measure: str | None
+    method: methods.Method,
+    on: Judged,
+    observed: methods.Observed,
+    validation: list[str] | None,
+    measure: str | None,
+    held_out: float | None,
 ) -> None:
     """Refuse what does not fit together before anything is read."""
     if on == Judged.labels:
+        if held_out is not None:
+            raise UsageError("--held-out is a share of the clicks to judge by; --on labels judges by labels.")
         if not validation:
             raise UsageError("--on labels needs labelled candidates that are not trained on: --validation-features.")
         return
-    if validation or measure:
+    if validation or measure is not None:
         raise UsageError("--validation-features and --measure are for --on labels.")
     if method == methods.Method.oracle:
         raise UsageError("oracle learns from labels, not from clicks; tune it with --on labels.")
@@ -172,7 +179,11 @@ def _space(estimator: Estimator, path: Path | None, ranges: list[str] | None) ->
     from cldrank.tuning.space import default_space, parse_range, read_space
 
     space = default_space(estimator) if path is None else read_space(path)
-    return {**space, **dict(parse_range(text) for text in ranges or ())}
+    named = [parse_range(text) for text in ranges or ()]
+    for name, _ in named:
+        if [other for other, _ in named].count(name) > 1:
+            raise UsageError(f"--range names {name} twice; separate its values by commas: {name}=1,2.")
+    return {**space, **dict(named)}
 
 
 @contextmanager

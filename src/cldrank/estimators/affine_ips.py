@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class AffineIPS(PairwiseOption):
     """
 
     affine_: AffineClicks
+
+    targets: ClassVar[str] = "clicks with trust taken off"
 
     def __init__(
         self,

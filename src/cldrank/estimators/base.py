@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.rankers import LinearRanker, Provenance, Ranker
 from cldrank.scaling import Scaling
+
+_LARGEST = sys.float_info.max  # a whole number may be larger, and then is none that can be reckoned with
 
 
 class NotFittedError(UsageError, sklearn.exceptions.NotFittedError):
@@ -104,14 +107,14 @@ def check_labels(dataset: RankingDataset, user: str) -> NDArray[np.float32]:
 def check_penalty(l2: Any) -> float:
     """The ridge penalty as a number; refused where it is negative, not finite, or no number."""
     number = isinstance(l2, int | float | np.integer | np.floating) and not isinstance(l2, bool)
-    if not number or not 0 <= l2 < np.inf:
+    if not number or not 0 <= l2 <= _LARGEST:
         raise UsageError(f"l2 must be a number of at least 0, not {l2!r}.")
     return float(l2)
 
 
 def check_share(name: str, value: Any) -> None:
     """Refuse what is no number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= _LARGEST:
         raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
 
 

@@ -398,4 +398,7 @@ def chosen_features(names: Sequence[str] | None, dataset: RankingDataset, parame
 def _number(value: Any, name: str, other: str = "") -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise UsageError(f"{name} must be a number{f' or {other}' if other else ''}, not {value!r}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise UsageError(f"{name} must be a number that float64 can hold, and this one is larger.") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
@@ -28,6 +28,8 @@ class Naive(PairwiseOption):
     >>> Naive(l2=0).fit(data, clicks).predict(data).round(3)
     array([0.1, 0.4, 0.7])
     """
+
+    targets: ClassVar[str] = "clicks as they are"
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class Oracle(PairwiseOption):
     >>> oracle.constant_features_
     ('f2',)
     """
+
+    targets: ClassVar[str] = "labels"
 
     def __init__(
         self,

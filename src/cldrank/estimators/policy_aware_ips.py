@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,8 @@ class PolicyAwareIPS(PairwiseOption):
     propensities_: Propensities
     n_left_out_: int
     n_clipped_: int
+
+    targets: ClassVar[str] = "clicks over the chance to be shown and examined"
 
     def __init__(
         self,

@@ -74,6 +74,10 @@ class RankAgg(Estimator):
             votes = np.empty(0)
         if votes.shape != (2,) or not np.isfinite(votes).all() or (votes < 0).any() or not votes.any():
             raise UsageError(f"weights must be two numbers of at least 0, for IPS and Heckman, not {self.weights!r}.")
+        if votes.max() > np.finfo(np.float64).max / (2 * data.n_rows):
+            raise UsageError(
+                f"weights {self.weights!r} are so large that scores would be infinite; only their ratio counts."
+            )
         heckman = HeckmanRank(l2=self.l2, scaling=self.scaling).fit(data, clicks, propensities)
         names = ("model", "l2", "scaling", "clip", "epochs", "learning_rate", "seed", "device", "training")
         ips = IPS(**{name: getattr(self, name) for name in names}).fit(data, clicks, propensities)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.files import replacing
+from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.files import check_writable, make_folder, replacing
+from cldrank.reading import reading
 from cldrank.training.settings import Epoch, Training
 
 if TYPE_CHECKING:
@@ -39,19 +41,23 @@ class Checkpoint:
 
     def restore(self, run: Run) -> tuple[list[Epoch], dict[str, Tensor]]:
         """The epochs gone by, with the run and its best state as they were; none where there is nothing to resume."""
-        nothing: list[Epoch] = []
-        if self.path is not None and not self.resume:
+        if self.path is None:
+            return [], run.state()
+        if run.world.leads:
+            make_folder(self.path.parent)
+            check_writable(self.path)
+        if not self.resume:
             _check_replaceable(self.path)
-        if self.path is None or not self.resume:
-            return nothing, run.state()
+            return [], run.state()
         if not self.path.exists():
-            raise DataError(f"{self.path}: there is no checkpoint to resume from; train without resuming first.")
+            raise UsageError(f"{self.path}: there is no checkpoint to resume from; train without resuming first.")
         tensors, about = _read(self.path)
         if about["digest"] != self.digest:
             raise UsageError(
                 f"{self.path} belongs to a training with other parameters, features or clicks; "
                 "train with the same ones, or name another checkpoint."
             )
+        self._check(tensors, run, about["history"])
         now = {name: tensors[f"now.{name}"] for name in run.task.networks.state_dict()}
         best = {name: tensors[f"best.{name}"].to(run.device) for name in now}
         run.peak = tensors.get("peak")
@@ -59,7 +65,20 @@ class Checkpoint:
         for index, parameter in enumerate(run.parameters):
             for name, value in run.optimiser.state[parameter].items():
                 value.copy_(tensors[f"optimiser.{index}.{name}"])
-        return [Epoch(**epoch) for epoch in about["history"]], best
+        return about["history"], best
+
+    def _check(self, tensors: dict[str, Tensor], run: Run, history: list[Epoch]) -> None:
+        """Refuse tensors that are not those of this training."""
+        expected = _content(run, run.state())
+        if any(epoch.validation is not None for epoch in history):
+            expected["peak"] = torch.zeros(run.n_held, dtype=torch.float64)
+        for name in sorted(expected.keys() | tensors.keys()):
+            sides = [(side[name].shape, side[name].dtype) if name in side else None for side in (expected, tensors)]
+            if sides[0] != sides[1]:
+                raise FormatError(
+                    f"this checkpoint is damaged: {name} is not that of this training.",
+                    path=self.path or "",
+                )
 
     def save(self, run: Run, history: list[Epoch], best: dict[str, Tensor]) -> None:
         """Write the state after an epoch, whole or not at all."""
@@ -67,55 +86,69 @@ class Checkpoint:
             return
         from safetensors.torch import save
 
-        tensors = {f"now.{name}": value for name, value in run.state().items()}
-        tensors |= {f"best.{name}": value for name, value in best.items()}
-        tensors |= {} if run.peak is None else {"peak": run.peak}
-        for index, parameter in enumerate(run.parameters):
-            for name, value in run.optimiser.state[parameter].items():
-                tensors[f"optimiser.{index}.{name}"] = value
+        tensors = _content(run, best) | ({} if run.peak is None else {"peak": run.peak})
         tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         history_as_json = [asdict(epoch) for epoch in history]
         about = {"digest": self.digest, "history": history_as_json, "sha256": _sha256(tensors)}
         content = save(tensors, metadata={"format": _FORMAT, "about": json.dumps(about)})
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as temporary:
             temporary.write_bytes(content)
 
 
+def _content(run: Run, best: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The networks now and at their best, and the state of the optimiser."""
+    tensors = {f"now.{name}": value for name, value in run.state().items()}
+    tensors |= {f"best.{name}": value for name, value in best.items()}
+    for index, parameter in enumerate(run.parameters):
+        for name, value in run.optimiser.state[parameter].items():
+            tensors[f"optimiser.{index}.{name}"] = value
+    return tensors
+
+
 def _check_replaceable(path: Path) -> None:
     """Refuse to write over a file that is no checkpoint, such as the data."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     if not path.is_file():
         return
     try:
-        with safe_open(str(path), framework="pt") as file:
+        with reading(path, "a checkpoint"), safe_open(str(path), framework="pt") as file:
             known = (file.metadata() or {}).get("format") == _FORMAT
-    except (SafetensorError, OSError):
+    except CldrankError:
         known = False
     if not known:
         raise UsageError(f"{path} is no checkpoint, and would be written over; name another file for the checkpoint.")
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    from safetensors import SafetensorError, safe_open
+    """The tensors of a checkpoint, its digest, and its history as epochs."""
+    from safetensors import safe_open
 
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise FormatError(f"this is no checkpoint ({error}).", path=path) from None
+    with reading(path, "a checkpoint"), safe_open(str(path), framework="pt") as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if metadata.get("format") != _FORMAT:
         raise FormatError("this is no checkpoint of cldrank.", path=path)
     try:
         about = json.loads(metadata["about"])
-        whole = about["sha256"] == _sha256(tensors)
-    except (KeyError, TypeError, ValueError):
+        whole = about["sha256"] == _sha256(tensors) and isinstance(about["digest"], str)
+        history = [_epoch(entry, number) for number, entry in enumerate(about["history"], start=1)]
+    except (KeyError, TypeError, ValueError, RecursionError):
         whole = False
-    if not whole:
+    if not whole or not history:
         raise FormatError("this checkpoint is damaged.", path=path)
-    return tensors, about
+    return tensors, {"digest": about["digest"], "history": history}
+
+
+def _epoch(entry: Any, number: int) -> Epoch:
+    """An epoch of the history; a ValueError or TypeError where it cannot be one."""
+    epoch = Epoch(**entry)
+    numbers = [epoch.loss, epoch.learning_rate, epoch.seconds, 0.0 if epoch.validation is None else epoch.validation]
+    if epoch.number != number or not isinstance(epoch.best, bool):
+        raise ValueError("not an epoch")
+    if not all(isinstance(value, float) and math.isfinite(value) for value in numbers):
+        raise ValueError("not a number")
+    return epoch
 
 
 def _sha256(tensors: dict[str, Tensor]) -> str:

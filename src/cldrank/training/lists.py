@@ -116,7 +116,7 @@ class Lists:
         first = np.minimum(self.offsets[lists], max(len(self.rows) - 1, 0))[:, None]  # of an empty list, any
         entries = np.where(inside, first + places, first)
         counts = np.diff(self.unshown_offsets)[lists]
-        draws = int(np.ceil(unshown_ratio * max(width - 1, 1) / 2)) if unshown_ratio and counts.any() else 0
+        draws = min(unshown_ratio * max(width - 1, 1) / 2, float(counts.max(initial=0)))
         return Group(
             lists,
             self.rows[entries],
@@ -125,7 +125,7 @@ class Lists:
             self.unshown_offsets[lists],
             counts,
             self.pages[lists],
-            min(draws, int(counts.max(initial=0))),
+            int(np.ceil(draws)),
         )
 
 

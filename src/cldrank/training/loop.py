@@ -129,7 +129,7 @@ class Run:
             self._step(group, chosen, features)
         loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
         found, best = self._judge(history)
-        return Epoch(number, loss, found, rate, time.perf_counter() - start, best)
+        return Epoch(number, loss, found, float(rate), time.perf_counter() - start, best)
 
     def _patient(self, history: list[Epoch]) -> bool:
         """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
@@ -137,6 +137,11 @@ class Run:
         if self.settings.patience is None or not found:
             return False
         return len(found) - 1 - found.index(max(found)) >= self.settings.patience
+
+    @property
+    def n_held(self) -> int:
+        """How many lists are held out."""
+        return sum(map(len, self._held))
 
     @property
     def steps_of_epoch(self) -> int:

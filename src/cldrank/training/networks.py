@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from cldrank.errors import MissingDependencyError, UsageError
+from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.reading import reason
 
 if TYPE_CHECKING:
     import torch
 
 Activation = Literal["elu", "relu", "gelu", "silu", "tanh"]
+
+
+_BYTES_OF_A_WEIGHT = 16  # in float32: itself, its gradient, and two averages of AdamW
 
 
 @dataclass(frozen=True)
@@ -40,10 +48,22 @@ class MLP:
             raise UsageError(f"activation must be one of {', '.join(get_args(Activation))}, not {self.activation!r}.")
         object.__setattr__(self, "hidden", tuple(self.hidden))
 
+    def _check_size(self, width: int) -> None:
+        """Refuse a network that this machine cannot train, before anything is allocated."""
+        weights = sum((before + 1) * size for before, size in pairwise((width, *self.hidden, 1)))
+        needed, memory = weights * _BYTES_OF_A_WEIGHT, _memory()
+        if needed > memory:
+            raise UsageError(
+                f"hidden={self.hidden} makes a network of {weights:.3g} weights for {width} features, which takes "
+                f"{needed / 2**30:,.0f} GiB to train; this machine has {memory / 2**30:,.0f} GiB. Choose smaller "
+                "layers, such as (256, 128, 64)."
+            )
+
     def build(self, width: int, seed: int) -> torch.nn.Sequential:
         """The network for `width` features, its weights drawn by Xavier's rule."""
         from torch import nn
 
+        self._check_size(width)
         kinds = {"elu": nn.ELU, "relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
         layers: list[nn.Module] = []
         for size in self.hidden:
@@ -88,6 +108,22 @@ def build(model: Any, width: int, seed: int) -> torch.nn.Module:
     return network
 
 
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """What torch raises where memory runs out becomes an error that says what takes less."""
+    import torch
+
+    try:
+        yield
+    except RuntimeError as error:  # torch has a class of its own for this on a GPU only
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        raise CldrankError(
+            f"there is not enough memory to train this network ({reason(error)}); choose smaller layers, or fewer "
+            "queries for a step (batch_queries)."
+        ) from error
+
+
 def check_torch() -> None:
     """Say what to install where torch is not there."""
     if find_spec("torch") is None:
@@ -100,11 +136,19 @@ def device_of(name: str | None) -> torch.device:
     import torch
 
     try:
-        device = torch.device(name or "cpu")
+        device = torch.device("cpu" if name is None else name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
         raise UsageError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
     return device
+
+
+def _memory() -> float:
+    """The memory of this machine in bytes, where it can be known."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def _dropout(share: float) -> torch.nn.Dropout:

@@ -82,6 +82,8 @@ class Training:
             if getattr(self, name) not in known:
                 choices = ", ".join(map(repr, known))
                 raise UsageError(f"{name} must be one of {choices}, not {getattr(self, name)!r}.")
+        if self.patience is not None and not self.validation:
+            raise UsageError("patience waits for a better epoch on held-out queries, and validation=0 holds none out.")
         if self.resume and self.checkpoint is None:
             raise UsageError("resume=True needs the checkpoint to resume from.")
 
@@ -92,8 +94,8 @@ class Training:
 
 
 def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 31:
+        raise UsageError(f"{name} must be a whole number of at least {least} and below 2³¹, not {value!r}.")
 
 
 def _between(name: str, value: Any, least: float, most: float) -> None:

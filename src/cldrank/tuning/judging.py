@@ -94,8 +94,8 @@ class Labels:
             raise DataError(f"{dataset!r} has too few queries to judge by; at least 2 are needed.")
         self._measure, self._dataset = parse(measure), dataset
         self.name = str(self._measure)
-        if self.name.startswith("ARP"):
-            raise UsageError("ARP is the better the smaller it is; tune on another measure, such as nDCG@10.")
+        if not self._measure.higher_is_better:
+            raise UsageError(f"{self.name} is the better the smaller it is; tune on another measure, such as nDCG@10.")
         self.weight = np.ones(dataset.n_queries)
         some = dataset.features[:: max(1, dataset.n_rows // 1000)]
         self.content: tuple[NDArray[Any], ...] = (dataset.labels, dataset.offsets, some)

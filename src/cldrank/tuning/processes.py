@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.errors import CldrankError, UsageError
-from cldrank.tuning import handing_over
+from cldrank.tuning.handing_over import Handed, hand_over
 from cldrank.tuning.study import Report, Search, Study
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -24,19 +23,18 @@ _WATCH_SECONDS = 0.3
 _PATIENCE_SECONDS = 20.0
 
 
-def work_together(search: Search, jobs: int, report: Report | None = None) -> None:
-    """Do all trials in so many processes; the data is written down once, and mapped into the memory of each."""
+def work_together(search: Search, jobs: int, room: Path, report: Report | None = None) -> None:
+    """Do all trials in so many processes; the data is written to a room once, and mapped into the memory of each."""
     study = Study(search)
-    with tempfile.TemporaryDirectory(prefix=".search.", dir=search.folder) as folder:
-        handing_over.write(search, Path(folder))
-        workers = [_Worker(Path(folder), number, jobs) for number in range(jobs)]
-        try:
-            _watch(study, workers, report)
-        finally:
-            for worker in workers:
-                worker.process.terminate()
-            for worker in workers:
-                worker.end()
+    handed = hand_over(search, room)
+    workers = [_Worker(handed, number, jobs) for number in range(jobs)]
+    try:
+        _watch(study, workers, report)
+    finally:
+        for worker in workers:
+            worker.process.terminate()
+        for worker in workers:
+            worker.end()
     errors = [worker.error for worker in workers if worker.error is not None]
     if errors and (isinstance(errors[0], UsageError) or len(study.finished()) < search.trials):
         raise errors[0]
@@ -54,10 +52,10 @@ def _watch(study: Study, workers: list[_Worker], report: Report | None) -> None:
 class _Worker:
     """One process."""
 
-    def __init__(self, folder: Path, number: int, jobs: int) -> None:
+    def __init__(self, handed: Handed, number: int, jobs: int) -> None:
         context = multiprocessing.get_context("spawn")  # a forked process would inherit threads that are not there
         self._connection, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_serve, args=(folder, number, theirs, os.getpid()))
+        self.process = context.Process(target=_serve, args=(handed, number, theirs, os.getpid()))
         with _threads(max(1, (os.cpu_count() or 1) // jobs)), _deaf():
             self.process.start()
         theirs.close()
@@ -85,13 +83,13 @@ class _Worker:
         return UsageError(text) if misused else CldrankError(text)
 
 
-def _serve(folder: Path, number: int, connection: Connection, parent: int) -> None:
+def _serve(handed: Handed, number: int, connection: Connection, parent: int) -> None:
     """What a process does: trials, until there are enough."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent ends us
     signal.signal(signal.SIGTERM, _interrupt)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
-        Study(handing_over.read(folder), number).work()
+        Study(handed.take(), number).work()
     except KeyboardInterrupt:
         raise SystemExit(1) from None
     except CldrankError as error:

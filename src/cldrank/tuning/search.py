@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,6 +17,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, MissingDependencyError, UsageError
 from cldrank.estimators.base import Estimator, check_dataset
+from cldrank.files import make_folder, scratch
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning.judging import Judge, Labels, hold_out, mean_of
 from cldrank.tuning.results import State, Trial, Tuned
@@ -76,7 +76,7 @@ def tune(
     ranges = check_space(estimator, default_space(estimator) if space is None else space)
     learned, judge = _parts(data, clicks, propensities, labelled, measure, held_out, seed)
     with ExitStack() as stack:
-        place = stack.enter_context(tempfile.TemporaryDirectory()) if folder is None else folder
+        place = stack.enter_context(scratch(name="cldrank-tune")) if folder is None else folder
         search = Search(
             _plain(estimator),
             data,
@@ -91,8 +91,8 @@ def tune(
             _identity(estimator, data, clicks, propensities, judge, ranges, seed),
         )
         found = _done(search, jobs, on_trial)
-    best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value)
-    if best.value is None or best.standard_error is None:
+    best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value, default=None)
+    if best is None or best.value is None or best.standard_error is None:
         raise DataError(_said_of_failure(found))
     model = applied(estimator, best.parameters).fit(data, clicks, propensities)
     if getattr(model, "status_", None) == "interrupted":
@@ -103,13 +103,14 @@ def tune(
 
 def _done(search: Search, jobs: int, report: Report | None) -> list[Trial]:
     """Do the trials; all of them, with how far they are behind the best."""
-    if jobs > 1:
-        from cldrank.tuning.processes import work_together
+    with scratch(make_folder(search.folder), "search") as room:  # for one job too: what a killed one left goes
+        if jobs > 1:
+            from cldrank.tuning.processes import work_together
 
-        work_together(search, jobs, report)
-    study = Study(search)
-    if jobs == 1:
-        study.work(report)
+            work_together(search, jobs, room, report)
+        study = Study(search)
+        if jobs == 1:
+            study.work(report)
     found = study.finished()
     completed = [trial for trial in found if value_of(trial) is not None]
     best = max(completed, key=lambda trial: value_of(trial) or 0.0, default=None)
@@ -128,7 +129,7 @@ def _told(search: Search, trial: FrozenTrial, best: FrozenTrial | None) -> Trial
     )
     if told.value is None or best is None:
         return told
-    difference = np.load(search.gains_file(best.number)) - np.load(search.gains_file(trial.number))
+    difference = search.gains(best.number) - search.gains(trial.number)
     behind = mean_of(difference, search.judge.weight)
     return replace(told, behind=behind.value, behind_error=behind.error)
 

@@ -16,10 +16,21 @@ from cldrank.estimators.base import Estimator
 from cldrank.estimators.cld_pair import CLDPair
 from cldrank.estimators.neural.estimator import NeuralFit, is_linear
 from cldrank.estimators.rank_agg import RankAgg
+from cldrank.reading import reading
 from cldrank.training import Training
 from cldrank.training.networks import MLP
 
 Value = bool | int | float | str | None
+
+
+_OF_THE_LOOP = ("epochs", "learning_rate", "seed", "unshown_ratio", "batch_rows")
+
+
+def _can_be_tried(value: object) -> bool:
+    """Whether it is a word or a number, and none too long for 64 bits."""
+    if isinstance(value, int):
+        return abs(value) < 1 << 63
+    return isinstance(value, Value) and value == value  # NaN is unlike itself
 
 
 @dataclass(frozen=True)
@@ -35,10 +46,11 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
-        numbers = all(isinstance(end, int | float) and math.isfinite(end) for end in (self.low, self.high))
-        if not numbers or not self.low < self.high or (self.log and self.low <= 0):
+        ends = self.low, self.high
+        numbers = all(_can_be_tried(end) and isinstance(end, int | float) and abs(end) < math.inf for end in ends)
+        if not numbers or not isinstance(self.log, bool) or not self.low < self.high or (self.log and self.low <= 0):
             raise UsageError(
-                f"a range goes from low to a larger high (above 0 by ratio), not {self.low} … {self.high}."
+                f"a range goes from low to a larger high (above 0 by ratio), not {self.low!r} … {self.high!r}."
             )
 
     def __contains__(self, value: object) -> bool:
@@ -98,7 +110,7 @@ def check_space(estimator: Estimator, space: Space) -> dict[str, Values]:
             raise UsageError(f"{type(estimator).__name__} has no parameter {name!r} to tune; it has {known}.")
         if isinstance(values, Range):
             continue
-        if isinstance(values, str) or not len(values) or not all(isinstance(value, Value) for value in values):
+        if isinstance(values, str) or not len(values) or not all(_can_be_tried(value) for value in values):
             raise UsageError(f"the values of {name} must be a list of numbers or words, or a Range, not {values!r}.")
     return {name: values if isinstance(values, Range) else tuple(values) for name, values in space.items()}
 
@@ -172,14 +184,17 @@ def read_space(path: str | Path) -> dict[str, Values]:
     """A space from a TOML file: a list of values for a parameter, or a table of `low`, `high` and `log`."""
     import tomllib
 
-    try:
+    if not Path(path).exists():
+        raise UsageError(f"{path}: no such file; a space is a TOML file, with l2 = [0.001, 0.01], say.")
+    with reading(path, "a TOML file"):
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"this is no TOML: {error}.", path=path) from None
     space: dict[str, Values] = {}
     for name, entry in found.items():
         if isinstance(entry, dict) and {"low", "high"} <= set(entry) <= {"low", "high", "log"}:
-            space[name] = Range(**entry)
+            try:
+                space[name] = Range(**entry)
+            except UsageError as error:
+                raise FormatError(f"{name}: {error}", path=path) from None
         elif isinstance(entry, list):
             space[name] = tuple(entry)
         else:
@@ -194,6 +209,8 @@ def _owners(estimator: Estimator) -> dict[str, str]:
     names = dict.fromkeys(estimator.get_params(deep=False), "own")
     if trains_network(estimator):
         names |= {entry.name: "training" for entry in fields(Training) if entry.compare}
+    elif getattr(estimator, "solver", None) != "sgd":  # a regression has neither epochs nor chance
+        names = {name: owner for name, owner in names.items() if name not in _OF_THE_LOOP}
     if _mlp(estimator) is not None:
         names |= dict.fromkeys(("dropout", "activation"), "model")
     return {name: owner for name, owner in names.items() if name not in ("model", "training", "device")}

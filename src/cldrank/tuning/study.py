@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators.base import Estimator
 from cldrank.files import make_folder, replacing
+from cldrank.reading import reading
 from cldrank.tuning.judging import Judge, mean_of
 from cldrank.tuning.space import Range, Values, applied, training_of, trains_network, values_of
 
@@ -63,6 +64,18 @@ class Search:
         """Where the gains of a trial are kept, query by query."""
         return self.folder / "trials" / f"{number:05}.npy"
 
+    def gains(self, number: int) -> NDArray[np.float64]:
+        """The gains of a trial that came to its end."""
+        file = self.gains_file(number)
+        with reading(file, "the gains of a trial"):
+            found: NDArray[np.float64] = np.load(file, allow_pickle=False)
+        if found.dtype != np.float64 or found.shape != self.judge.weight.shape or not np.isfinite(found).all():
+            raise FormatError(
+                f"these are not the gains of a trial on {len(self.judge.weight):,} queries; tune in another folder.",
+                path=file,
+            )
+        return found
+
 
 class Study:
     """The trials of a search, and the way to do more of them."""
@@ -70,13 +83,20 @@ class Study:
     def __init__(self, search: Search, worker: int = 0) -> None:
         import optuna
         from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+        from optuna.storages.journal import JournalFileOpenLock
+
+        from cldrank.tuning.journal import Journal
 
         self.search, self._worker = search, worker
         make_folder(make_folder(search.folder) / "trials")
-        journal = str(search.folder / "trials.log")
-        self._lock = JournalFileOpenLock(f"{journal}.claim")
-        storage = JournalStorage(JournalFileBackend(journal, JournalFileOpenLock(journal)))
+        self._file = search.folder / "trials.log"
+        self._lock = JournalFileOpenLock(f"{self._file}.claim")
+        journal = Journal(self._file)
+        with reading(self._file, "a log of trials"):
+            try:
+                storage = JournalStorage(journal)
+            except AssertionError as error:  # so Optuna meets a record that it does not know
+                raise ValueError(str(error)) from None
         epochs = int(getattr(search.estimator, "epochs", None) or 12)
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
 
@@ -167,8 +187,7 @@ class Study:
             if other.state.name == "PRUNED":
                 raise optuna.TrialPruned
             if other.state.name == "COMPLETE" and self.search.gains_file(other.number).exists():
-                known: NDArray[np.float64] = np.load(self.search.gains_file(other.number))
-                return known
+                return self.search.gains(other.number)
         return None
 
     def _gains(self, trial: optuna.Trial) -> NDArray[np.float64]:
@@ -189,7 +208,8 @@ class Study:
     def _other(self) -> list[str]:
         """What decides the trials of the folder, and is another than here."""
         known = self._study.user_attrs.get("identity")
-        before = self.search.identity if known is None else json.loads(known)
+        with reading(self._file, "a log of trials"):
+            before = self.search.identity if known is None else dict(json.loads(known))
         return [name for name, value in self.search.identity.items() if before.get(name) != value]
 
     def _check_identity(self) -> None:

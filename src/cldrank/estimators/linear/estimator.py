@@ -22,7 +22,7 @@ class LinearEstimator(Estimator):
     estimates_            all parameters by name, with their covariance
     log_likelihood_       of all rows, without the penalty
     n_rows_, weight_      the weighted rows learned from, and their total weight
-    n_iter_, status_      steps taken; `converged`, `max_steps`, `non_finite` or `boundary`
+    n_iter_, status_      steps taken; `converged`, `max_steps`, `line_search`, `non_finite` or `boundary`
     constant_features_    without any variation: their coefficient is 0
     collinear_features_   determined by the features before them: their own coefficients mean little
     """

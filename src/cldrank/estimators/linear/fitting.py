@@ -67,7 +67,7 @@ def fit_selection(
 ) -> SelectionFit:
     """Maximise the objective by Newton's method and look at the optimum; `names` are those of the design's columns."""
     begin = np.zeros(objective.n_parameters) if start is None else start
-    solution = newton(objective.evaluate, begin, max_steps=max_steps, tolerance=tolerance, inside=within(objective))
+    solution = newton(objective.evaluate, begin, **limits(objective, max_steps, tolerance))
     if objective.observed.all_shown and objective.form is not None and solution.converged:
         solution = replace(solution, status="boundary")  # the selection intercept is at infinity
     return described(objective, names, solution, cluster=cluster)
@@ -114,6 +114,9 @@ def warn_unless_converged(
         return
     reasons = {
         "max_steps": f"{user} has not converged after {solution.n_steps} steps; {remedy}",
+        "line_search": f"{user} stopped after {solution.n_steps} steps, where no step of any length came closer to the "
+        "optimum; check the features for values of very different size or nearly equal columns, use a scaling, or "
+        "raise l2",
         "non_finite": f"{user} met numbers that are not finite after {solution.n_steps} steps; check the features and "
         "the propensities for extreme values, or use a scaling",
         "boundary": f"{user} ended on the boundary of its parameters",

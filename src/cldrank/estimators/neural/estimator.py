@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,12 +30,15 @@ Model = Any  # "linear", "mlp", an MLP, or a torch module
 class NeuralFit(Estimator):
     """What estimators share that can train a network. Its fit leaves, beyond the ranker,
 
-    history_         an `Epoch` for each epoch: loss, held-out concordance, learning rate, seconds
+    history_         an `Epoch` for each epoch: loss, held-out concordance, learning rate, seconds; the concordance is
+                     with the method's own `targets`, so that it chooses the epoch and compares no methods
     best_epoch_      the epoch whose network was kept
     status_          `completed`, `early_stopped`, `interrupted` (by Ctrl-C) or `non_finite`
     n_queries_       the queries learned from; `n_held_` those held out to choose the epoch
     n_iter_          epochs gone through
     """
+
+    targets: ClassVar[str] = "clicks over propensity"  # in words, what held-out concordance is measured against
 
     history_: tuple[Epoch, ...]
     best_epoch_: int
@@ -61,7 +64,7 @@ class NeuralFit(Estimator):
     ) -> Task:
         """Train the task that `make_task` makes of a network and the number of features, and take its ranker."""
         settings, epochs, rate = self._checked()
-        from cldrank.training.networks import build, check_torch, device_of
+        from cldrank.training.networks import build, check_torch, device_of, enough_memory
 
         check_torch()
         from torch.random import fork_rng
@@ -77,19 +80,20 @@ class NeuralFit(Estimator):
         from cldrank.training.loop import train
 
         rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
-        table = FeatureTable(data.features, scaling, rows, device, settings.resident)
-        trained = train(
-            task,
-            _placed(learned, rows),
-            _placed(held, rows),
-            table,
-            epochs=epochs,
-            learning_rate=rate,
-            weight_decay=check_penalty(self.l2),
-            seed=self.seed,
-            settings=settings,
-            identity=self._identity(data),
-        )
+        with enough_memory():
+            table = FeatureTable(data.features, scaling, rows, device, settings.resident)
+            trained = train(
+                task,
+                _placed(learned, rows),
+                _placed(held, rows),
+                table,
+                epochs=epochs,
+                learning_rate=rate,
+                weight_decay=check_penalty(self.l2),
+                seed=self.seed,
+                settings=settings,
+                identity=self._identity(data),
+            )
         if not trained.history:
             raise DataError(
                 f"{type(self).__name__} met numbers that are not finite in its first epoch; lower learning_rate, check "
@@ -160,7 +164,9 @@ class NeuralFit(Estimator):
     def _network_summary(self) -> str:
         self._check_fitted()
         kept = self.history_[self.best_epoch_ - 1]
-        held = "nothing held out" if kept.validation is None else f"held-out concordance {kept.validation:.4f}"
+        held = "nothing held out"
+        if kept.validation is not None:
+            held = f"held-out concordance {kept.validation:.4f} with {self.targets}"
         facts = [
             ("estimator", " ".join(repr(self).split())),
             ("ranker", repr(self.ranker_)),

@@ -1,0 +1,95 @@
+"""The file that keeps the trials of a search: Optuna's journal, one that outlives a crash and a full disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+from cldrank.errors import CldrankError, CldrankWarning, FormatError
+
+_BEGINNING = b'{"op_code":'  # of every record
+
+
+class Journal(JournalFileBackend):
+    """A line for each thing that happened; a line that was cut short is never written on.
+
+    Optuna appends to whatever there is: after a crash in the middle of a line it would join two records into one that
+    nobody can read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._writers = path, JournalFileOpenLock(str(path))
+        super().__init__(str(path), self._writers)
+        with self._alone():
+            is_cut = self._cut()
+            self._check()
+        if is_cut:
+            warnings.warn(
+                f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; the trials before it "
+                "are kept.",
+                CldrankWarning,
+                stacklevel=2,
+            )
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        """Add records, all of them or none."""
+        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
+        with self._alone():
+            self._cut()
+            size = self._path.stat().st_size
+            try:
+                with self._path.open("ab") as file:
+                    file.write(text.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                os.truncate(self._path, size)
+                raise CldrankError(
+                    f"{self._path} cannot be written: {error.strerror}. The trials in it are kept; make room there, "
+                    "and the same call goes on with them."
+                ) from error
+
+    def _cut(self) -> bool:
+        """Drop the beginning of a record at the end of the file, which nobody is writing while we are alone."""
+        with self._path.open("rb") as file:
+            file.seek(max(0, self._path.stat().st_size - 1))
+            if file.read() in (b"", b"\n"):
+                return False
+        content = self._path.read_bytes()
+        rest = content[content.rfind(b"\n") + 1 :]
+        written = rest.rstrip(b"\0")  # a power failure may leave zeros for what had not reached the disk
+        if not (written.startswith(_BEGINNING) or _BEGINNING.startswith(written)):
+            return False
+        os.truncate(self._path, len(content) - len(rest))
+        return True
+
+    def _check(self) -> None:
+        """Refuse a file that is something else, or damaged in the middle."""
+        for number, line in enumerate(self._path.read_bytes().splitlines(), start=1):
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if not isinstance(record, dict) or not isinstance(record.get("op_code"), int):
+                raise FormatError(
+                    "this is not a record of trials. Remove this line and those after it to go on with the trials "
+                    "before, or name another folder.",
+                    path=self._path,
+                    line=number,
+                )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process writes meanwhile."""
+        self._writers.acquire()
+        try:
+            yield
+        finally:
+            self._writers.release()

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenes import scene
+
+from cldrank.errors import CldrankError, CldrankWarning, FormatError
+from cldrank.estimators import IPS
+from cldrank.tuning import study, tune
+from cldrank.tuning.journal import Journal
+
+SCENE = scene(0, queries=60)
+RECORD = '{"op_code":0,"worker_id":"a","study_name":"cldrank","directions":[2]}\n'
+
+
+def facts(tuned: Any) -> list[Any]:
+    return [(trial.number, trial.parameters, trial.state, trial.value) for trial in tuned.trials]
+
+
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials of a process that is no more."""
+    monkeypatch.setattr(study, "_this_process", lambda: f"{socket.gethostname()}:{2**22 + 1}")
+
+
+@pytest.mark.parametrize("rest", [1, 10, 70])
+@pytest.mark.parametrize("zeros", [0, 5])
+@pytest.mark.usefixtures("dead")
+def test_a_log_cut_by_a_crash_is_gone_on_with(tmp_path: Path, rest: int, zeros: int) -> None:
+    whole = tune(IPS(), *SCENE, trials=5)
+    log = tmp_path / "trials.log"
+    tune(IPS(), *SCENE, trials=3, folder=tmp_path)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]) + lines[-1][:rest] + bytes(zeros))
+    with pytest.warns(CldrankWarning, match=r"trials\.log: its last line was cut short.*the trials before it are kept"):
+        found = tune(IPS(), *SCENE, trials=5, folder=tmp_path)
+    assert facts(found)[:2] == facts(whole)[:2]
+    assert [(trial[1], trial[3]) for trial in facts(found)] == [(trial[1], trial[3]) for trial in facts(whole)]
+    assert facts(tune(IPS(), *SCENE, trials=5, folder=tmp_path)) == facts(found)  # nothing is left to warn of
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "\0" * 20,
+        "[]",
+        "[" * 100_000,
+        '{"op_code":"x"}',
+        '{"op_code":99}',
+        '{"op_code":6}',
+        "{}",
+        "1" * 9000,
+    ],
+    ids=lambda line: line[:12],
+)
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_log_that_is_something_else_is_refused_and_left_as_it_is(tmp_path: Path, line: str, end: str) -> None:
+    log = tmp_path / "trials.log"
+    log.write_text(RECORD + line + end)
+    if not end and (line.startswith('{"op_code') or not line.strip("\0")):
+        return  # the beginning of a record
+    with pytest.raises(FormatError, match=r"trials\.log(:2)?: .*(name another folder|not a log of trials)"):
+        tune(IPS(), *SCENE, trials=1, folder=tmp_path)
+    assert log.read_text() == RECORD + line + end
+
+
+def test_a_full_disk_leaves_whole_lines_and_is_told_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "trials.log")
+    journal.append_logs([{"op_code": 1}])
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(CldrankError, match=r"trials\.log cannot be written: No space left on device.*goes on"):
+            journal.append_logs([{"op_code": 2}])
+    journal.append_logs([{"op_code": 3}])
+    assert [record["op_code"] for record in journal.read_logs(0)] == [1, 3]
