@@ -114,6 +114,17 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
         yield temporary
 
 
+@contextmanager
+def holding(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the lock of a file or folder, once nobody else does; a process that is killed gives its locks back."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        _lock(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)
+
+
 def sweep(folder: str | os.PathLike[str]) -> None:
     """Remove the temporaries that killed processes left in a folder, whatever they were to become."""
     for entry in _entries(Path(folder)):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages.journal import JournalFileBackend
 
 from cldrank.errors import CldrankError, CldrankWarning, FormatError
+from cldrank.files import holding
 
 _BEGINNING = b'{"op_code":'  # of every record
 
@@ -21,13 +20,13 @@ class Journal(JournalFileBackend):
     """A line for each thing that happened; a line that was cut short is never written on.
 
     Optuna appends to whatever there is: after a crash in the middle of a line it would join two records into one that
-    nobody can read.
+    nobody can read. The file itself is locked while it is written: unlike a lock file, that ends with the process.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._writers = path, JournalFileOpenLock(str(path))
-        super().__init__(str(path), self._writers)
-        with self._alone():
+        self._path = path
+        super().__init__(str(path))
+        with holding(path):
             is_cut = self._cut()
             self._check()
         if is_cut:
@@ -41,7 +40,7 @@ class Journal(JournalFileBackend):
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         """Add records, all of them or none."""
         text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
-        with self._alone():
+        with holding(self._path):
             self._cut()
             size = self._path.stat().st_size
             try:
@@ -84,12 +83,3 @@ class Journal(JournalFileBackend):
                     path=self._path,
                     line=number,
                 )
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No other process writes meanwhile."""
-        self._writers.acquire()
-        try:
-            yield
-        finally:
-            self._writers.release()

@@ -107,7 +107,7 @@ def _done(search: Search, jobs: int, report: Report | None) -> list[Trial]:
         if jobs > 1:
             from cldrank.tuning.processes import work_together
 
-            work_together(search, jobs, room, report)
+            work_together(search, min(jobs, search.trials), room, report)
         study = Study(search)
         if jobs == 1:
             study.work(report)

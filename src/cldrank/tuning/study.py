@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators.base import Estimator
-from cldrank.files import make_folder, replacing
+from cldrank.files import holding, make_folder, replacing, sweep
 from cldrank.reading import reading
 from cldrank.tuning.judging import Judge, mean_of
 from cldrank.tuning.space import Range, Values, applied, training_of, trains_network, values_of
@@ -83,14 +83,12 @@ class Study:
     def __init__(self, search: Search, worker: int = 0) -> None:
         import optuna
         from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileOpenLock
 
         from cldrank.tuning.journal import Journal
 
         self.search, self._worker = search, worker
-        make_folder(make_folder(search.folder) / "trials")
+        sweep(make_folder(make_folder(search.folder) / "trials"))
         self._file = search.folder / "trials.log"
-        self._lock = JournalFileOpenLock(f"{self._file}.claim")
         journal = Journal(self._file)
         with reading(self._file, "a log of trials"):
             try:
@@ -237,12 +235,8 @@ class Study:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """No other process claims a trial meanwhile."""
-        with uninterrupted():
-            self._lock.acquire()
-            try:
-                yield
-            finally:
-                self._lock.release()
+        with uninterrupted(), holding(self.search.folder / "trials"):
+            yield
 
 
 def value_of(trial: FrozenTrial) -> float | None:
