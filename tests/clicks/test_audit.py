@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from cldrank.cli.clicks_audit import audit as command
 from cldrank.clicks.aggregate import aggregate
-from cldrank.clicks.audit import Audit, Finding, Severity, audit
+from cldrank.clicks.audit import Audit, Finding, Severity, audit, audit_table
+from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 
@@ -456,6 +457,18 @@ class TestAmounts:
         assert result.facts.curve == ()
         json.dumps(result.as_dict(), allow_nan=False)
         assert "<svg" in result.to_html()
+
+    @pytest.mark.parametrize(
+        ("factor", "severity"),
+        [(1, Severity.warning), (4, Severity.note), (100, Severity.ok)],  # ±29%, ±14%, ±3%
+    )
+    def test_what_is_rough_is_not_ok(self, factor: int, severity: Severity) -> None:
+        data = RankingDataset.from_arrays([[0.0]] * 3, [1, 1, 1])
+        shown = np.array([[0, 1, 900, 450], [1, 2, 900, 180], [0, 2, 100, 40], [1, 1, 100, 40]])
+        row, position, impressions, clicks = shown.T
+        counts = {"impressions": factor * impressions, "clicks": factor * clicks}
+        table = ClickTable.from_arrays(data, row=row, position=position, **counts)
+        assert found(audit_table(table), "precision").severity == severity
 
 
 class TestCells:
