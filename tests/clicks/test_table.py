@@ -224,6 +224,8 @@ class TestFiles:
             ({"position": pa.array([2**63, 1], pa.uint64())}, "entry 0 of position is 9223372036854775808"),
             ({"position": pa.array(["1", "2"])}, "position must be whole numbers"),
             ({"position": pa.array([[1], [2]])}, "position must be whole numbers"),
+            ({"position": pa.array([True, False])}, r"entry 1 of position is 0\.0"),
+            ({"position": pa.array([1, 2], pa.duration("s"))}, "position must be whole numbers"),
             ({"clicks": pa.array([9, 0])}, "9 clicks in 5 impressions"),
             ({"impressions": pa.array([2**62, 2**62])}, "add up to more than"),
         ],

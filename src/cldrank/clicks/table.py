@@ -318,11 +318,11 @@ def _counts(values: ArrayLike, what: str, least: int, most: int = _MOST) -> IntA
         raise DataError(f"{what} must be a flat array of whole numbers.") from None
     if array.ndim != 1:
         raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
-    if array.dtype == bool or array.size == 0:
-        return array.astype(np.int64)
-    if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
+    if not array.size:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "biuf":
         raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
-    if array.dtype.kind == "f":
+    if array.dtype.kind in "bf":
         array = array.astype(np.float64)
     good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
     if not good.all():
