@@ -371,6 +371,13 @@ class TestOddTypes:
         assert result.report.rejected == {"null key": 1}
         assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
 
+    def test_text_that_is_not_marked_as_such(self, tmp_path: Path) -> None:
+        text, bytes_ = pa.array([b"a", b"b"]), pa.array([b"a", b"\xff"])
+        result = aggregate(self.log(tmp_path / "log.parquet", doc_id=text, session_id=bytes_))
+        assert set(cells(result.clicks)) == {("q", "a", 1), ("q", "b", 1)}
+        with pytest.raises(DataError, match="doc_id of the log holds binary; ids are whole numbers or text"):
+            aggregate(self.log(tmp_path / "odd.parquet", doc_id=bytes_))
+
     @pytest.mark.parametrize("name", ["session_id", "query_id", "doc_id"])
     def test_nested_ids(self, tmp_path: Path, name: str) -> None:
         path = self.log(tmp_path / "log.parquet", **{name: pa.array([[1], [2]])})

@@ -97,8 +97,8 @@ class TestMaking:
             ClickTable.from_arrays(DATA, **{**good, **change})
 
     def test_sums_that_do_not_fit(self) -> None:
-        most = {"position": [1, 2, 0, 0, 0, 0], "impressions": [2**61, 2**60, 0, 0, 0, 0], "clicks": [0] * 6}
-        table = ClickTable.from_arrays(DATA, **most)
+        impressions = [2**61, 2**60, 0, 0, 0, 0]
+        table = ClickTable.from_arrays(DATA, position=[1, 2, 0, 0, 0, 0], impressions=impressions, clicks=[0] * 6)
         assert table.impressions.sum() == 2**61 + 2**60
         with pytest.raises(DataError, match=r"impressions add up to more than 2\^62"):
             table.merge(table)

@@ -151,13 +151,13 @@ def ids_of(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
         if pa.types.is_floating(column.type):
             values = column.cast(pa.float64()).to_numpy()
             if ((np.abs(values) < 1 << 62) & (values == np.rint(values))).all():
-                return values.astype(np.int64)
+                return np.array(values, dtype=np.int64)
         if pa.types.is_integer(column.type) and (pc.max(column).as_py() or 0) < 1 << 63:
             return np.array(column.cast(pa.int64()).to_numpy())
         text = column.cast(pa.string())
         if pc.any(pc.ends_with(text, "\0")).as_py():
             raise DataError(f"{what} has an id that ends in a NUL character, which cannot be kept; take it off.")
-        return text.to_numpy(zero_copy_only=False).astype(np.str_)
+        return np.array(text.to_numpy(zero_copy_only=False), dtype=np.str_)
     except pa.ArrowException:
         raise DataError(f"{what} holds {column.type}; ids are whole numbers or text.") from None
 

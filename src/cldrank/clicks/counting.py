@@ -49,7 +49,7 @@ def with_sound_keys(log: Log, path: Any) -> Log:
     rows, sound = log.rows, {}
     for name in KEYS:
         kind = rows[name].type()
-        if kind.is_nested() or kind.is_binary():
+        if kind.is_nested():
             raise FormatError(f"the {name} of the log holds {kind}; ids are whole numbers or text.", path=path)
         if kind.is_floating():
             sound[name] = rows[name].isnan().ifelse(ibis.null(kind), rows[name])

@@ -63,7 +63,8 @@ def audit(
         return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources_of(files)  # refuses files that are named twice
-        options = {"columns": columns, "first_position": first_position, "one_query": one_query, "by_time": by_time}
+        options: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
+        options["by_time"] = by_time
         found = account(files, dataset, opened, **options)
         shown = int(found.clicks.impressions.sum())
         rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
