@@ -101,7 +101,7 @@ def clock(timestamp: ir.Value) -> ir.Value:
     if kind.is_string():
         return _text_clock(timestamp)
     if kind.is_unknown():  # DuckDB's nanoseconds with a time zone, which Ibis does not know
-        timestamp = timestamp.cast(_INSTANT)
+        timestamp = timestamp.try_cast(_INSTANT)
     elif kind.is_date():
         timestamp = timestamp.cast("timestamp")
     elif not kind.is_timestamp():

@@ -166,7 +166,7 @@ def _precision(facts: Facts) -> str:
         "propensities: of that step alone, and against the top with all pairs."
     )
     if len(chosen) < len(facts.precision):
-        text += f" {len(chosen)} of {len(facts.precision)} positions, evenly spread; `--json` has all."
+        text += f" {len(chosen)} of {len(facts.precision)} positions, evenly spread; --json has all."
     return _card("Expected precision", text, _table(columns, rows))
 
 
