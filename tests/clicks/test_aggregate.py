@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cldrank import ClickTable, RankingDataset
+from cldrank.clicks import sources
 from cldrank.clicks.aggregate import REASONS, Aggregation, TooManyRejectsError, aggregate
+from cldrank.clicks.segment_logs import aggregate_segments
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
@@ -41,7 +44,7 @@ def cells(table: ClickTable) -> dict[tuple[Any, Any, int], tuple[int, int]]:
 def plainly(rows: list[Row], every_click: bool) -> tuple[dict[Any, tuple[int, int]], dict[str, int]]:
     """What aggregation means, one row after the other."""
     rejected: Counter[str] = Counter()
-    shown: dict[Any, list[int]] = {}
+    shown: dict[Any, list[int]] = {}  # of rows without a time: other clicks on a page make it one of two views
     for session, query, document, position, clicked in rows:
         clicks = (clicked or 0) if every_click else int((clicked or 0) > 0)
         if session is None or query is None or document is None:
@@ -58,16 +61,42 @@ def plainly(rows: list[Row], every_click: bool) -> tuple[dict[Any, tuple[int, in
     for session, query, document, position in shown:
         key = (session, query, document)
         top[key] = min(position, top.get(key, position))
+    seen_twice = {key[:2] for key, clicks_logged in shown.items() if len(set(clicks_logged)) > 1}
     counts: dict[Any, tuple[int, int]] = {}
     for (session, query, document, position), clicks_logged in shown.items():
         if position > top[session, query, document]:
             rejected["document twice"] += len(clicks_logged)
             continue
-        rejected["repeated row"] += len(clicks_logged) - 1
+        rejected["second view" if (session, query) in seen_twice else "repeated row"] += len(clicks_logged) - 1
         counted = sum(clicks_logged) if every_click else max(clicks_logged)
         n, c = counts.get((query, document, position), (0, 0))
         counts[query, document, position] = (n + 1, c + counted)
     return counts, {reason: rejected[reason] for reason in REASONS if rejected[reason]}
+
+
+def pages_from(first: int, sessions: int, depth: int = 24, start: int = 0) -> list[Row]:
+    """Deep pages, so that one position is a small share of the rows."""
+    return [(start + s, "q", f"d{k}", first + k, int(k == s % depth)) for s in range(sessions) for k in range(depth)]
+
+
+VIEWED: list[tuple[Any, ...]] = [  # session, document, position, clicked, time
+    (1, "a", 1, 0, 10),
+    (1, "b", 2, 0, 10),
+    (1, "b", 2, 0, 10),  # a copy
+    (1, "a", 1, 1, 20),  # a second view, clicked
+    (1, "a", 1, 1, 20),  # a copy of that
+    (1, "b", 2, 0, 20),  # of the second view too, though nobody clicked
+    (1, "a", 2, 0, 30),  # a third view, in another order
+    (2, "a", 1, 0, 10),
+    (2, "b", 2, 1, 10),
+]
+
+
+def write_timed(path: Path, rows: list[tuple[Any, ...]]) -> Path:
+    names = ("session_id", "doc_id", "position", "clicked", "timestamp")
+    table = pa.table([pa.array(values) for values in zip(*rows, strict=True)], names=names)
+    pq.write_table(table.append_column("query_id", pa.array(["q"] * len(rows))), path)
+    return path
 
 
 CLEAN: list[Row] = [
@@ -87,7 +116,7 @@ DEFECTS: list[Row] = [
     (4, "q", "b", 0, 0),  # position below 1
     (4, "q", "b", -3, 1),  # click never shown
     (5, "q", "a", 1, 0),
-    (5, "q", "a", 1, 1),  # repeated row; one of the two is kept, clicked
+    (5, "q", "a", 1, 1),  # second view; one of the two is kept, clicked
     (5, "q", "b", 2, 0),
     (5, "q", "b", 4, 1),  # document twice
     (6, "z", "a", 1, 0),  # unknown query
@@ -111,7 +140,7 @@ class TestOnEachEngine:
             "null key": 4,
             "position below 1": 1,
             "click never shown": 2,
-            "repeated row": 1,
+            "second view": 1,
             "document twice": 1,
             "unknown query": 1,
             "unknown document": 1,
@@ -156,7 +185,7 @@ class TestOnEachEngine:
         self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: list[Row], every_click: bool
     ) -> None:
         path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
-        result = aggregate(path, engine=engine, max_rejected=1, every_click=every_click)
+        result = aggregate(path, engine=engine, max_rejected=1, every_click=every_click, first_position=1)
         expected, rejected = plainly(rows, every_click)
         assert cells(result.clicks) == expected
         assert result.report.rejected == rejected
@@ -187,11 +216,19 @@ class TestOnEachEngine:
         assert sorted(odd, key=str) == [99_999_999, *[None] * 6]
 
     def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
-        rows: list[Row] = [(s, "q", f"d{k}", k, int(k == 0)) for s in range(5) for k in range(3)]
-        path = write(tmp_path / "log.parquet", rows)
-        with pytest.raises(TooManyRejectsError, match="33.3% of 15 rows"):
+        path = write(tmp_path / "log.parquet", pages_from(0, sessions=5))
+        with pytest.raises(DataError, match=r"counts positions from 0: 5 rows .* \(--first-position 0\)"):
             aggregate(path, engine=engine)
-        assert aggregate(path, engine=engine, first_position=0).clicks.depth == 3
+        assert aggregate(path, engine=engine, first_position=0).clicks.depth == 24
+
+    def test_views_of_a_page_and_copies_of_rows(self, tmp_path: Path, engine: Any) -> None:
+        path = write_timed(tmp_path / "log.parquet", VIEWED)
+        result = aggregate(path, engine=engine, max_rejected=1)
+        assert result.report.rejected == {"repeated row": 2, "second view": 3}
+        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 1)}
+        each = aggregate(path, engine=engine, max_rejected=1, by_time=True)
+        assert each.report.rejected == {"repeated row": 2}
+        assert cells(each.clicks) == {("q", "a", 1): (3, 1), ("q", "b", 2): (3, 1), ("q", "a", 2): (1, 0)}
 
     def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
         path = tmp_path / "pages.parquet"
@@ -260,6 +297,144 @@ class TestRefusing:
         result = aggregate(write(tmp_path / "log.parquet", []))
         assert result.report.rows == 0
         assert result.clicks.n_cells == 0
+
+
+class TestFirstPosition:
+    def test_a_few_zeros_are_set_aside(self, tmp_path: Path) -> None:
+        rows = [*pages_from(1, sessions=50), (0, "q", "x", 0, 0), (1, "q", "x", 0, 1)]
+        result = aggregate(write(tmp_path / "log.parquet", rows))
+        assert result.report.rejected == {"position below 1": 1, "click never shown": 1}
+        assert result.report.wrong_start == ""
+
+    def test_a_part_of_the_log_counts_from_zero(self, tmp_path: Path) -> None:
+        rows = [*pages_from(1, sessions=60), *pages_from(0, sessions=10, start=60)]
+        path = write(tmp_path / "log.parquet", rows)
+        with pytest.raises(DataError, match="or a part of it, counts positions from 0: 10 rows .* 70 at position 1"):
+            aggregate(path)
+        assert aggregate(path, first_position=1).report.n_rejected == 10  # the caller insists
+
+    def test_a_log_that_does_not_count_from_zero(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "log.parquet", pages_from(1, sessions=5))
+        with pytest.raises(DataError, match="does not count positions from 0: 0 rows are at position 0, 5 at"):
+            aggregate(path, first_position=0)
+
+    def test_clicked_positions_that_count_from_zero(self, tmp_path: Path) -> None:
+        path = tmp_path / "pages.parquet"
+        clicked = [[0], [0, 1], []]
+        pages = {"session_id": [1, 2, 3], "query_id": ["q"] * 3, "documents": [["a", "b"]] * 3}
+        pq.write_table(pa.table({**pages, "clicked_positions": clicked}), path)
+        with pytest.raises(DataError, match="counts positions from 0: 2 clicks are at position 0"):
+            aggregate(path, max_rejected=1)
+        assert cells(aggregate(path, first_position=0).clicks) == {("q", "a", 1): (3, 2), ("q", "b", 2): (3, 1)}
+
+
+class TestViewsWithoutTimes:
+    def test_rows_alike_are_copies(self, tmp_path: Path) -> None:
+        result = aggregate(write(tmp_path / "log.parquet", [*CLEAN, *CLEAN[:2]]), max_rejected=1)
+        assert result.report.rejected == {"repeated row": 2}
+
+    def test_other_clicks_are_a_second_view(self, tmp_path: Path) -> None:
+        rows: list[Row] = [*CLEAN, (1, "q", "a", 1, 1), (1, "q", "b", 2, 1)]
+        result = aggregate(write(tmp_path / "log.parquet", rows), max_rejected=1)
+        assert result.report.rejected == {"second view": 2}  # b too: it was on the page that was seen twice
+        assert "other clicks" in str(result.report)
+
+    def test_times_are_needed_to_tell_views_apart(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="the log has no timestamp"):
+            aggregate(write(tmp_path / "log.parquet", CLEAN), by_time=True)
+
+    def test_copies_do_not_add_clicks(self, tmp_path: Path) -> None:
+        path = write_timed(tmp_path / "log.parquet", [(1, "a", 1, 3, 10), (1, "a", 1, 3, 10), (1, "a", 1, 2, 11)])
+        result = aggregate(path, max_rejected=1, every_click=True)
+        assert cells(result.clicks) == {("q", "a", 1): (1, 5)}
+
+
+class TestOddTypes:
+    def log(self, path: Path, **columns: pa.Array) -> Path:
+        usual = {"session_id": pa.array([1, 2]), "query_id": pa.array(["q"] * 2), "doc_id": pa.array(["a", "b"])}
+        usual |= {"position": pa.array([1, 1]), "clicked": pa.array([0, 1])}
+        pq.write_table(pa.table({**usual, **columns}), path)
+        return path
+
+    def test_numbers_beyond_an_int64_are_kept_as_text(self, tmp_path: Path) -> None:
+        huge = pa.array([7, 2**64 - 1], pa.uint64())
+        result = aggregate(self.log(tmp_path / "log.parquet", doc_id=huge, session_id=huge))
+        assert set(cells(result.clicks)) == {("q", "7", 1), ("q", str(2**64 - 1), 1)}
+
+    def test_a_position_beyond_an_int64_is_set_aside(self, tmp_path: Path) -> None:
+        path = self.log(tmp_path / "log.parquet", position=pa.array([1, 2**63 + 1], pa.uint64()))
+        assert aggregate(path, max_rejected=1).report.rejected == {"no number": 1}
+
+    def test_a_document_that_is_no_number_is_missing(self, tmp_path: Path) -> None:
+        path = self.log(tmp_path / "log.parquet", doc_id=pa.array([7.0, float("nan")]))
+        result = aggregate(path, max_rejected=1)
+        assert result.report.rejected == {"null key": 1}
+        assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
+
+    def test_text_that_is_not_marked_as_such(self, tmp_path: Path) -> None:
+        text, bytes_ = pa.array([b"a", b"b"]), pa.array([b"a", b"\xff"])
+        result = aggregate(self.log(tmp_path / "log.parquet", doc_id=text, session_id=bytes_))
+        assert set(cells(result.clicks)) == {("q", "a", 1), ("q", "b", 1)}
+        with pytest.raises(DataError, match="doc_id of the log holds binary; ids are whole numbers or text"):
+            aggregate(self.log(tmp_path / "odd.parquet", doc_id=bytes_))
+
+    @pytest.mark.parametrize("name", ["session_id", "query_id", "doc_id"])
+    def test_nested_ids(self, tmp_path: Path, name: str) -> None:
+        path = self.log(tmp_path / "log.parquet", **{name: pa.array([[1], [2]])})
+        with pytest.raises(FormatError, match=f"the {name} of the log holds array<int64>"):
+            aggregate(path)
+
+
+class TestSources:
+    def test_a_file_named_twice(self, tmp_path: Path) -> None:
+        folder = tmp_path / "days"
+        folder.mkdir()
+        path = write(folder / "1.parquet", CLEAN)
+        for named in ([path, path], [folder, path], [folder, folder / "*.parquet"]):
+            with pytest.raises(DataError, match=r"1\.parquet is named twice .* \(--again\)"):
+                aggregate(named)
+        shutil.copy(path, folder / "2.parquet")
+        with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet"):
+            aggregate(folder)
+        assert aggregate(folder, again=True, max_rejected=1).report.rows == 10
+
+    def test_empty_parts_are_alike(self, tmp_path: Path) -> None:
+        for name in ("a", "b"):
+            write(tmp_path / f"{name}.parquet", [])
+        write(tmp_path / "c.parquet", CLEAN)
+        clicks = aggregate(tmp_path).clicks
+        assert [source.name for source in clicks.sources] == ["c.parquet"]
+
+    def test_cells_remember(self, tmp_path: Path) -> None:
+        one = aggregate(write(tmp_path / "one.parquet", CLEAN[:2])).clicks
+        one.write(tmp_path / "cells.parquet")
+        earlier = ClickTable.read(tmp_path / "cells.parquet")
+        assert earlier.sources == one.sources
+        shutil.move(tmp_path / "one.parquet", tmp_path / "renamed.parquet")
+        again = aggregate(tmp_path / "renamed.parquet").clicks
+        with pytest.raises(DataError, match=r"renamed\.parquet went into both .* again=True"):
+            earlier.merge(again)
+        assert earlier.merge(again, again=True).impressions.sum() == 4
+        both = earlier.merge(aggregate(write(tmp_path / "two.parquet", CLEAN[2:])).clicks)
+        assert [source.name for source in both.sources] == ["one.parquet", "two.parquet"]
+        with pytest.raises(DataError, match="went into both"):
+            both.first(1).merge(again)  # what was made of cells remembers too
+        halves = both.split([0.5, 0.5], seed=0)
+        assert cells(halves[0].merge(halves[1])) == cells(both)  # no cell in common: nothing counts twice
+
+    def test_segments_of_a_log_add_up(self, tmp_path: Path) -> None:
+        path = write_timed(tmp_path / "log.parquet", VIEWED)
+        parts = aggregate_segments(path, "session_id", max_rejected=1)
+        whole = parts["1"].clicks.merge(parts["2"].clicks)
+        assert whole.impressions.sum() == 4
+        with pytest.raises(DataError, match=r"log\.parquet \(session_id=1\) went into both"):
+            whole.merge(parts["1"].clicks)
+
+    def test_large_files_are_sampled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "_WHOLE", 640)
+        (tmp_path / "a.csv").write_bytes(b"x\n" + b"0" * 9997 + b"\n")
+        (tmp_path / "b.csv").write_bytes(b"x\n" + b"0" * 9996 + b"1\n")  # the last bytes are always read
+        assert len(sources.sources_of([tmp_path / "a.csv", tmp_path / "b.csv"])) == 2
 
 
 def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 from cldrank.cli.clicks_audit import audit as command
 from cldrank.clicks.aggregate import aggregate
-from cldrank.clicks.audit import Audit, Finding, Severity, audit
+from cldrank.clicks.audit import Audit, Finding, Severity, audit, audit_table
+from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError
+from cldrank.errors import DataError, UsageError
 
 MakeLogs = Callable[..., Logs]
 
@@ -168,15 +169,66 @@ class TestPages:
         assert [(g.name, g.impressions) for g in result.facts.log.rankers] == [("1", 300), ("2", 60)]
         assert "app: 3" in found(result, "surfaces").found
 
-    def test_positions_from_zero(self, logs: MakeLogs) -> None:
-        made = logs().add(200, lambda _: np.arange(12))
+    @pytest.mark.parametrize("depth", [5, 12])
+    def test_positions_from_zero(self, logs: MakeLogs, depth: int) -> None:
+        made = logs(depth=depth).add(200, lambda _: np.arange(12))
         for row in made.rows:
             row["position"] -= 1
         path = made.write()
-        wrong = found(audit(path), "rows")
-        assert wrong.severity == Severity.warning
+        result = audit(path)
+        wrong = found(result, "first position")
+        assert wrong.severity == result.verdict.severity == Severity.blocking
+        assert "counts positions from 0: 200 rows" in wrong.found
         assert "--first-position 0" in wrong.advice
+        assert "first position" not in topics(audit(path, first_position=0))
         assert found(audit(path, first_position=0), "rows").severity == Severity.ok
+
+    def test_positions_not_from_zero(self, logs: MakeLogs) -> None:
+        made = logs()
+        wrong = found(audit(made.add(20, made.fixed).write(), first_position=0), "first position")
+        assert wrong.severity == Severity.blocking
+        assert "does not count positions from 0" in wrong.found
+
+    def test_second_pages_that_count_from_one_again(self, logs: MakeLogs) -> None:
+        made = logs(depth=12, queries=1).add(60, lambda _: np.arange(12))
+        for row in made.rows:
+            row["position"] = (row["position"] - 1) % 6 + 1
+        result = audit(made.write())
+        assert result.facts.queries.sessions["median"] == 60
+        assert "has 60 pages" in found(result, "queries").found
+        assert "count from 1 again" in found(result, "shared positions").advice
+
+    def test_no_pages_have_no_layout(self, logs: MakeLogs) -> None:
+        made = logs().add(5, lambda _: np.arange(12))
+        for row in made.rows:
+            row["position"] = -1
+        assert "positions" not in topics(audit(made.write()))
+
+
+class TestViews:
+    def test_a_page_seen_again_is_no_copy(self, logs: MakeLogs) -> None:
+        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
+        made.rows += [{**row, "timestamp": row["timestamp"] + 60, "clicked": False} for row in made.rows]
+        path = made.write()
+        result = audit(path)
+        assert result.facts.rejects is not None
+        assert result.facts.rejects.rejected == {"second view": 500}
+        views = found(result, "views")
+        assert views.severity == Severity.warning
+        assert "500 of 1,000 rows (50.00%)" in views.found
+        assert "--by-time" in views.advice
+        apart = audit(path, by_time=True).facts
+        assert apart.impressions == 1000
+        assert apart.log is not None
+        assert apart.log.pages.pages == 200
+
+    def test_copies_are_no_views(self, logs: MakeLogs) -> None:
+        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
+        made.rows += made.rows
+        result = audit(made.write())
+        assert "views" not in topics(result)
+        assert "retried export" in found(result, "rows").advice
+        assert "no harm" not in found(result, "rows").advice
 
 
 class TestActors:
@@ -199,6 +251,24 @@ class TestActors:
         assert [suspect.name for suspect in actors.named] == ["crawler", "<b>clicker"]
         assert (actors.impressions, actors.clicks) == (230 * 5, 30 * 5)
         assert found(result, "bots").severity == Severity.warning
+
+    def test_a_high_rate_must_be_beyond_chance(self, tmp_path: Path) -> None:
+        """Both click far more than anybody else; over 20 impressions that is chance, over 400 it is not."""
+        users: list[tuple[str, int, int]] = [(f"u{i}", 20, 1 + i % 2) for i in range(200)]
+        users += [("lucky", 20, 6), ("odd", 400, 120)]
+        rows = [
+            {"session_id": f"{name}-{n // 5}", "query_id": "q", "doc_id": f"d{n % 5}", "position": n % 5 + 1}
+            | {"clicked": n < clicks, "user_id": name}
+            for name, impressions, clicks in users
+            for n in range(impressions)
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
+        log = audit(tmp_path / "log.parquet").facts.log
+        assert log is not None
+        assert log.actors.rate_limit is not None
+        assert log.actors.rate_limit < 6 / 20
+        assert [suspect.name for suspect in log.actors.named] == ["odd"]
+        assert log.actors.high_rate == 1
 
     def test_sessions_stand_in_for_users(self, logs: MakeLogs) -> None:
         made = logs(depth=12)
@@ -277,6 +347,60 @@ class TestDrift:
         assert "unknown" in found(audit(made.write("none.parquet")), "drift").found
 
 
+class TestTimes:
+    """Each kind of timestamp that spans from 08:30 to 17:00 UTC."""
+
+    def drift(self, tmp_path: Path, times: pa.Array) -> Any:
+        size = len(times)
+        log = {"session_id": range(size), "query_id": ["q"] * size, "doc_id": ["a"] * size, "position": [1] * size}
+        clicked = [n % 2 for n in range(size)]
+        pq.write_table(pa.table({**log, "clicked": clicked, "timestamp": times}), tmp_path / "log.parquet")
+        log_facts = audit(tmp_path / "log.parquet").facts.log
+        assert log_facts is not None
+        return log_facts.drift
+
+    def check(self, drift: Any, undated: int = 0) -> None:
+        assert (drift.first, drift.last) == ("2024-05-06 08:30:00", "2024-05-06 17:00:00")
+        assert drift.undated == undated
+
+    def test_text_with_offsets_that_differ_by_row(self, tmp_path: Path) -> None:
+        times = [
+            "2024-05-06T18:30:00+10:00",
+            "2024-05-06 12:00:00Z",
+            "2024-05-06T09:00:00.500-0800",
+            "2024-05-06 14:00+05",
+        ]
+        self.check(self.drift(tmp_path, pa.array(times)))
+
+    def test_naive_text_null_and_garbage(self, tmp_path: Path) -> None:
+        times = ["2024-05-06 08:30:00", "2024-05-06T17:00:00", None, "soon", "", "nan", "1e300", "2024-13-45"]
+        self.check(self.drift(tmp_path, pa.array(times)), undated=6)
+
+    def test_a_date_has_no_offset(self, tmp_path: Path) -> None:
+        drift = self.drift(tmp_path, pa.array(["2024-05-06", "2024-05-07"]))
+        assert (drift.first, drift.last) == ("2024-05-06 00:00:00", "2024-05-07 00:00:00")
+
+    @pytest.mark.parametrize("ticks", [1, 1000, 10**6, 10**9])
+    def test_numbers_and_their_text(self, tmp_path: Path, ticks: int) -> None:
+        times = [1_714_984_200 * ticks, 1_715_014_800 * ticks]
+        self.check(self.drift(tmp_path, pa.array(times)))
+        self.check(self.drift(tmp_path, pa.array([*map(str, times), "?"])), undated=1)
+
+    def test_numbers_that_are_none(self, tmp_path: Path) -> None:
+        times = [1_714_984_200.0, 1_715_014_800.0, float("nan"), float("inf"), None]
+        self.check(self.drift(tmp_path, pa.array(times)), undated=3)
+
+    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+    @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+    def test_timestamps(self, tmp_path: Path, unit: Any, zone: str | None) -> None:
+        times = [datetime(2024, 5, 6, 8, 30), datetime(2024, 5, 6, 17), None]
+        self.check(self.drift(tmp_path, pa.array(times, pa.timestamp(unit, tz=zone))), undated=1)
+
+    @pytest.mark.parametrize("times", [[True, False], [[1], [2]], [datetime(2024, 5, 6).time()] * 2])
+    def test_what_is_no_time(self, tmp_path: Path, times: list[Any]) -> None:
+        assert self.drift(tmp_path, pa.array(times)) is None
+
+
 class TestAmounts:
     def test_candidates_never_shown(self, logs: MakeLogs) -> None:
         made = logs(queries=3)
@@ -288,6 +412,15 @@ class TestAmounts:
         assert (result.facts.queries.candidates, result.facts.queries.never_shown) == (36, 21)
         assert "unsearched queries" in topics(result)
         assert audit(path).facts.queries.never_shown is None
+
+    def test_only_shown_candidates_are_asked_about(self, logs: MakeLogs) -> None:
+        made = logs(queries=1)
+        path = made.add(30, made.fixed).write()
+        features = RankingDataset.from_arrays(np.zeros((5, 1)), [0] * 5, doc_ids=[f"d{i}" for i in range(5)])
+        asked = found(audit(path, features), "selection")
+        assert asked.severity == Severity.warning
+        assert "All 5 candidates" in asked.found
+        assert "leave out candidates" in asked.found
 
     def test_queries_without_a_click(self, logs: MakeLogs) -> None:
         made = logs(queries=40)
@@ -325,6 +458,18 @@ class TestAmounts:
         json.dumps(result.as_dict(), allow_nan=False)
         assert "<svg" in result.to_html()
 
+    @pytest.mark.parametrize(
+        ("factor", "severity"),
+        [(1, Severity.warning), (4, Severity.note), (100, Severity.ok)],  # ±29%, ±14%, ±3%
+    )
+    def test_what_is_rough_is_not_ok(self, factor: int, severity: Severity) -> None:
+        data = RankingDataset.from_arrays([[0.0]] * 3, [1, 1, 1])
+        shown = np.array([[0, 1, 900, 450], [1, 2, 900, 180], [0, 2, 100, 40], [1, 1, 100, 40]])
+        row, position, impressions, clicks = shown.T
+        counts = {"impressions": factor * impressions, "clicks": factor * clicks}
+        table = ClickTable.from_arrays(data, row=row, position=position, **counts)
+        assert found(audit_table(table), "precision").severity == severity
+
 
 class TestCells:
     def test_cells_tell_the_same_and_leave_the_rest_unknown(self, logs: MakeLogs, tmp_path: Path) -> None:
@@ -339,9 +484,16 @@ class TestCells:
 
     def test_several_files_of_cells_are_added(self, logs: MakeLogs, tmp_path: Path) -> None:
         made = logs()
-        aggregate(made.add(50, made.shuffled).write()).clicks.write(tmp_path / "cells.parquet")
-        twice = audit([tmp_path / "cells.parquet"] * 2).facts
-        assert twice.impressions == 2 * 50 * 5
+        for name in ("one", "two"):
+            path = made.add(50, made.shuffled).write(f"{name}.parquet")
+            aggregate(path).clicks.write(tmp_path / f"{name}-cells.parquet")
+            made.rows.clear()
+        cells = [tmp_path / "one-cells.parquet", tmp_path / "two-cells.parquet"]
+        assert audit(cells).facts.impressions == 2 * 50 * 5
+        with pytest.raises(DataError, match=r"one\.parquet went into both"):
+            audit([*cells, cells[0]])
+        with pytest.raises(DataError, match="is named twice"):
+            audit([tmp_path / "one.parquet"] * 2)
 
     def test_options_of_logs_are_refused(self, logs: MakeLogs, tmp_path: Path) -> None:
         made = logs()
@@ -351,6 +503,7 @@ class TestCells:
 
 
 MOMENTS: dict[str, Callable[[int], Any]] = {
+    "text": lambda page: f"2024-02-0{1 + page // 12}T05:06:07{'+02:00' if page % 2 else ''}",
     "milliseconds": days(1000, 12),
     "timestamps": lambda page: datetime(2024, 2, 1 + page // 12, 5, 6, 7),
 }
@@ -390,6 +543,17 @@ class TestCommand:
         assert result["log"]["actors"]["kind"] == "user"
         assert result["totals"]["impressions"] == 1500
         assert (tmp_path / "audit.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+    def test_blocking_has_an_exit_code_of_its_own(
+        self, logs: MakeLogs, call: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        made = logs().add(50, lambda _: np.arange(12))
+        for row in made.rows:
+            row["clicked"] = False
+        ran = call(made.write(), "--html", tmp_path / "audit.html", "--json")
+        assert ran.exit_code == 3
+        assert json.loads(ran.stdout)["verdict"]["severity"] == "blocking"
+        assert (tmp_path / "audit.html").exists()
 
     def test_the_terminal(self, logs: MakeLogs, call: Callable[..., Any]) -> None:
         made = logs()

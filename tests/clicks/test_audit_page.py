@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from audit_logs import Logs
 
@@ -91,6 +93,14 @@ class TestPage:
         aggregate(made.add(20, made.fixed).write()).clicks.write(tmp_path / "cells.parquet")
         assert "Only one query" in audit(tmp_path / "cells.parquet").to_html()
 
+    def test_positions_left_out_are_told(self, tmp_path: Path) -> None:
+        rows = [(s, d, (d + s) % 24 + 1, int(d == s % 24)) for s in range(48) for d in range(24)]
+        log = dict(zip(("session_id", "doc_id", "position", "clicked"), zip(*rows, strict=True), strict=True))
+        pq.write_table(pa.table({**log, "query_id": ["q"] * len(rows)}), tmp_path / "log.parquet")
+        result = audit(tmp_path / "log.parquet")
+        assert len(result.facts.precision) == 23
+        assert "12 of 23 positions, evenly spread" in result.to_html()
+
 
 class TestCharts:
     def test_values_stand_where_they_belong(self) -> None:
@@ -108,11 +118,15 @@ class TestCharts:
 
     def test_a_heat_map_is_as_large_as_its_names(self) -> None:
         values = np.arange(9).reshape(3, 3).tolist()
-        chart = heat(["1", "2", "<4>"], values, title="t", across="x")
+        chart = heat(["1", "2", "<4>"], values, title="t", across="x", unit="u")
         Checked(chart)
-        assert chart.count("<rect") == 9
+        table, scale = chart.split(">x</text>")
+        assert table.count("<rect") == 9
         assert chart.count('class="self"') == 3
         assert "&lt;4&gt;" in chart
+        assert re.findall(r">(\d+)</text>", scale) == ["0", "1", "2", "4", "7"]  # a colour scale, up to the largest
+        assert scale.count("<rect") == 5
+        assert 'fill-opacity="1.00"' in scale
 
 
 @pytest.fixture(scope="module")

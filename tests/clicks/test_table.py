@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.candidates import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Candidates
-from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 DATA = RankingDataset.from_arrays(np.eye(6), [1, 1, 1, 2, 2, 3], doc_ids=list("abcabx"))
 
@@ -81,12 +81,27 @@ class TestMaking:
             ({"clicks": ["a"] * 6}, "clicks must be whole numbers"),
             ({"clicks": [[0] * 6]}, "clicks must be a flat array"),
             ({"row": [9, 0, 0, 0, 0, 0]}, "names row 9, but there are 6 candidates"),
+            ({"position": np.array([2**63, 0, 0, 0, 0, 0], np.uint64)}, "entry 0 of position is 9223372036854775808"),
+            ({"position": [10_001, 0, 0, 0, 0, 0]}, "from 0 to 10,000"),
+            ({"position": [np.inf, 0, 0, 0, 0, 0]}, "entry 0 of position is inf"),
+            ({"position": np.array([np.inf, 0, 0, 0, 0, 0], np.float16)}, "entry 0 of position is inf"),
+            ({"impressions": [2.0**63, 0, 0, 0, 0, 0]}, r"entry 0 of impressions is 9\.22.*e\+18"),
+            ({"impressions": np.array([2**64 - 1, 0, 0, 0, 0, 0], np.uint64)}, "18446744073709551615"),
+            ({"impressions": [2**70, 0, 0, 0, 0, 0]}, "impressions must be whole numbers"),
+            ({"impressions": [[1], [1, 2]]}, "impressions must be a flat array"),
         ],
     )
     def test_refusals(self, change: dict[str, Any], message: str) -> None:
         good = {"position": [1, 0, 0, 0, 0, 0], "impressions": [1, 0, 0, 0, 0, 0], "clicks": [0] * 6}
         with pytest.raises(DataError, match=message):
             ClickTable.from_arrays(DATA, **{**good, **change})
+
+    def test_sums_that_do_not_fit(self) -> None:
+        impressions = [2**61, 2**60, 0, 0, 0, 0]
+        table = ClickTable.from_arrays(DATA, position=[1, 2, 0, 0, 0, 0], impressions=impressions, clicks=[0] * 6)
+        assert table.impressions.sum() == 2**61 + 2**60
+        with pytest.raises(DataError, match=r"impressions add up to more than 2\^62"):
+            table.merge(table)
 
     def test_cannot_be_changed(self) -> None:
         table = ClickTable.from_arrays(DATA[2], position=[1], impressions=[1], clicks=[0])
@@ -189,14 +204,91 @@ class TestFiles:
         with pytest.raises(CldrankError, match="holds cells already"):
             ClickTable.read(path, DATA, columns={"doc_id": "d"})
 
-    def test_damaged_cells(self, tmp_path: Path) -> None:
+    GOOD: ClassVar[dict[str, Any]] = {
+        "query_id": pa.array([1, 1]),
+        "doc_id": pa.array([1, 2]),
+        "position": pa.array([1, 2]),
+        "impressions": pa.array([5, 5]),
+        "clicks": pa.array([1, 0]),
+    }
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"query_id": pa.array([None, 1])}, "'query_id' has null entries"),
+            ({"query_id": pa.array([[1], [2]])}, r"'query_id' holds list<.*>; ids are whole numbers or text"),
+            ({"doc_id": pa.array([True, False])}, "'doc_id' holds bool"),
+            ({"doc_id": pa.array([1.5, 2.0])}, "'doc_id' has an id that is no whole number"),
+            ({"doc_id": pa.array([float("inf"), 2.0])}, "'doc_id' has an id that is no whole number"),
+            ({"doc_id": pa.array(["a", "a\0"])}, "ends in a NUL character"),
+            ({"position": pa.array([2**63, 1], pa.uint64())}, "entry 0 of position is 9223372036854775808"),
+            ({"position": pa.array(["1", "2"])}, "position must be whole numbers"),
+            ({"position": pa.array([[1], [2]])}, "position must be whole numbers"),
+            ({"position": pa.array([True, False])}, r"entry 1 of position is 0\.0"),
+            ({"position": pa.array([1, 2], pa.duration("s"))}, "position must be whole numbers"),
+            ({"clicks": pa.array([9, 0])}, "9 clicks in 5 impressions"),
+            ({"impressions": pa.array([2**62, 2**62])}, "add up to more than"),
+        ],
+    )
+    def test_wrong_types_and_values(self, tmp_path: Path, change: dict[str, Any], message: str) -> None:
         path = tmp_path / "cells.parquet"
-        pq.write_table(
-            pa.table({"query_id": [None], "doc_id": [1], "position": [1], "impressions": [1], "clicks": [0]}), path
-        )
-        with pytest.raises(DataError, match="'query_id' has null entries"):
+        pq.write_table(pa.table({**self.GOOD, **change}), path)
+        with pytest.raises(DataError, match=message) as error:
             ClickTable.read(path)
+        assert str(path) in str(error.value)
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [
+            b"{",
+            b"[]",
+            b"\xff",
+            b'{"every_click": 1' + b"0" * 5000 + b"}",
+            b"[" * 100_000,
+            b'{"every_click": "false"}',
+            b'{"sources": 5}',
+            b'{"sources": [5]}',
+            b'{"sources": [{"name": "a"}]}',
+            b'{"sources": [{"name": "a", "size": "b", "sha256": 1}]}',
+        ],
+    )
+    def test_damaged_metadata(self, tmp_path: Path, metadata: bytes) -> None:
+        path = tmp_path / "cells.parquet"
+        pq.write_table(pa.table(self.GOOD).replace_schema_metadata({b"cldrank.cells": metadata}), path)
+        with pytest.raises(FormatError, match="metadata"):
+            ClickTable.read(path)
+
+    def test_columns_that_are_there_twice(self, tmp_path: Path) -> None:
+        path = tmp_path / "cells.parquet"
+        table = pa.table(self.GOOD)
+        pq.write_table(table.append_column("clicks", table["clicks"]), path)
+        with pytest.raises(FormatError, match="there are 2 columns 'clicks'"):
+            ClickTable.read(path)
+
+    def test_ids_of_many_types(self, tmp_path: Path) -> None:
+        path = tmp_path / "cells.parquet"
+        for ids in (
+            pa.array([2**63 + 1, 7], pa.uint64()),
+            pa.array(["a", "b"]).dictionary_encode(),
+            pa.array(["a", "b"], pa.large_string()),
+            pa.array([1, 2], pa.int8()),
+        ):
+            pq.write_table(pa.table({**self.GOOD, "doc_id": ids}), path)
+            read = ClickTable.read(path)
+            read.write(path)
+            documents = {str(document) for _, document, *_ in cells(ClickTable.read(path))}
+            assert documents == {str(value) for value in ids.to_pylist()}
+
+    def test_damaged_files(self, tmp_path: Path) -> None:
+        path = tmp_path / "cells.parquet"
         path.write_bytes(b"PAR1 nothing more")
+        with pytest.raises(DataError, match="not a readable Parquet file"):
+            ClickTable.read(path)
+        many = ClickTable.from_arrays(DATA, position=[1] * 6, impressions=range(1, 7), clicks=[0] * 6)
+        many.write(path)
+        whole = path.read_bytes()
+        place = whole.index((3).to_bytes(8, "little"))  # an impression count, in plain sight
+        path.write_bytes(whole[:place] + (4).to_bytes(8, "little") + whole[place + 8 :])
         with pytest.raises(DataError, match="not a readable Parquet file"):
             ClickTable.read(path)
 

@@ -57,7 +57,7 @@ def _root(
     """Unbiased top-k learning to rank from click logs.
 
     Load features, train, and compare rankers honestly. Exit codes: 0 all went well, 1 the work failed, 2 the call
-    was wrong, 130 stopped by Ctrl-C.
+    was wrong, 3 an audit says not to train on the log, 130 stopped by Ctrl-C.
     """
     del version, debug  # both act before any command runs
 

@@ -30,8 +30,9 @@ def aggregate(
     ],
     features: options.OptionalFeatures = None,
     column: options.LogColumns = None,
-    first_position: options.FirstPosition = 1,
+    first_position: options.FirstPosition = None,
     one_query: options.OneQuery = False,
+    by_time: options.ByTime = False,
     every_click: Annotated[
         bool, typer.Option("--every-click", help="Count several clicks on one result in one session each, not once.")
     ] = False,
@@ -39,6 +40,10 @@ def aggregate(
         Path | None,
         typer.Option("--add-to", metavar="FILE", help="Add the counts of these cells, such as yesterday's."),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Count files again that are named twice, or that went into --add-to already."),
+    ] = False,
     rejects: Annotated[
         Path | None,
         typer.Option("--rejects", metavar="FILE", help="Write the rows set aside, with reasons, to this Parquet file."),
@@ -63,7 +68,9 @@ def aggregate(
     from cldrank.clicks.aggregate import aggregate as run
     from cldrank.clicks.table import ClickTable
 
-    check_parquet_name(out)
+    for path in (out, rejects):
+        if path is not None:
+            check_parquet_name(path)
     options.check_outputs([out, rejects], [*log, *(features or [])])
     dataset = options.Reading().load(features) if features else None
     earlier = ClickTable.read(add_to, dataset) if add_to else None
@@ -76,8 +83,10 @@ def aggregate(
                 columns=options.log_columns(column),
                 first_position=first_position,
                 one_query=one_query,
+                by_time=by_time,
                 every_click=every_click,
                 max_rejected=max_rejected,
+                again=again,
                 memory_limit=memory_limit,
                 master=master,
             )
@@ -89,7 +98,7 @@ def aggregate(
         raise
     if rejects:
         _write(result.rejects, rejects)
-    cells = earlier.merge(result.clicks) if earlier else result.clicks
+    cells = earlier.merge(result.clicks, again=again) if earlier is not None else result.clicks
     cells.write(out)
     if as_json:
         print_json({"out": str(out), **_summary(cells), "log": _accounted(result.report)})
@@ -147,6 +156,7 @@ def _summary(table: ClickTable) -> dict[str, Any]:
         "cells": table.n_cells,
         "impressions": int(table.impressions.sum()),
         "clicks": int(table.clicks.sum()),
+        "sources": [source.name for source in table.sources],
         "positions": [
             {
                 "position": position,

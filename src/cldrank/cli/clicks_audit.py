@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 _COLOURS = {"ok": "green", "note": "blue", "warning": "yellow", "blocking": "red"}
 _MOST_POSITIONS = 30
+BLOCKED = 3  # the exit code of a log that should not be trained on
 
 
 def audit(
     log: options.LogFiles,
     features: options.OptionalFeatures = None,
     column: options.LogColumns = None,
-    first_position: options.FirstPosition = 1,
+    first_position: options.FirstPosition = None,
     one_query: options.OneQuery = False,
+    by_time: options.ByTime = False,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with charts, which needs no other files."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the verdict is blocking.")] = False,
     engine: options.EngineName = "duckdb",
     master: options.Master = "local[*]",
     memory_limit: options.MemoryLimit = "3GB",
@@ -40,6 +41,7 @@ def audit(
 
     Clicks by position, candidates never shown, odd pages, suspicious users, drift, and whether propensities can be
     estimated, by which method and how precisely. Takes logs as `cldrank clicks aggregate` does, or a file of cells.
+    Exits with code 3 if the verdict is blocking, after everything is written; with 0 if it is any other.
 
     Example: `cldrank clicks audit logs/ --features train.parquet --html audit.html`
     """
@@ -55,6 +57,7 @@ def audit(
             columns=options.log_columns(column),
             first_position=first_position,
             one_query=one_query,
+            by_time=by_time,
             memory_limit=memory_limit,
             master=master,
         )
@@ -67,8 +70,8 @@ def audit(
         _print(result)
     if html:
         say(f"the page: {html}")
-    if strict and result.verdict.severity == "blocking":
-        raise typer.Exit(1)
+    if result.verdict.severity == "blocking":
+        raise typer.Exit(BLOCKED)
 
 
 def _print(result: Audit) -> None:

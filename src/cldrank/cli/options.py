@@ -90,7 +90,20 @@ LogColumns = Annotated[
     ),
 ]
 FirstPosition = Annotated[
-    int, typer.Option("--first-position", min=0, max=1, help="The number of the top position in the log.")
+    int | None,
+    typer.Option(
+        "--first-position",
+        min=0,
+        max=1,
+        help="The number of the top position in the log. Not told, it is 1, and a log that counts from 0 is refused.",
+        show_default=False,
+    ),
+]
+ByTime = Annotated[
+    bool,
+    typer.Option(
+        "--by-time", help="A session sees a page of the same query at another time: count it as another page."
+    ),
 ]
 OneQuery = Annotated[
     bool, typer.Option("--one-query", help="The log has no queries (recommendations): take all pages as one query's.")

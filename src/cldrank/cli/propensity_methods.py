@@ -97,7 +97,7 @@ class Source:
 
     log: list[str]
     columns: dict[str, str] | None = None
-    first_position: int = 1
+    first_position: int | None = None
     one_query: bool = False
     engine: str = "duckdb"
     master: str = "local[*]"
@@ -106,7 +106,7 @@ class Source:
     @property
     def plain(self) -> bool:
         """Whether it is read without being told how, as `cldrank train` reads it."""
-        return not self.columns and self.first_position == 1 and not self.one_query
+        return not self.columns and self.first_position is None and not self.one_query
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""

@@ -6,30 +6,34 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates
-from cldrank.clicks.counting import count
-from cldrank.clicks.engines import connected, reading
-from cldrank.clicks.log import ODD_POSITION, Paths, existing, open_log
+from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.counting import Counted, by_view, count, with_sound_keys
+from cldrank.clicks.engines import Engine, connected, reading
+from cldrank.clicks.log import ODD_POSITION, Log, Paths, existing, open_log
+from cldrank.clicks.sources import Source, sources_of
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import CldrankError, DataError, UsageError
 
 REASONS = {
     "null key": "session, query, document or position is missing",
     "no number": "position or clicks is not a whole number, or a senseless one",
-    "position below 1": "shown at a position before the first (if the log counts from 0: first_position=0)",
+    "position below 1": "shown at a position before the first",
     "click never shown": "clicked, but shown at no position",
-    "repeated row": "the same document at the same position of the same page again",
+    "repeated row": "a copy of another row, with the same clicks and, where the log tells, the same time",
+    "second view": "the same result of the same page again, at another time or with other clicks",
     "document twice": "the same document further down on the same page",
     "unknown query": "no such query in the dataset",
     "unknown document": "no such candidate of the query in the dataset",
 }
+_STRAY = 0.1  # rows at position 0, of those at position 1, up to which they are mistakes of single rows
 _REJECTS = pa.schema(  # ids as text: logs have them in any type
     [
         *((name, pa.string()) for name in ("reason", "session_id", "query_id", "doc_id")),
@@ -40,11 +44,15 @@ _REJECTS = pa.schema(  # ids as text: logs have them in any type
 
 @dataclass(frozen=True)
 class Report:
-    """What became of the rows of a log: rows read, kept, and set aside by reason."""
+    """What became of the rows of a log: rows read, and set aside by reason.
+
+    wrong_start   why the log does not seem to count positions from where it was said to; empty if it does
+    """
 
     rows: int
     rejected: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    wrong_start: str = ""
 
     @property
     def n_rejected(self) -> int:
@@ -90,10 +98,12 @@ def aggregate(
     *,
     engine: str | Any = "duckdb",
     columns: Mapping[str, str] | None = None,
-    first_position: int = 1,
+    first_position: int | None = None,
     one_query: bool = False,
+    by_time: bool = False,
     every_click: bool = False,
     max_rejected: float = 0.05,
+    again: bool = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
@@ -101,9 +111,12 @@ def aggregate(
     r"""Aggregate a log to cells, aligned to a dataset if one is given.
 
     engine         "duckdb", "spark", or an Ibis connection
-    columns, first_position, one_query    how to read the log (see `cldrank.clicks.log.open_log`)
+    columns, one_query    how to read the log (see `cldrank.clicks.log.open_log`)
+    first_position the number of the top position; not told, 1, and a log that seems to count from 0 is refused
+    by_time        take what a session saw of a query at different times as different pages
     every_click    count several clicks on one result in one session each, instead of once
     max_rejected   the share of rows that may be set aside; above it, TooManyRejectsError
+    again          accept a file that is named twice, or two of the same content
     memory_limit, threads, master         of the engine (see `cldrank.clicks.engines.connected`)
 
     >>> import tempfile, pathlib
@@ -118,22 +131,66 @@ def aggregate(
     ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 2 cells, 4 impressions, 2 clicks)
     >>> print(result.report)
     5 rows read, 1 set aside (20.000%)
-                 1  repeated row: the same document at the same position of the same page again
+                 1  repeated row: a copy of another row, with the same clicks and, where the log tells, the same time
     """
     if not 0 <= max_rejected <= 1:
         raise UsageError(f"max_rejected is a share between 0 and 1, not {max_rejected}.")
-    start = time.perf_counter()
+    files = existing(paths)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=one_query)
-        # the stack holds tables that the engine keeps until the work is done
-        with reading(existing(paths)), ExitStack() as held:
-            cells, rows, rejects = count(log, opened, every_click, held)
-    clicks, unknown = _aligned(cells, dataset, every_click)
-    rejects = _reject_table([*rejects, unknown])
-    report = Report(rows, _by_reason(rejects), time.perf_counter() - start)
-    if report.share_rejected > max_rejected:
-        raise TooManyRejectsError(report, rejects, max_rejected)
+        sources = sources_of(files, part=getattr(opened, "part", ""), again=again)
+        options = {"columns": columns, "first_position": first_position, "one_query": one_query, "by_time": by_time}
+        result = account(files, dataset, opened, sources, every_click=every_click, **options)
+    if result.report.wrong_start:
+        raise DataError(result.report.wrong_start)
+    if result.report.share_rejected > max_rejected:
+        raise TooManyRejectsError(result.report, result.rejects, max_rejected)
+    return result
+
+
+def account(
+    files: list[Path],
+    dataset: RankingDataset | None,
+    engine: Engine,
+    sources: tuple[Source, ...] = (),
+    *,
+    every_click: bool = False,
+    **options: Any,
+) -> Aggregation:
+    """Aggregate a log however bad it is, as the audit does; the options are those of `open_sound`."""
+    start = time.perf_counter()
+    log = open_sound(files, engine, **options)
+    # the stack holds tables that the engine keeps until the work is done
+    with reading(files), ExitStack() as held:
+        counted = count(log, engine, every_click, held)
+        clicks, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        rejects = _reject_table([*counted.rejects, unknown])
+    wrong_start = _wrong_start(counted, log, options.get("first_position"))
+    report = Report(counted.rows, _by_reason(rejects), time.perf_counter() - start, wrong_start)
     return Aggregation(clicks, report, rejects)
+
+
+def open_sound(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
+    """Open a log (see `cldrank.clicks.log.open_log`) with keys that can be compared, and views told apart on demand."""
+    log = with_sound_keys(open_log(files, engine, **options), files[0])
+    return by_view(log) if by_time else log
+
+
+def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> str:
+    """Why the top position does not seem to be what the caller says; empty where it does."""
+    zero, one, two = counted.top
+    what = "clicks" if log.phantoms is not None else "rows"
+    if first_position is None and zero > _STRAY * one:
+        return (
+            f"the log, or a part of it, counts positions from 0: {zero:,} {what} are at position 0, {one:,} at "
+            "position 1. Say so with first_position=0 (--first-position 0); if it does count from 1, set those at 0 "
+            "aside with first_position=1 (--first-position 1)."
+        )
+    if first_position == 0 and one < _STRAY * two and log.phantoms is None:
+        return (
+            f"the log does not count positions from 0: {one:,} {what} are at position 0, {two:,} at position 1. Leave "
+            "first_position=0 (--first-position 0) out; if the top result was never logged, add 1 to the positions."
+        )
+    return ""
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------
@@ -146,7 +203,7 @@ def _reject_table(parts: list[pa.Table]) -> pa.Table:
         if "rows" not in part.column_names:
             part = part.append_column("rows", pa.array(np.ones(len(part), dtype=np.int64)))
         columns = [
-            part[name].cast(kind) if name in part.column_names else pa.nulls(len(part), kind)
+            _cast(part[name], kind) if name in part.column_names else pa.nulls(len(part), kind)
             for name, kind in zip(_REJECTS.names, _REJECTS.types, strict=True)
         ]
         position = _REJECTS.names.index("position")
@@ -157,20 +214,29 @@ def _reject_table(parts: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(typed) if typed else _REJECTS.empty_table()
 
 
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:  # ids of a type that Arrow cannot spell
+        return pa.chunked_array([pa.array([None if v is None else str(v) for v in column.to_pylist()], kind)])
+
+
 def _by_reason(rejects: pa.Table) -> dict[str, int]:
     counts = rejects.group_by("reason").aggregate([("rows", "sum")]).to_pylist()
     found = {entry["reason"]: entry["rows_sum"] for entry in counts}
     return {reason: found[reason] for reason in REASONS if reason in found}
 
 
-def _aligned(cells: pa.Table, dataset: RankingDataset | None, every_click: bool) -> tuple[ClickTable, pa.Table]:
+def _aligned(
+    cells: pa.Table, dataset: RankingDataset | None, every_click: bool, sources: tuple[Source, ...]
+) -> tuple[ClickTable, pa.Table]:
     """The cells of known candidates as a table, and the others as rejects, one row a cell."""
-    queries, documents = (_ids(cells[name]) for name in ("query_id", "doc_id"))
+    queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     position, impressions, clicks = (cells[name].to_numpy() for name in ("position", "impressions", "clicks"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
     known = row >= 0
-    table = ClickTable(candidates, row[known], position[known], impressions[known], clicks[known], every_click)
+    table = ClickTable(candidates, row[known], position[known], impressions[known], clicks[known], every_click, sources)
     strange = cells.filter(pa.array(~known))
     reasons = np.where(row[~known] == UNKNOWN_QUERY, "unknown query", "unknown document")
     unknown = pa.table(
@@ -184,11 +250,3 @@ def _aligned(cells: pa.Table, dataset: RankingDataset | None, every_click: bool)
         }
     )
     return table, unknown
-
-
-def _ids(column: pa.ChunkedArray) -> Any:
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.int64()).to_numpy()
-    if not len(column):
-        return np.empty(0, dtype=np.int64)
-    return column.cast(pa.string()).to_numpy(zero_copy_only=False).astype(np.str_)

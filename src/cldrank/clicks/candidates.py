@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.grouping import gather_queries
 from cldrank.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 UNKNOWN_QUERY = -1
 UNKNOWN_DOCUMENT = -2
@@ -82,7 +85,7 @@ class Candidates:
 
     def find(self, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> IntArray:
         """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where there is none."""
-        queries = _places(query_ids, self.query_ids)
+        queries = self.find_queries(query_ids)
         known, mine = _alike(doc_ids, self.doc_ids)
         codes, unique = _codes(np.concatenate([mine, known]))
         span = len(unique) + 1
@@ -93,6 +96,15 @@ class Candidates:
         rows = order[np.minimum(place, max(self.n_rows - 1, 0))] if self.n_rows else np.zeros_like(wanted)
         found = np.zeros(len(wanted), dtype=bool) if not self.n_rows else own[rows] == wanted
         return np.where(queries < 0, UNKNOWN_QUERY, np.where(found, rows, UNKNOWN_DOCUMENT))
+
+    def find_queries(self, query_ids: NDArray[Any]) -> IntArray:
+        """The place of each query; UNKNOWN_QUERY where there is none."""
+        wanted, ids = _alike(query_ids, self.query_ids)
+        if not len(ids):
+            return np.full(len(wanted), UNKNOWN_QUERY, dtype=np.int64)
+        order = np.argsort(ids, kind="stable")
+        place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+        return np.where(ids[order[place]] == wanted, order[place], UNKNOWN_QUERY)
 
     def select(self, queries: IntArray) -> tuple[Candidates, IntArray]:
         """The candidates of some queries, and the rows that they had."""
@@ -121,6 +133,35 @@ def check_same(candidates: Candidates, dataset: RankingDataset) -> None:
     )
 
 
+def ids_of(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
+    """The ids that a column of an Arrow table holds, without nulls: int64 where all fit, else text.
+
+    >>> import pyarrow as pa
+    >>> ids_of(pa.chunked_array([pa.array([7, 2**63], pa.uint64())]), "doc_id")
+    array(['7', '9223372036854775808'], dtype='<U19')
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(column):
+        return np.empty(0, dtype=np.int64)
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_floating(column.type):
+            values = column.cast(pa.float64()).to_numpy()
+            if ((np.abs(values) < 1 << 62) & (values == np.rint(values))).all():
+                return np.array(values, dtype=np.int64)
+        if pa.types.is_integer(column.type) and (pc.max(column).as_py() or 0) < 1 << 63:
+            return np.array(column.cast(pa.int64()).to_numpy())
+        text = column.cast(pa.string())
+        if pc.any(pc.ends_with(text, "\0")).as_py():
+            raise DataError(f"{what} has an id that ends in a NUL character, which cannot be kept; take it off.")
+        return np.array(text.to_numpy(zero_copy_only=False), dtype=np.str_)
+    except pa.ArrowException:
+        raise DataError(f"{what} holds {column.type}; ids are whole numbers or text.") from None
+
+
 def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     unique, inverse = np.unique(values, return_inverse=True)
     return inverse.astype(np.int64), unique
@@ -132,13 +173,3 @@ def _alike(one: NDArray[Any], two: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
     if one.dtype.kind == two.dtype.kind:
         return one, two
     return one.astype(np.str_), two.astype(np.str_)
-
-
-def _places(wanted: NDArray[Any], ids: NDArray[Any]) -> IntArray:
-    """The place of each wanted id among unique ids; -1 where it is none of them."""
-    wanted, ids = _alike(wanted, ids)
-    if not len(ids):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
-    return np.where(ids[order[place]] == wanted, order[place], -1)

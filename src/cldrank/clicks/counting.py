@@ -9,7 +9,9 @@ suspect pages and rows with missing keys are looked at one by one:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 
 from cldrank.clicks.engines import Engine
 from cldrank.clicks.log import DEEPEST, KEYS, ODD_POSITION, Log
+from cldrank.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -26,8 +29,49 @@ _MASK_BITS = 62  # of a 64-bit integer, clear of its sign
 _MASK_WORDS = 4  # with more moving documents a query, grouping by document is the cheaper way
 
 
-def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> tuple[pa.Table, int, list[pa.Table]]:
-    """Cells of the rows that are kept, the number of all rows, and the rows set aside."""
+@dataclass(frozen=True)
+class Counted:
+    """Cells of the rows that are kept, the number of all rows, and the rows set aside.
+
+    top   rows at positions 0, 1 and 2, right or wrong; in a log with one row a page, clicks at those positions
+    """
+
+    cells: pa.Table
+    rows: int
+    rejects: list[pa.Table]
+    top: tuple[int, int, int]
+
+
+def with_sound_keys(log: Log, path: Any) -> Log:
+    """The log with keys that can be compared and positions that fit an int64; what is no number is missing."""
+    import ibis
+
+    rows, sound = log.rows, {}
+    for name in KEYS:
+        kind = rows[name].type()
+        if kind.is_nested():
+            raise FormatError(f"the {name} of the log holds {kind}; ids are whole numbers or text.", path=path)
+        if kind.is_floating():
+            sound[name] = rows[name].isnan().ifelse(ibis.null(kind), rows[name])
+    if rows.position.type().is_unsigned_integer():
+        sound["position"] = ibis.least(rows.position, 1 << 40).cast("int64")
+    return replace(log, rows=rows.mutate(**sound)) if sound else log
+
+
+def by_view(log: Log) -> Log:
+    """The log with a session for each view: for those that keep one session_id while a page is shown again."""
+    if "timestamp" not in log.optional:
+        raise UsageError(
+            "by_time (--by-time) tells views apart by time, and the log has no timestamp; map one with "
+            "columns={'timestamp': …} (--column timestamp=…)."
+        )
+    rows = log.rows
+    moment = rows.timestamp.cast("string").fill_null("")
+    return replace(log, rows=rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment))
+
+
+def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
+    """Count the rows of a log."""
     rows = log.rows
     if not every_click and not log.once:
         rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
@@ -38,30 +82,32 @@ def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> tuple
     rejects = []
     suspects, orphans, doubtful = _suspect_pages(rows, grouped, engine, held)
     if orphans or _has_bad_keys(every):
-        bad = _with_reason(rows.filter(~_has_good_keys(rows)))
+        bad = _with_reason(rows.filter(~has_good_keys(rows)))
         parts.append(_negated(_cells(bad).to_pyarrow()))
         rejects.append(bad.to_pyarrow())
     if doubtful:
         named = suspects.filter(suspects.session_id.notnull()).select("session_id", "query_id")
-        pages = rows.filter(_has_good_keys(rows)).semi_join(named, ["session_id", "query_id"])
-        judged = held.enter_context(_judged(pages, every_click).cache())
+        pages = rows.filter(has_good_keys(rows)).semi_join(named, ["session_id", "query_id"])
+        judged = held.enter_context(_judged(pages, log.optional, every_click).cache())
         parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
         parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
         set_aside = judged.filter(judged.reason.notnull())
         rejects.append(set_aside.select("reason", *KEYS, "position", clicks="own_clicks").to_pyarrow())
+    top = _at(every, 0), _at(every, 1), _at(every, 2)
     if log.phantoms is not None:
         phantoms = log.phantoms.to_pyarrow()
         total += len(phantoms)
         rejects.append(_constant(phantoms, "reason", "click never shown"))
-    cells = _added(parts)
-    return cells, total, rejects
+        top = pc.sum(pc.equal(phantoms["position"], 0)).as_py() or 0, _at(every, 1, "clicks"), _at(every, 2, "clicks")
+    return Counted(_added(parts), total, rejects, top)
 
 
 def _cells(rows: ir.Table) -> ir.Table:
     return rows.group_by(_CELL).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
 
 
-def _has_good_keys(rows: ir.Table) -> ir.BooleanValue:
+def has_good_keys(rows: ir.Table) -> ir.BooleanValue:
+    """Whether a row names a session, a query, a document, and a position that can be."""
     return (
         rows.session_id.notnull()
         & rows.query_id.notnull()
@@ -149,21 +195,35 @@ def _with_reason(rows: ir.Table) -> ir.Table:
     return rows.select("session_id", *_CELL, "clicks", reason=reason)
 
 
-def _judged(rows: ir.Table, every_click: bool) -> ir.Table:
+def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Table:
     """Rows of suspect pages; `reason` is null for those kept, `clicks` is what counts, `own_clicks` was logged.
 
-    Of repeated rows the first clicked one is kept, of a document shown twice the upper one.
+    Of rows with the same document at the same position the first clicked one is kept, of a document shown twice the
+    upper one. A row that equals another in all that the log tells is a copy of it; one that differs in time, or in
+    clicks, is of a second view. Without times, a page with any such row is taken as viewed twice.
     """
     import ibis
 
-    same = ibis.window(group_by=[*KEYS, "position"], order_by=ibis.desc("clicks"))
-    page = ibis.window(group_by=list(KEYS))
-    repeated = ibis.row_number().over(same) > 0
-    lower = rows.position > rows.position.min().over(page)
+    told = [name for name in optional if not rows[name].type().is_nested()]
+    same = ibis.window(group_by=[*KEYS, "position"], order_by=[ibis.desc("clicks"), *told])
+    number = ibis.row_number().over(same)
+    rows = rows.mutate(
+        copy=number > ibis.rank().over(same),  # equal rows have the rank of the first of them
+        repeated=number > 0,
+        lower=rows.position > rows.position.min().over(ibis.window(group_by=list(KEYS))),
+    )
+    differs = rows.repeated & ~rows.copy
+    first = "document twice"
     clicks = rows.clicks
+    if "timestamp" in optional:
+        uppermost = rows.position.min().over(ibis.window(group_by=[*KEYS, "timestamp"]))
+        first = (rows.position > uppermost).ifelse("document twice", "second view")
+        clicks = rows.copy.ifelse(0, clicks)
+    else:
+        differs = differs.cast("int64").max().over(ibis.window(group_by=["session_id", "query_id"])) > 0
     if every_click:
-        clicks = rows.clicks.sum().over(ibis.window(group_by=[*KEYS, "position"]))
-    reason = ibis.cases((lower, "document twice"), (repeated, "repeated row"))
+        clicks = clicks.sum().over(ibis.window(group_by=[*KEYS, "position"]))
+    reason = ibis.cases((rows.lower, first), (rows.repeated & differs, "second view"), (rows.repeated, "repeated row"))
     return rows.select(*KEYS, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
 
 
@@ -206,6 +266,11 @@ def _added(parts: list[pa.Table]) -> pa.Table:
         cells = cells.group_by(list(_CELL)).aggregate([("impressions", "sum"), ("clicks", "sum")])
         cells = cells.rename_columns([*_CELL, "impressions", "clicks"])
     return cells.filter(pc.greater(cells["impressions"], 0))
+
+
+def _at(cells: pa.Table, position: int, what: str = "impressions") -> int:
+    found = cells.filter(pc.equal(cells["position"], position))
+    return int(pc.sum(found[what]).as_py() or 0)
 
 
 def _constant(table: pa.Table, name: str, value: Any) -> pa.Table:

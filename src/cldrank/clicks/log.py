@@ -48,7 +48,7 @@ def open_log(
     engine: Engine,
     *,
     columns: Mapping[str, str] | None = None,
-    first_position: int = 1,
+    first_position: int | None = None,
     one_query: bool = False,
 ) -> Log:
     """Open the files of a log.
@@ -58,9 +58,10 @@ def open_log(
     first) and clicked_positions (a list). A session_id stands for one page of results: one search of one person.
 
     columns          what the columns are called, where it differs
-    first_position   the number of the top position, for logs that count from 0
+    first_position   the number of the top position, 1 or, for logs that count from 0, 0
     one_query        take all pages as answers to one query, for logs that have none, such as recommendations
     """
+    first = 1 if first_position is None else first_position
     files = existing(paths)
     table = engine.open(files)
     names = _named(table, files[0], columns or {}, one_query)
@@ -68,9 +69,9 @@ def open_log(
     phantoms = None
     once = "documents" in names or table[names["clicked"]].type().is_boolean()
     if "documents" in names:
-        table, phantoms = _unnested(table, files[0], names, one_query)
+        table, phantoms = _unnested(table, files[0], names, first, one_query)
     else:
-        table = _flat(table, files[0], names, first_position, one_query)
+        table = _flat(table, files[0], names, first, one_query)
     return Log(table.select(*KEYS, "position", "clicks", *optional), phantoms, optional, once)
 
 
@@ -171,7 +172,9 @@ def _whole(value: ir.Value, what: str, path: Path) -> tuple[ir.IntegerValue, ir.
     return whole, fraction if odd is None else odd | fraction
 
 
-def _unnested(table: ir.Table, path: Path, names: dict[str, str], one_query: bool) -> tuple[ir.Table, ir.Table]:
+def _unnested(
+    table: ir.Table, path: Path, names: dict[str, str], first_position: int, one_query: bool
+) -> tuple[ir.Table, ir.Table]:
     """One row a displayed result from one row a page, and the clicks that no displayed result can have had."""
     for role in PAGE[2:]:
         if not table[names[role]].type().is_array():
@@ -185,8 +188,9 @@ def _unnested(table: ir.Table, path: Path, names: dict[str, str], one_query: boo
     )
     rows = pages.unnest("documents", offset="place")
     rows = rows.mutate(doc_id=rows.documents, position=rows.place.cast("int64") + 1)
-    clicked = rows.clicked_positions.contains(rows.position).fill_null(False)
+    clicked = rows.clicked_positions.contains(rows.position + (first_position - 1)).fill_null(False)
     rows = rows.mutate(clicks=clicked.cast("int64"))
     clicks = pages.mutate(length=pages.documents.length()).unnest("clicked_positions")
-    outside = (clicks.clicked_positions < 1) | (clicks.clicked_positions > clicks.length)
-    return rows, clicks.filter(outside).select("session_id", "query_id", position="clicked_positions")
+    clicks = clicks.mutate(position=clicks.clicked_positions + (1 - first_position))
+    outside = (clicks.position < 1) | (clicks.position > clicks.length)
+    return rows, clicks.filter(outside).select("session_id", "query_id", "position")

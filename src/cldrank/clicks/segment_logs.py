@@ -25,6 +25,7 @@ class Part(Engine):
     def __init__(self, whole: Engine, column: str, value: Any) -> None:
         super().__init__(whole.connection)
         self.whole, self.column, self.value = whole, column, value
+        self.part = f"{column}={MISSING if value is None else value}"
 
     def read_one(self, path: Path, form: Format) -> ir.Table:
         """One file or folder."""

@@ -14,8 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates, check_same
+from cldrank.clicks.log import DEEPEST
+from cldrank.clicks.sources import Source, in_both, named
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
+
+_MOST = 1 << 62  # of impressions and clicks, one by one and in all: sums stay clear of overflow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,6 +32,7 @@ class ClickTable:
     impressions   (cells,) int64: how often, at least 1
     clicks        (cells,) int64: how many of those were clicked
     every_click   True if several clicks on one impression were counted each; then clicks may exceed impressions
+    sources       the log files that went into it, where they are known
 
     A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row and
     position, no two alike; nothing can be changed.
@@ -46,9 +51,10 @@ class ClickTable:
     impressions: IntArray
     clicks: IntArray
     every_click: bool = False
+    sources: tuple[Source, ...] = ()
 
     def __post_init__(self) -> None:
-        row, position = _counts(self.row, "row", 0), _counts(self.position, "position", 1)
+        row, position = _counts(self.row, "row", 0), _counts(self.position, "position", 1, DEEPEST)
         impressions, clicks = _counts(self.impressions, "impressions", 0), _counts(self.clicks, "clicks", 0)
         if not len(row) == len(position) == len(impressions) == len(clicks):
             raise DataError("row, position, impressions and clicks must have one entry a cell each.")
@@ -60,6 +66,9 @@ class ClickTable:
                 f"row {row[cell]} at position {position[cell]} has {clicks[cell]} clicks in {impressions[cell]} "
                 "impressions; an impression is clicked at most once (or say every_click=True)."
             )
+        for what, values in (("impressions", impressions), ("clicks", clicks)):
+            if values.sum(dtype=np.float64) > _MOST:
+                raise DataError(f"the {what} add up to more than 2^62; no log is as large, so some are wrong.")
         merged = _merged(row, position, impressions, clicks)
         for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):
             value.flags.writeable = False
@@ -86,7 +95,7 @@ class ClickTable:
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
         ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 3 cells, 10 impressions, 4 clicks)
         """
-        positions = _counts(position, "position", 0)
+        positions = _counts(position, "position", 0, DEEPEST)
         if row is None and len(positions) != dataset.n_rows:
             raise DataError(
                 f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry a row "
@@ -217,6 +226,7 @@ class ClickTable:
             self.impressions[kept],
             self.clicks[kept],
             self.every_click,
+            self.sources,
         )
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
@@ -252,10 +262,15 @@ class ClickTable:
             self.impressions[mask],
             self.clicks[mask],
             self.every_click,
+            self.sources,
         )
 
-    def merge(self, other: ClickTable) -> ClickTable:
-        """Both logs together: counts of equal cells are added. Candidates that only one of them knows are kept."""
+    def merge(self, other: ClickTable, *, again: bool = False) -> ClickTable:
+        """Both logs together: counts of equal cells are added. Candidates that only one of them knows are kept.
+
+        Tables that have a source and cells in common are refused, since the source would count twice, unless `again`
+        says that it shall. Without cells in common, as in two parts of a split, nothing can count twice.
+        """
         if self.every_click != other.every_click:
             raise DataError("one table counts every click, the other one click an impression; they cannot be merged.")
         candidates = self.candidates
@@ -264,6 +279,15 @@ class ClickTable:
             candidates = self.candidates.joined(other.candidates)
             mine = candidates.find(*_ids(self))
             theirs = candidates.find(*_ids(other))
+        common = in_both(self.sources, other.sources)
+        if common and not again:
+            span = DEEPEST + 1
+            if np.isin(theirs * span + other.position, mine * span + self.position).any():
+                raise DataError(
+                    f"{named(common)} went into both and would be counted twice; add only what is new, or say "
+                    "again=True (`cldrank clicks aggregate --again`) if that is meant."
+                )
+        fresh = tuple(source for source in other.sources if source not in common)
         return ClickTable(
             candidates,
             np.concatenate([mine, theirs]),
@@ -271,6 +295,7 @@ class ClickTable:
             np.concatenate([self.impressions, other.impressions]),
             np.concatenate([self.clicks, other.clicks]),
             self.every_click,
+            (*self.sources, *fresh),
         )
 
     def _by_row(self, values: IntArray) -> IntArray:
@@ -285,19 +310,26 @@ def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
     return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
 
 
-def _counts(values: ArrayLike, what: str, least: int) -> IntArray:
-    """Whole numbers of at least `least`, as int64."""
-    array = np.asarray(values)
+def _counts(values: ArrayLike, what: str, least: int, most: int = _MOST) -> IntArray:
+    """Whole numbers from `least` to `most`, as int64."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):  # lists of several lengths
+        raise DataError(f"{what} must be a flat array of whole numbers.") from None
     if array.ndim != 1:
         raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
-    if array.dtype == bool or array.size == 0:
-        return array.astype(np.int64)
-    if not (np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)):
+    if not array.size:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "biuf":
         raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
-    bad = (array < least) | (array != np.rint(array)) | ~np.isfinite(array.astype(np.float64))
-    if bad.any():
-        place = int(np.flatnonzero(bad)[0])
-        raise DataError(f"entry {place} of {what} is {array[place]}; it must be a whole number of at least {least}.")
+    if array.dtype.kind in "bf":
+        array = array.astype(np.float64)
+    good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
+    if not good.all():
+        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == _MOST else f"{most:,}"
+        raise DataError(
+            f"entry {place} of {what} is {array[place]}; it must be a whole number from {least} to {limit}."
+        )
     return array.astype(np.int64)
 
 

@@ -69,7 +69,7 @@ def logged_probability(
     *,
     engine: str | Any = "duckdb",
     columns: Mapping[str, str] | None = None,
-    first_position: int = 1,
+    first_position: int | None = None,
     one_query: bool = False,
     memory_limit: str = "3GB",
 ) -> Floats:

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cldrank.clicks.aggregate import Report, aggregate
+from cldrank._typing import IntArray
+from cldrank.clicks.aggregate import Report, account, open_sound
 from cldrank.clicks.audit.methods import Method, methods
 from cldrank.clicks.audit.overlap import display_order, overlap, precision
-from cldrank.clicks.audit.pages import LogFacts, describe_log
+from cldrank.clicks.audit.pages import LogFacts, describe_log, pages_of
 from cldrank.clicks.audit.positions import curve, describe_queries
 from cldrank.clicks.audit.report import Audit, Facts
 from cldrank.clicks.audit.rules import judge
 from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
 from cldrank.clicks.cells import is_cells, read_cells
-from cldrank.clicks.engines import connected
-from cldrank.clicks.log import Paths, existing, open_log
+from cldrank.clicks.engines import connected, reading
+from cldrank.clicks.log import Paths, existing
+from cldrank.clicks.sources import sources_of
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
@@ -30,8 +32,9 @@ def audit(
     *,
     engine: str | Any = "duckdb",
     columns: Mapping[str, str] | None = None,
-    first_position: int = 1,
+    first_position: int | None = None,
     one_query: bool = False,
+    by_time: bool = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
@@ -55,16 +58,20 @@ def audit(
     files = existing(paths)
     source = ", ".join(file.name for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
     if all(is_cells(file) for file in files):
-        if columns or one_query or first_position != 1:
+        if columns or one_query or by_time or first_position is not None:
             raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
         return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        reading: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
-        found = aggregate(files, dataset, engine=opened.connection, max_rejected=1.0, **reading)
+        sources_of(files)  # refuses files that are named twice
+        options: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
+        options["by_time"] = by_time
+        found = account(files, dataset, opened, **options)
         shown = int(found.clicks.impressions.sum())
         rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
-        log = describe_log(open_log(files, opened, **reading), rate)
-    return _judged(found.clicks, dataset is not None, source, found.report, log)
+        with reading(files):
+            log, by_query = describe_log(open_sound(files, opened, **options), rate)
+        pages = pages_of(found.clicks.candidates, by_query)
+    return _judged(found.clicks, dataset is not None, source, found.report, log, pages)
 
 
 def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str = "cells") -> Audit:
@@ -73,11 +80,16 @@ def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str
     knows_candidates   whether the table is aligned to a dataset, and so knows the candidates that were never shown
     source             what to call it
     """
-    return _judged(table, knows_candidates, source, None, None)
+    return _judged(table, knows_candidates, source)
 
 
 def _judged(
-    table: ClickTable, knows_candidates: bool, source: str, rejects: Report | None, log: LogFacts | None
+    table: ClickTable,
+    knows_candidates: bool,
+    source: str,
+    rejects: Report | None = None,
+    log: LogFacts | None = None,
+    pages: IntArray | None = None,
 ) -> Audit:
     by_position = curve(table)
     common, order = overlap(table), display_order(table)
@@ -86,7 +98,7 @@ def _judged(
         source=source,
         rejects=rejects,
         curve=by_position,
-        queries=describe_queries(table, knows_candidates),
+        queries=describe_queries(table, knows_candidates, pages),
         overlap=common,
         order=order,
         precision=errors,

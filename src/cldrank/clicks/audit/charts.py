@@ -64,12 +64,12 @@ def bars(marks: Sequence[Mark], *, title: str, across: str, percent: bool = Fals
     return _figure(title, [*parts, _labels([mark.label for mark in marks], places, across)])
 
 
-def heat(names: Sequence[str], values: Sequence[Sequence[int]], *, title: str, across: str) -> str:
+def heat(names: Sequence[str], values: Sequence[Sequence[int]], *, title: str, across: str, unit: str) -> str:
     """A square table of counts, darker where they are larger, on a log scale; the diagonal is left out."""
     size = len(names)
     side = 330.0 / max(size, 1)
     left, top = 50.0, 12.0
-    most = math.log1p(max((values[i][j] for i in range(size) for j in range(size) if i != j), default=0)) or 1.0
+    most = max((values[i][j] for i in range(size) for j in range(size) if i != j), default=0)
     gap = min(1.0, side * 0.06)
     parts = []
     for i in range(size):
@@ -80,17 +80,34 @@ def heat(names: Sequence[str], values: Sequence[Sequence[int]], *, title: str, a
                 parts.append(f'<rect class="self" {shape}/>')
                 continue
             count = values[i][j]
-            strength = math.log1p(count) / most
             told = f"<title>{escape(names[i])} and {escape(names[j])}: {count:,} candidates</title>"
-            kind = f'class="heat" fill-opacity="{0.12 + 0.88 * strength:.2f}"' if count else 'class="none"'
-            parts.append(f"<rect {kind} {shape}>{told}</rect>")
+            parts.append(f"<rect {_shade(count, most)} {shape}>{told}</rect>")
     step = max(1, math.ceil(size / _MOST_LABELS))
     for index in range(0, size, step):
         middle = (index + 0.5) * side
         parts.append(text(left - 6, top + middle + 4, names[index], "end"))
         parts.append(text(left + middle, top + 330 + 15, names[index], "middle"))
     parts.append(text(left + 165, top + 330 + 32, across, "middle", "name"))
-    return _figure(title, parts, height=385)
+    return _figure(title, [*parts, _shades(most, left, top + 330 + 44, unit)], height=430)
+
+
+def _shade(count: int, most: int) -> str:
+    if not count:
+        return 'class="none"'
+    return f'class="heat" fill-opacity="{0.12 + 0.88 * math.log1p(count) / math.log1p(most):.2f}"'
+
+
+def _shades(most: int, left: float, top: float, unit: str) -> str:
+    """What the shades of a heat map mean: none, and counts evenly spread on the scale up to the largest."""
+    steps = sorted({0, most, *(round(math.expm1(math.log1p(most) * part / 4)) for part in range(1, 4))})
+    width = 330.0 / len(steps)
+    parts = []
+    for index, count in enumerate(steps):
+        x = left + index * width
+        shape = f'x="{x:.1f}" y="{top:.1f}" width="{width - 1:.2f}" height="10"'
+        parts.append(f"<rect {_shade(count, most)} {shape}/>")
+        parts.append(text(x + width / 2, top + 24, short(count), "middle"))
+    return "".join([*parts, text(left + 165, top + 39, unit, "middle", "name")])
 
 
 # -- what charts are made of --------------------------------------------------------------------------------------

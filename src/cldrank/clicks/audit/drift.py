@@ -22,6 +22,11 @@ _LEAST_DAYS = 3  # shorter logs are cut into slices of equal length
 _MOST_DAYS = 60  # longer ones into slices of several days
 _SLICES = 12
 _LEAST_CLICKS = 60  # at position 1, before differences between slices can be tested
+_OFFSET = r":\d\d(?:[.,]\d+)?\s*([+-])(\d\d):?(\d\d)?$"  # behind a time: a date ends alike
+_OFFSET_ALONE = r"\s*[+-]\d\d:?(\d\d)?$"
+_INSTANT = "timestamp('UTC')"
+_ZULU = r"\s*(Z|z|UTC|GMT)$"
+_BEYOND = 9e18  # of numbers that no unit makes a time
 _UNITS = (
     ("epoch seconds", 1),
     ("epoch milliseconds", 10**3),
@@ -83,15 +88,43 @@ class Drift:
 
 
 def clock(timestamp: ir.Value) -> ir.Value:
-    """A timestamp as a whole number: seconds since 1970, or the number that the log has in its own unit."""
+    """A timestamp as a whole number: seconds since 1970, or the number that the log has in its own unit.
+
+    Text is a number of that kind, or a date and a time; an offset from UTC at its end counts, without one it is UTC.
+    What is none of these is null.
+    """
+    import ibis
+
     kind: Any = timestamp.type()
-    if kind.is_numeric():
-        return timestamp.cast("int64")
+    if kind.is_numeric() and not kind.is_boolean():
+        return timestamp.try_cast("int64")
     if kind.is_string():
-        timestamp = timestamp.try_cast("timestamp")
+        return _text_clock(timestamp)
+    if kind.is_unknown():  # DuckDB's nanoseconds with a time zone, which Ibis does not know
+        timestamp = timestamp.try_cast(_INSTANT)
     elif kind.is_date():
         timestamp = timestamp.cast("timestamp")
+    elif not kind.is_timestamp():
+        return ibis.null("int64")
     return timestamp.epoch_seconds().cast("int64")
+
+
+def _text_clock(text: ir.StringValue) -> ir.Value:
+    """Seconds since 1970. The offset is taken off first: engines drop it, or read text in a time zone of theirs."""
+    import ibis
+
+    text = text.strip()
+    number = text.try_cast("float64")
+    size = number.abs()
+    ticks = ibis.cases(*((size < bound, 10.0**power) for bound, power in ((1e11, 0), (1e14, 3), (1e17, 6))), else_=1e9)
+    seconds = (size < _BEYOND).ifelse(number / ticks, None).floor().cast("int64")
+    has_offset = text.re_search(_OFFSET)
+    sign = (text.re_extract(_OFFSET, 1) == "-").ifelse(-1, 1)
+    hours, minutes = (text.re_extract(_OFFSET, group).try_cast("int64").fill_null(0) for group in (2, 3))
+    naive = has_offset.ifelse(text.re_replace(_OFFSET_ALONE, ""), text.re_replace(_ZULU, ""))
+    moment = naive.try_cast("timestamp").epoch_seconds().cast("int64")
+    offset = has_offset.ifelse(sign * (hours * 3600 + minutes * 60), 0)
+    return ibis.coalesce(seconds, moment - offset)
 
 
 def describe_drift(pages: ir.Table, kind: Any) -> Drift | None:

@@ -130,7 +130,8 @@ def _propensities(facts: Facts) -> str:
     ]
     if overlap.moving:
         names = [str(position) for position in overlap.positions[:_MOST_IN_HEAT]]
-        chart = heat(names, overlap.common, title="Candidates in common by pair of positions", across="position")
+        title = "Candidates in common by pair of positions"
+        chart = heat(names, overlap.common, title=title, across="position", unit="candidates in common")
         told = (
             f"{overlap.moving:,} of {overlap.candidates:,} candidates were shown at several positions; "
             f"{overlap.pairs:,} of {overlap.possible_pairs:,} pairs of positions have some in common."
@@ -164,6 +165,8 @@ def _precision(facts: Facts) -> str:
         "Candidates in common with the position above, their clicks at the two, and the standard errors of log "
         "propensities: of that step alone, and against the top with all pairs."
     )
+    if len(chosen) < len(facts.precision):
+        text += f" {len(chosen)} of {len(facts.precision)} positions, evenly spread; --json has all."
     return _card("Expected precision", text, _table(columns, rows))
 
 

@@ -10,14 +10,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from cldrank._typing import IntArray
 from cldrank.clicks.audit.actors import Actors, describe_actors
 from cldrank.clicks.audit.drift import Drift, clock, describe_drift
 from cldrank.clicks.audit.results import count_row
-from cldrank.clicks.counting import bit_count, bit_or
-from cldrank.clicks.log import KEYS, Log
+from cldrank.clicks.candidates import Candidates, ids_of
+from cldrank.clicks.counting import bit_count, bit_or, has_good_keys
+from cldrank.clicks.log import Log
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    import pyarrow as pa
 
 _MASK_BITS = 62  # positions of a page up to this depth are told apart by one bit each
 _MOST_GROUPS = 20  # surfaces and rankers to name
@@ -64,13 +69,12 @@ class LogFacts:
     propensity: bool
 
 
-def describe_log(log: Log, rate: float) -> LogFacts:
-    """Look at the pages of a log; `rate` is its click-through rate."""
-    rows = log.rows.drop_null([*KEYS, "position"])
-    rows = rows.filter(rows.position >= 1)
+def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
+    """Look at the pages of a log, whose click-through rate is `rate`; with them comes the number of pages by query."""
+    rows = log.rows.filter(has_good_keys(log.rows))
     with ExitStack() as held:
         pages = held.enter_context(_pages(rows, log.optional).cache())
-        return LogFacts(
+        facts = LogFacts(
             pages=_odd(pages, rows),
             surfaces=_groups(pages, "surface") if "surface" in log.optional else None,
             rankers=_groups(pages, "ranker_id") if "ranker_id" in log.optional else None,
@@ -78,6 +82,15 @@ def describe_log(log: Log, rate: float) -> LogFacts:
             drift=describe_drift(pages, log.rows.timestamp.type()) if "timestamp" in log.optional else None,
             propensity="propensity" in log.optional,
         )
+        return facts, pages.group_by("query_id").aggregate(pages=pages.count()).to_pyarrow()
+
+
+def pages_of(candidates: Candidates, by_query: pa.Table) -> IntArray:
+    """The pages of each query, from a table of query_id and pages that may have others too."""
+    pages: IntArray = np.zeros(candidates.n_queries, dtype=np.int64)
+    query = candidates.find_queries(ids_of(by_query["query_id"], "the query_id of the log"))
+    pages[query[query >= 0]] = by_query["pages"].to_numpy()[query >= 0]
+    return pages
 
 
 def _pages(rows: ir.Table, optional: tuple[str, ...]) -> ir.Table:

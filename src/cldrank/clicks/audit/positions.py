@@ -90,10 +90,15 @@ def curve(table: ClickTable) -> tuple[Position, ...]:
     )
 
 
-def describe_queries(table: ClickTable, knows_candidates: bool) -> Queries:
-    """How the traffic spreads over queries; `knows_candidates` if the table is aligned to a dataset."""
-    pages = table.query_impressions
-    searched = pages > 0
+def describe_queries(table: ClickTable, knows_candidates: bool, pages: IntArray | None = None) -> Queries:
+    """How the traffic spreads over queries.
+
+    knows_candidates   whether the table is aligned to a dataset
+    pages              of each query; cells alone tell them only where no position of a page has two results
+    """
+    most = table.query_impressions
+    searched = most > 0
+    pages = most if pages is None else np.where(pages > 0, pages, most)
     clicks = np.bincount(table.candidates.row_queries, table.row_clicks, table.n_queries)[searched]
     shown = int(table.shown.sum())
     candidates = int(table.candidates.sizes[searched].sum())

@@ -25,6 +25,11 @@ _BOTS = 0.05
 _UNCLICKED = 0.5
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _RISE_P = 0.01  # for any one position to rise by chance
+_PRECISE = (  # up to this standard error of a log propensity
+    (0.05, Severity.ok, NOTHING_TO_DO),
+    (0.1, Severity.note, "Good enough to train; more pages make it better."),
+    (USABLE, Severity.warning, "Weights are rough: collect more pages, or take a smooth curve."),
+)
 _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
 
@@ -81,6 +86,9 @@ def _rejects(facts: Facts) -> Iterator[Finding]:
     if facts.rejects is None:
         return
     report = facts.rejects
+    if report.wrong_start:
+        told, _, advice = report.wrong_start.partition(". ")
+        yield Finding("first position", Severity.blocking, f"{told[0].upper()}{told[1:]}.", advice)
     if not report.n_rejected:
         yield Finding("rows", Severity.ok, f"All {report.rows:,} rows of the log could be counted.", NOTHING_TO_DO)
         return
@@ -96,13 +104,25 @@ def _rejects(facts: Facts) -> Iterator[Finding]:
         Severity.blocking if share > _MOST_REJECTED else Severity.warning if share > _MANY_REJECTED else Severity.note
     )
     yield Finding("rows", severity, told, _REJECT_ADVICE.get(worst, "Find out where they come from."))
+    views = report.rejected.get("second view", 0)
+    if views:
+        yield Finding(
+            "views",
+            Severity.warning if views > _ODD_PAGES * report.rows else Severity.note,
+            f"{views:,} of {report.rows:,} rows ({views / report.rows:.2%}) show a session the same result of the same "
+            "query again, at another time or with other clicks; they were set aside.",
+            "If pages were viewed again, count each view: --by-time, or a session_id for each page. If the log has a "
+            "row of its own for a click, nothing is lost: the impression counts once, as clicked.",
+        )
 
 
 _REJECT_ADVICE = {
     "null key": "Repair the logging of keys, or accept the loss; `cldrank clicks aggregate` lists the rows.",
-    "position below 1": "If the log counts positions from 0, say so: --first-position 0.",
+    "position below 1": "If part of the log counts positions from 0, read that part with --first-position 0.",
     "click never shown": "Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",
-    "repeated row": "The log holds rows twice, perhaps from a retried export; the copies do no harm once set aside.",
+    "repeated row": "Find out why the log holds rows twice, perhaps a retried export; one of each is counted. Without "
+    "a timestamp, a page that was shown twice looks the same.",
+    "second view": "See under views.",
     "document twice": "A page shows a document twice, or several searches share one session_id; make it one a page.",
     "unknown query": "The features lack queries that the log has; give those of the same time and market.",
     "unknown document": "The features lack candidates that were shown; give the candidates of the logged ranker.",
@@ -110,7 +130,7 @@ _REJECT_ADVICE = {
 
 
 def _layout(facts: Facts) -> Iterator[Finding]:
-    if facts.log is None:
+    if facts.log is None or not facts.log.pages.pages:
         return
     pages = facts.log.pages
     if pages.gaps:
@@ -127,7 +147,8 @@ def _layout(facts: Facts) -> Iterator[Finding]:
             Severity.warning if pages.shared > _ODD_PAGES * pages.pages else Severity.note,
             f"{pages.shared:,} of {pages.pages:,} pages ({pages.shared / pages.pages:.2%}) show two documents at one "
             "position.",
-            "If results stand side by side, number them in reading order; if sessions were mixed up, tell them apart.",
+            "If results stand side by side, number them in reading order; if second pages count from 1 again, go on "
+            "counting; if sessions were mixed up, tell them apart.",
         )
     if pages.late:
         yield Finding(
@@ -170,7 +191,14 @@ def _candidates(facts: Facts) -> Iterator[Finding]:
         advice = "This is selection bias: prefer methods that correct it, such as CLD, CLDPair or HeckmanRank."
         yield Finding("selection", Severity.note, told, advice)
     else:
-        yield Finding("selection", Severity.ok, told, "No selection to correct: correcting positions is enough.")
+        yield Finding(
+            "selection",
+            Severity.warning,
+            f"All {queries.candidates:,} candidates of the queries searched for were shown at least once. Do the "
+            "features leave out candidates that were never shown?",
+            "If so, add them: without them selection bias cannot be seen, let alone corrected. If not, correcting "
+            "positions is enough.",
+        )
 
 
 def _queries(facts: Facts) -> Iterator[Finding]:
@@ -287,8 +315,8 @@ def _precision(facts: Facts) -> Iterator[Finding]:
         advice += ", or take a smooth curve: inverse weights would be mostly noise."
         yield Finding("precision", Severity.warning, told, advice)
     else:
-        advice = NOTHING_TO_DO if best.error < 0.05 else "Good enough to train; more pages make it better."
-        yield Finding("precision", Severity.ok, told, advice)
+        severity, advice = next(entry[1:] for entry in _PRECISE if best.error <= entry[0])
+        yield Finding("precision", severity, told, advice)
 
 
 def _shape(facts: Facts) -> Iterator[Finding]:
