@@ -265,11 +265,6 @@ class TestRefusing:
             with pytest.raises(kind, match=message):
                 aggregate(paths, **options)
 
-    def test_an_empty_log(self, tmp_path: Path) -> None:
-        result = aggregate(write(tmp_path / "log.parquet", []))
-        assert result.report.rows == 0
-        assert result.clicks.n_cells == 0
-
 
 def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:
     data = RankingDataset.from_arrays(np.eye(3), ["q", "q", "r"], doc_ids=["a", "b", "a"])

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates
 from cldrank.clicks.counting import count
 from cldrank.clicks.engines import connected, reading
-from cldrank.clicks.log import ODD_POSITION, Paths, existing, open_log
+from cldrank.clicks.log import ODD_POSITION, Paths, existing, only_query, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import CldrankError, DataError, UsageError
 
 REASONS = {
     "null key": "session, query, document or position is missing",
@@ -123,11 +123,14 @@ def aggregate(
     if not 0 <= max_rejected <= 1:
         raise UsageError(f"max_rejected is a share between 0 and 1, not {max_rejected}.")
     start = time.perf_counter()
+    query = one_query if dataset is None or not one_query else only_query(dataset.query_ids)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=one_query)
+        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=query)
         # the stack holds tables that the engine keeps until the work is done
         with reading(existing(paths)), ExitStack() as held:
             cells, rows, rejects = count(log, opened, every_click, held)
+    if not rows:
+        raise DataError(f"{', '.join(map(str, existing(paths)))}: the log has no rows.")
     clicks, unknown = _aligned(cells, dataset, every_click)
     rejects = _reject_table([*rejects, unknown])
     report = Report(rows, _by_reason(rejects), time.perf_counter() - start)

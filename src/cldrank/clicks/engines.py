@@ -95,10 +95,8 @@ class DuckDB(Engine):
         """Types from all values of all files: from a sample, DuckDB would round the fractions that come later."""
         options = {"format": "newline_delimited", "hive_partitioning": False}
         whole = {"sample_size": -1, "maximum_sample_files": -1, "union_by_name": True}
-        described = self.connection.con.execute(
-            f"DESCRIBE FROM read_json(?, {', '.join(f'{name}={value!r}' for name, value in {**options, **whole}.items())})",
-            [where],
-        ).fetchall()
+        told = ", ".join(f"{name}={value!r}" for name, value in {**options, **whole}.items())
+        described = self.connection.con.execute(f"DESCRIBE FROM read_json(?, {told})", [where]).fetchall()
         kinds = {name: _json_type(kind) for name, kind, *_ in described}
         return self.connection.read_json(where, columns=kinds, **options)
 

@@ -87,6 +87,16 @@ def open_log(
     return Log(rows.select(*KEYS, "position", "clicks", *optional), None, optional, once)
 
 
+def only_query(query_ids: Sequence[object]) -> str:
+    """The query that all pages of a log without queries answer: the only one of a dataset, whatever its id."""
+    if len(query_ids) != 1:
+        raise UsageError(
+            f"one_query takes all pages as answers to one query, but the dataset has {len(query_ids):,} queries; give "
+            "candidates of one query, or a log that tells the query of each page."
+        )
+    return str(query_ids[0])
+
+
 # -- which files -------------------------------------------------------------------------------------------------------
 
 
@@ -111,8 +121,8 @@ def _as_paths(paths: Paths) -> list[Path]:
     named = [paths] if isinstance(paths, str | PathLike) else paths
     if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
         raise UsageError(
-            f"a log is named by the paths of its files, not given as {type(paths).__name__}; write a table to a Parquet "
-            "file first, and pass the path of that."
+            f"a log is named by the paths of its files, not given as {type(paths).__name__}; write a table to a "
+            "Parquet file first, and pass the path of that."
         )
     if not named or not all(os.fspath(path) for path in named):
         raise UsageError("no log is named.")
