@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
 
@@ -208,6 +209,7 @@ class Observed:
     propensity: str | None
     affine: Path | None
     depth: int | None
+    log: options.LogReading = options.LogReading()
 
     def check(self, method: Method) -> None:
         """Refuse what does not fit the method, and a method without what it needs, before anything is read."""
@@ -239,7 +241,8 @@ class Observed:
         if method == Method.oracle or not self.clicks:
             return None, None
         with working("reading clicks …"):
-            table = ClickTable.read(self.clicks[0] if len(self.clicks) == 1 else self.clicks, dataset)
+            named = self.clicks[0] if len(self.clicks) == 1 else self.clicks
+            table = ClickTable.read(named, dataset, **self.log.chosen())
         table = table if self.depth is None else table.first(self.depth)
         found = self._of_positions(max(table.depth, 1))
         if found is not None and len(found) < table.depth:

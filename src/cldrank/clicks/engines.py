@@ -259,7 +259,7 @@ def _explaining(limit: str, folder: str) -> Iterator[None]:
         if "Out of Memory" in str(error) and "max_temp_directory_size" not in str(error):
             raise CldrankError(
                 f"DuckDB ran out of memory within the limit of {limit}, though it spills what it can to disk; allow it "
-                f"more with memory_limit, or run fewer threads ({reason(error)})."
+                f"more with memory_limit ({reason(error)})."
             ) from error
         raise CldrankError(
             f"the disk is full: DuckDB spills to {folder} what does not fit in the memory limit of {limit}. Make room "
@@ -268,10 +268,8 @@ def _explaining(limit: str, folder: str) -> Iterator[None]:
 
 
 def _is_exhausted(error: Exception) -> bool:
-    text = str(error)
-    return type(error).__module__.startswith(("duckdb", "_duckdb")) and (
-        "Out of Memory" in text or "No space left on device" in text or "Could not write all bytes" in text
-    )
+    ours = type(error).__module__.startswith(("duckdb", "_duckdb"))
+    return ours and any(words in str(error) for words in ("Out of Memory", "Could not write"))
 
 
 def _duckdb(memory_limit: str, threads: int | None, spill: str) -> Any:

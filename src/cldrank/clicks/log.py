@@ -172,7 +172,7 @@ def _named(there: Sequence[str], path: Path, columns: Mapping[str, str], one_que
         if role not in names and not (one_query and role == "query_id"):
             raise FormatError(
                 f"there is no column {role!r}; {listed(there)}. Name the right one with "
-                f"columns={{{role!r}: …}} (--column {role}=…).",
+                f"columns={{{role!r}: …}} (--column {role}=…, or --log-column where --column is for features).",
                 path=path,
             )
     names = {role: column for role, column in names.items() if role in (*needed, *OPTIONAL)}
