@@ -92,10 +92,19 @@ class TestPaths:
     def test_tables_are_refused_with_what_to_do(self) -> None:
         pandas = pytest.importorskip("pandas")
         table = pa.table({name: [1] for name in COLUMNS})
-        for given in (table, pandas.DataFrame(table.to_pydict()), table.to_pydict(), table.to_batches(), 7, None, b"x"):
+        tables: list[Any] = [
+            table,
+            pandas.DataFrame(table.to_pydict()),
+            table.to_pydict(),
+            table.to_batches(),
+            7,
+            None,
+            b"x",
+        ]
+        for given in tables:
             for read in (aggregate, audit, ClickTable.read):
                 with pytest.raises(UsageError, match="write a table to a Parquet file first"):
-                    read(given)  # type: ignore[operator]
+                    read(given)
 
 
 class TestIds:
@@ -152,7 +161,7 @@ class TestNumbers:
             (pa.decimal128(38, 0), [Decimal(10**30), Decimal(-(10**30))]),
             (pa.string(), ["1e300", "-inf"]),
         ):
-            values = [str(v) if kind == pa.string() else v for v in [1] * 18]
+            values: list[Any] = ["1" if kind == pa.string() else 1] * 18
             path = write(tmp_path / "log.parquet", position=pa.array([*values, *odd], kind))
             for first in (0, 1) if engine == "duckdb" else (0,):
                 found = aggregate(path, engine=engine, max_rejected=1, first_position=first)
@@ -205,7 +214,7 @@ class TestPages:
     def test_types_of_clicked_positions(self, tmp_path: Path, engine: Any) -> None:
         lists = [[1], [1, 3], None, [], [7]]
         for kind in (pa.int64(), pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(5, 0), pa.string()):
-            given = [found and [str(p) if kind == pa.string() else p for p in found] for found in lists]
+            given: list[Any] = [found and [str(p) if kind == pa.string() else p for p in found] for found in lists]
             path = self.pages(tmp_path / "log.parquet", pa.array(given, pa.list_(kind)))
             found = aggregate(path, engine=engine, max_rejected=1)
             assert found.clicks.clicks.tolist() == [2, 0, 1], kind
@@ -250,8 +259,9 @@ class TestColumns:
 
     def test_a_log_without_rows(self, tmp_path: Path) -> None:
         empty = [csv(tmp_path / "a.csv"), write(tmp_path / "a.parquet", 0)]
-        for paths in (*empty, empty):
-            with pytest.raises(DataError, match="a.(csv|parquet).* the log has no rows"):
+        cases: list[Any] = [*empty, empty]
+        for paths in cases:
+            with pytest.raises(DataError, match="a.(csv|parquet).* the log is empty"):
                 aggregate(paths)
         assert aggregate([*empty, csv(tmp_path / "b.csv", "1,q,a,1,0")]).report.rows == 1
 

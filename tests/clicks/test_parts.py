@@ -18,8 +18,10 @@ from cldrank.errors import DataError, FormatError
 
 COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
 # names that some engine would take for something else than a file's name
-HOSTILE = ("log[1]", "star*", "what?", "br{a,b}", "back\\slash", "quo'te", 'dou"ble', "sp ace", "new\nline", "-lead")
-HOSTILE += ("ünï", "a,b", "day=1", "~home", "100%", "%20", "#hash", "$HOME", "]", "[!a]", "**")
+HOSTILE = (
+    *("log[1]", "star*", "what?", "br{a,b}", "back\\slash", "quo'te", 'dou"ble', "sp ace", "new\nline", "-lead"),
+    *("ünï", "a,b", "day=1", "~home", "100%", "%20", "#hash", "$HOME", "]", "[!a]", "**"),
+)
 DECOYS = ("log1", "starling", "what1", "bra", "brb", "backslash", "a", "b")  # what they would match as patterns
 
 

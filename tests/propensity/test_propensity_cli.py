@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import shutil
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -209,7 +209,7 @@ class Observed:
     propensity: str | None
     affine: Path | None
     depth: int | None
-    log: options.LogReading = options.LogReading()
+    log: options.LogReading = field(default_factory=options.LogReading)
 
     def check(self, method: Method) -> None:
         """Refuse what does not fit the method, and a method without what it needs, before anything is read."""

@@ -135,7 +135,8 @@ class Source:
             try:
                 found = aggregate(self.log, dataset, engine=self.engine, **self._reading())
             except TooManyRejectsError as error:
-                say(f"{as_log_options(str(error.report))}\n`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
+                say(as_log_options(str(error.report)))
+                say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
         _account(found.report)
         return _clicked(found.clicks)

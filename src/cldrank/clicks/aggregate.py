@@ -130,7 +130,7 @@ def aggregate(
         with reading(existing(paths)), ExitStack() as held:
             cells, rows, rejects = count(log, opened, every_click, held)
     if not rows:
-        raise DataError(f"{', '.join(map(str, existing(paths)))}: the log has no rows.")
+        raise DataError(f"{', '.join(map(str, existing(paths)))}: the log is empty, it has no rows.")
     clicks, unknown = _aligned(cells, dataset, every_click)
     rejects = _reject_table([*rejects, unknown])
     report = Report(rows, _by_reason(rejects), time.perf_counter() - start)

@@ -195,9 +195,12 @@ def connected(
     if not isinstance(engine, str):
         if not hasattr(engine, "read_parquet"):
             raise UsageError(f"{type(engine).__name__} is no Ibis connection; name an engine: duckdb, spark.")
-        kind = {"duckdb": DuckDB, "pyspark": Spark}.get(engine.name, Backend)
-        with _explaining("its memory limit", "its temporary folder"):
-            yield kind(engine)
+        if engine.name != "duckdb":
+            yield Spark(engine) if engine.name == "pyspark" else Backend(engine)
+            return
+        asked = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+        with _explaining(*engine.con.execute(asked).fetchone()):
+            yield DuckDB(engine)
         return
     match engine:
         case "duckdb":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.engines import Engine, reading
 from cldrank.clicks.parts import HIDDEN
@@ -17,6 +17,7 @@ from cldrank.errors import DataError, FormatError, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    from numpy.typing import NDArray
 
 KEYS = ("session_id", "query_id", "doc_id")
 REQUIRED = (*KEYS, "position", "clicked")
@@ -87,7 +88,7 @@ def open_log(
     return Log(rows.select(*KEYS, "position", "clicks", *optional), None, optional, once)
 
 
-def only_query(query_ids: Sequence[object]) -> str:
+def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
     """The query that all pages of a log without queries answer: the only one of a dataset, whatever its id."""
     if len(query_ids) != 1:
         raise UsageError(
@@ -309,7 +310,7 @@ class _Reader:
             raise self._refusal(role, value, "text or whole numbers")
         return value.cast("string")  # dates, UUIDs, truth values
 
-    def _asked(self, query: ir.Table) -> tuple[object, ...]:
+    def _asked(self, query: ir.Table) -> tuple[Any, ...]:
         """The only row of a query; () if there is none."""
         with reading(self.files):
             rows = query.to_pyarrow().to_pylist()

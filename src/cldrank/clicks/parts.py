@@ -230,7 +230,7 @@ def common_type(kinds: Sequence[dt.DataType]) -> dt.DataType | None:
     if all(kind == first for kind in others):
         return first
     if all(kind.is_array() for kind in kinds):
-        inner = common_type([kind.value_type for kind in kinds])  # type: ignore[attr-defined]
+        inner = common_type([kind.value_type for kind in kinds])
         return inner and dt.Array(inner)
     if all(kind.is_numeric() or kind.is_boolean() for kind in kinds):
         if not all(_is_whole(kind) for kind in kinds):
@@ -244,11 +244,11 @@ def common_type(kinds: Sequence[dt.DataType]) -> dt.DataType | None:
 
 
 def _is_whole(kind: dt.DataType) -> bool:
-    return kind.is_integer() or kind.is_boolean() or (kind.is_decimal() and kind.scale == 0)  # type: ignore[attr-defined]
+    return bool(kind.is_integer() or kind.is_boolean() or (kind.is_decimal() and kind.scale == 0))
 
 
 def _is_text(kind: dt.DataType) -> bool:
-    return kind.is_string() or kind.is_temporal() or kind.is_uuid()
+    return bool(kind.is_string() or kind.is_temporal() or kind.is_uuid())
 
 
 def _is_null(kind: dt.DataType) -> bool:

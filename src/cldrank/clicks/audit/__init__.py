@@ -60,7 +60,7 @@ def audit(
         return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         reading: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
-        found = aggregate(files, dataset, engine=opened.connection, max_rejected=1.0, **reading)
+        found = aggregate(files, dataset, engine=opened, max_rejected=1.0, **reading)
         shown = int(found.clicks.impressions.sum())
         rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
         log = describe_log(open_log(files, opened, **reading), rate)
