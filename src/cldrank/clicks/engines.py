@@ -128,7 +128,7 @@ class Backend(Engine):
     def read(self, batch: Batch) -> ir.Table:
         """The rows of files that are alike."""
         read = getattr(self.connection, f"read_{batch.form}")
-        options = {"delimiter": batch.delimiter} if batch.form == "csv" else {}
+        options = {"delimiter": batch.delimiter} if batch.delimiter != "," else {}
         tables = [(batch, read(str(file.absolute()), **options)) for file in batch.files]
         return joined(tables, tables[0][1].columns)
 

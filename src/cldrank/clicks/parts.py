@@ -191,7 +191,7 @@ def _agreed(column: str, parts: Sequence[tuple[Batch, ir.Table]]) -> dt.DataType
         elif column in table.columns:
             kinds.setdefault(table[column].type().copy(nullable=True), batch.files[0])
         elif batch.form != "json":  # there, a key that is left out is a missing value
-            has = next(other.files[0] for other, with_it in parts if column in with_it.columns or other.partition)
+            has = next(other.files[0] for other, rows in parts if column in (*rows.columns, *dict(other.partition)))
             raise DataError(f"{batch.files[0]} has no column {column!r}, which {has} has; the parts of a log agree.")
     known = {kind: path for kind, path in kinds.items() if not _is_null(kind)}
     if not known:
