@@ -339,8 +339,10 @@ class TestCells:
 
     def test_several_files_of_cells_are_added(self, logs: MakeLogs, tmp_path: Path) -> None:
         made = logs()
-        aggregate(made.add(50, made.shuffled).write()).clicks.write(tmp_path / "cells.parquet")
-        twice = audit([tmp_path / "cells.parquet"] * 2).facts
+        for name in ("cells.parquet", "again.parquet"):
+            aggregate(made.add(50, made.shuffled).write()).clicks.write(tmp_path / name)
+            made = logs()
+        twice = audit([tmp_path / "cells.parquet", tmp_path / "again.parquet"]).facts
         assert twice.impressions == 2 * 50 * 5
 
     def test_options_of_logs_are_refused(self, logs: MakeLogs, tmp_path: Path) -> None:
