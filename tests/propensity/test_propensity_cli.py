@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,9 @@ class TestEstimate:
 
     def test_several_files_of_cells_add_up(self, run: Command, logs: Logs) -> None:
         once = run("estimate", logs.swaps, "-o", "a.json", "--json").json
-        twice = run("estimate", logs.swaps, logs.swaps, "-o", "b.json", "--json").json
+        shutil.copy(logs.swaps, "again.parquet")
+        twice = run("estimate", logs.swaps, "again.parquet", "-o", "b.json", "--json").json
+        assert "is named twice" in run("estimate", logs.swaps, logs.swaps, "-o", "b.json").err
         assert examined(twice) == pytest.approx(examined(once), rel=1e-6)
 
     def test_columns_of_other_names(self, run: Command, logs: Logs) -> None:
@@ -154,7 +157,8 @@ class TestEstimate:
         assert Propensities.load("rho.json").values.tolist() == pytest.approx(
             AllPairs().fit(cr.ClickTable.read(logs.swaps)).values.tolist()
         )
-        assert "cldrank clicks aggregate other.parquet" in ran.err  # train cannot be told how to read this log
+        told = "--clicks other.parquet --log-column session_id=page --log-column position=place --first-position 0"
+        assert told in ran.err
 
     def test_probabilities_of_the_log(self, run: Command, logs: Logs) -> None:
         result = run("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
@@ -353,7 +357,7 @@ class TestComplaints:
     @pytest.mark.parametrize(
         ("arguments", "complaint", "code"),
         [
-            (["nothing.parquet"], "nothing.parquet: no such log.", 1),
+            (["nothing.parquet"], "nothing.parquet: no such log.", 2),
             (["{swaps}", "--method", "magic"], "'magic' is not one of 'auto', 'randomised'", 2),
             (["{swaps}", "--column", "doc_id=page"], "holds cells already", 2),
             (["{swaps_log}", "--column", "doc_id=page"], "there is no column 'page' (asked for as doc_id)", 1),

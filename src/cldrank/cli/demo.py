@@ -304,6 +304,7 @@ def _report(story: Story, found: list[Summary]) -> Path:
         "propensity estimate LOG -f FEATURES -o rho.json",
         "train cld-pair -f FEATURES -c LOG -p rho.json -o ranker",
     )
+    story.tell("Its columns have other names? --column doc_id=item; with train, --log-column doc_id=item.", indent=3)
     return page
 
 

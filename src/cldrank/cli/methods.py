@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
 
@@ -217,6 +218,7 @@ class Observed:
     propensity: str | None
     affine: Path | None
     depth: int | None
+    log: options.LogReading = field(default_factory=options.LogReading)
 
     def check(self, method: Method, *, judges: bool = False) -> None:
         """Refuse what does not fit the method, and a method without what it needs, before anything is read.
@@ -259,7 +261,8 @@ class Observed:
         if method == Method.oracle or not self.clicks:
             return None, None
         with working("reading clicks …"):
-            table = ClickTable.read(self.clicks[0] if len(self.clicks) == 1 else self.clicks, dataset)
+            named = self.clicks[0] if len(self.clicks) == 1 else self.clicks
+            table = ClickTable.read(named, dataset, **self.log.chosen())
         if self.depth is not None:
             if self.depth > table.depth:
                 raise UsageError(

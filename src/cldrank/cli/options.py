@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -80,14 +80,13 @@ LogFiles = Annotated[
         help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
     ),
 ]
-LogColumns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Which column of the log is `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
-        "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, where the names differ.",
-    ),
+_LOG_ROLES = (
+    "Which column of the log is `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
+    "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, where the names differ."
+)
+LogColumns = Annotated[list[str] | None, typer.Option("--column", metavar="ROLE=NAME", help=_LOG_ROLES)]
+ClickLogColumns = Annotated[  # where --column is for features
+    list[str] | None, typer.Option("--log-column", metavar="ROLE=NAME", help=_LOG_ROLES)
 ]
 FirstPosition = Annotated[
     int | None,
@@ -106,7 +105,12 @@ ByTime = Annotated[
     ),
 ]
 OneQuery = Annotated[
-    bool, typer.Option("--one-query", help="The log has no queries (recommendations): take all pages as one query's.")
+    bool,
+    typer.Option(
+        "--one-query",
+        help="The log has no queries (recommendations): take all pages as one query's. Features, if they are given, "
+        "hold one query, whatever its id.",
+    ),
 ]
 EngineName = Annotated[str, typer.Option("--engine", help="`duckdb` (in this process) or `spark`.")]
 Master = Annotated[str, typer.Option("--master", help="Spark: where it runs.")]
@@ -130,13 +134,31 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) 
                 raise UsageError(f"{path} is read and would be written over; name another file to write.")
 
 
-def log_columns(named: list[str] | None) -> dict[str, str] | None:
+def log_columns(named: list[str] | None, option: str = "--column") -> dict[str, str] | None:
     """The columns of a log as the options said."""
-    columns = _column_names(named)
+    columns = _column_names(named, option)
     for role, name in (columns or {}).items():
         if not isinstance(name, str):
-            raise UsageError(f"--column {role} takes one column, not several.")
+            raise UsageError(f"{option} {role} takes one column, not several.")
     return columns  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How to read click logs, as the options said."""
+
+    columns: list[str] | None = None
+    first_position: int | None = None
+    one_query: bool = False
+
+    def chosen(self) -> dict[str, Any]:
+        """What was said, for `ClickTable.read`; nothing, if all is as usual, so that files of cells are read too."""
+        said = {
+            "columns": log_columns(self.columns, "--log-column"),
+            "first_position": self.first_position,
+            "one_query": self.one_query,
+        }
+        return {name: value for name, value in said.items() if value != getattr(LogReading, name)}
 
 
 @dataclass(frozen=True)
@@ -164,13 +186,13 @@ class Reading:
             )
 
 
-def _column_names(options: list[str] | None) -> dict[str, str | list[str]] | None:
+def _column_names(options: list[str] | None, name_of_option: str = "--column") -> dict[str, str | list[str]] | None:
     if not options:
         return None
     columns: dict[str, str | list[str]] = {}
     for option in options:
         role, equals, name = option.partition("=")
         if not equals or not role or not name:
-            raise UsageError(f"--column {option!r} is not of the form ROLE=NAME, such as query_id=qid.")
+            raise UsageError(f"{name_of_option} {option!r} is not of the form ROLE=NAME, such as query_id=qid.")
         columns[role] = name.split(",") if "," in name else name
     return columns

@@ -258,9 +258,10 @@ def _say_next(method: Method, source: Source, features: list[str] | None, out: s
     option = "--affine" if WAYS[method].affine else "--propensity"
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
-    if not source.plain:  # train cannot be told how to read this log
-        say(f"next: cldrank clicks aggregate {shlex.join(source.log)} … {wanted} --out cells.parquet")
-        clicks = "--clicks cells.parquet"
+    for role, name in (source.columns or {}).items():
+        clicks += f" --log-column {shlex.quote(f'{role}={name}')}"
+    clicks += " --first-position 0" if source.first_position == 0 else ""
+    clicks += " --one-query" if source.one_query else ""
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} {option} {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.cli import options
 from cldrank.cli.methods import spelled
-from cldrank.cli.output import say, working
+from cldrank.cli.output import as_log_options, say, working
 from cldrank.errors import DataError, MissingDependencyError, UnidentifiableError, UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Source:
 
     @property
     def plain(self) -> bool:
-        """Whether it is read without being told how, as `cldrank train` reads it."""
+        """Whether it is read without being told how."""
         return not self.columns and self.first_position is None and not self.one_query
 
     def holds_cells(self) -> bool:
@@ -135,7 +135,8 @@ class Source:
             try:
                 found = aggregate(self.log, dataset, engine=self.engine, **self._reading())
             except TooManyRejectsError as error:
-                say(f"{error.report}\n`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
+                say(as_log_options(str(error.report)))
+                say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
         _account(found.report)
         return _clicked(found.clicks)
@@ -172,7 +173,7 @@ class Source:
 
 def _account(report: Report) -> None:
     if report.n_rejected:
-        say(str(report))
+        say(as_log_options(str(report)))
 
 
 def _clicked(table: ClickTable) -> ClickTable:

@@ -112,6 +112,9 @@ def train(
     summary: Annotated[
         bool, typer.Option("--summary", help="Print the fit: coefficients with their standard errors, or epochs.")
     ] = False,
+    log_column: options.ClickLogColumns = None,
+    first_position: options.FirstPosition = None,
+    one_query: options.OneQuery = False,
     column: options.Columns = None,
     groups: options.Groups = None,
     n_features: options.FeatureCount = None,
@@ -153,7 +156,8 @@ def train(
         "tensorboard": tensorboard,
     }
     estimator = methods.estimator(method, scaling, chosen)
-    observed = methods.Observed(clicks, propensity, affine, depth)
+    log = options.LogReading(log_column, first_position, one_query)
+    observed = methods.Observed(clicks, propensity, affine, depth, log)
     observed.check(method)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
     table, rho = observed.read(method, dataset)

@@ -89,6 +89,9 @@ def tune(
     validation: methods.Validation = None,
     patience: methods.Patience = None,
     precision: methods.Precision = None,
+    log_column: options.ClickLogColumns = None,
+    first_position: options.FirstPosition = None,
+    one_query: options.OneQuery = False,
     column: options.Columns = None,
     groups: options.Groups = None,
     n_features: options.FeatureCount = None,
@@ -114,7 +117,8 @@ def tune(
         "precision": precision and str(precision),
     }
     estimator = methods.estimator(method, scaling, chosen)
-    observed = methods.Observed(clicks, propensity, affine, depth)
+    log = options.LogReading(log_column, first_position, one_query)
+    observed = methods.Observed(clicks, propensity, affine, depth, log)
     _check_judge(method, on, observed, validation_features, measure, held_out)
     observed.check(method, judges=on == Judged.clicks)
     reading = options.Reading(column, groups, n_features, missing, cache)

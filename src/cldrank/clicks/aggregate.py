@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.counting import Counted, by_view, count, with_sound_keys
+from cldrank.clicks.counting import Counted, by_view, count
 from cldrank.clicks.engines import Engine, connected, reading
-from cldrank.clicks.log import ODD_POSITION, Log, Paths, existing, open_log
+from cldrank.clicks.log import ODD_POSITION, Log, Paths, existing, only_query, open_log
 from cldrank.clicks.sources import Source, sources_of
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -138,8 +138,8 @@ def aggregate(
     files = existing(paths)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = sources_of(files, part=getattr(opened, "part", ""), again=again)
-        options = {"columns": columns, "first_position": first_position, "one_query": one_query, "by_time": by_time}
-        result = account(files, dataset, opened, sources, every_click=every_click, **options)
+        options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
+        result = account(files, dataset, opened, sources, one_query=one_query, every_click=every_click, **options)
     if result.report.wrong_start:
         raise DataError(result.report.wrong_start)
     if result.report.share_rejected > max_rejected:
@@ -153,15 +153,19 @@ def account(
     engine: Engine,
     sources: tuple[Source, ...] = (),
     *,
+    one_query: bool = False,
     every_click: bool = False,
     **options: Any,
 ) -> Aggregation:
-    """Aggregate a log however bad it is, as the audit does; the options are those of `open_sound`."""
+    """Aggregate a log however bad it is, as the audit does; the options are those of `open_views`."""
     start = time.perf_counter()
-    log = open_sound(files, engine, **options)
+    query = one_query if dataset is None or not one_query else only_query(dataset.query_ids)
+    log = open_views(files, engine, one_query=query, **options)
     # the stack holds tables that the engine keeps until the work is done
     with reading(files), ExitStack() as held:
         counted = count(log, engine, every_click, held)
+        if not counted.rows:
+            raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
         clicks, unknown = _aligned(counted.cells, dataset, every_click, sources)
         rejects = _reject_table([*counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, options.get("first_position"))
@@ -169,9 +173,9 @@ def account(
     return Aggregation(clicks, report, rejects)
 
 
-def open_sound(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
-    """Open a log (see `cldrank.clicks.log.open_log`) with keys that can be compared, and views told apart on demand."""
-    log = with_sound_keys(open_log(files, engine, **options), files[0])
+def open_views(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
+    """Open a log (see `cldrank.clicks.log.open_log`), with a session for each view if they are told apart by time."""
+    log = open_log(files, engine, **options)
     return by_view(log) if by_time else log
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cldrank.clicks.engines import Engine
 from cldrank.clicks.log import DEEPEST, KEYS, ODD_POSITION, Log
-from cldrank.errors import FormatError, UsageError
+from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -40,22 +40,6 @@ class Counted:
     rows: int
     rejects: list[pa.Table]
     top: tuple[int, int, int]
-
-
-def with_sound_keys(log: Log, path: Any) -> Log:
-    """The log with keys that can be compared and positions that fit an int64; what is no number is missing."""
-    import ibis
-
-    rows, sound = log.rows, {}
-    for name in KEYS:
-        kind = rows[name].type()
-        if kind.is_nested():
-            raise FormatError(f"the {name} of the log holds {kind}; ids are whole numbers or text.", path=path)
-        if kind.is_floating():
-            sound[name] = rows[name].isnan().ifelse(ibis.null(kind), rows[name])
-    if rows.position.type().is_unsigned_integer():
-        sound["position"] = ibis.least(rows.position, 1 << 40).cast("int64")
-    return replace(log, rows=rows.mutate(**sound)) if sound else log
 
 
 def by_view(log: Log) -> Log:

@@ -7,31 +7,25 @@ An engine opens log files as Ibis tables. Everything that is computed on them is
 from __future__ import annotations
 
 import os
-import tempfile
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from cldrank.clicks.parts import HIDDEN, Batch, batches, joined, partition_keys
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError
+from cldrank.files import scratch
+from cldrank.reading import reason
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-Format = Literal["parquet", "csv", "json"]
-
-_SUFFIXES: dict[str, Format] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-}
-_COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+_MOST_NAMED = 3  # files, in a message
+_OF_DUCKDB, _OF_HADOOP = "*?[", "{}[]*?\\"  # what a path may hold that would make a pattern of it
+_AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # what DuckDB makes of JSON that is mixed, empty or text
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 class Engine(ABC):
@@ -41,50 +35,70 @@ class Engine(ABC):
         self.connection = connection
 
     @abstractmethod
-    def read_one(self, path: Path, form: Format) -> ir.Table:
-        """One file, or one folder of files in Hive partitions."""
+    def read(self, batch: Batch) -> ir.Table:
+        """The rows of files that are alike: exactly these, whatever letters their names have."""
 
-    def open(self, paths: Sequence[Path]) -> ir.Table:
-        """All files as one table; columns are matched by name."""
-        tables = [self._read(path) for path in paths]
-        first = set(tables[0].columns)
-        for path, table in zip(paths[1:], tables[1:], strict=True):
-            if set(table.columns) != first:
-                odd = sorted(first.symmetric_difference(table.columns))
-                raise DataError(f"{path} has other columns than {paths[0]}: they differ in {', '.join(odd)}.")
-        return reduce(lambda one, two: one.union(two.select(*one.columns)), tables)
+    def open(self, paths: Sequence[Path], choose: Callable[[Sequence[str]], Iterable[str]] | None = None) -> ir.Table:
+        """All files, and all in folders, as one table; `choose` tells which of its columns are wanted.
+
+        Only on those do the parts have to agree (see `cldrank.clicks.parts`). The names of folders such as `day=1`
+        below one that is named are columns, too.
+        """
+        parts = [(batch, self._read(batch)) for batch in batches(paths)]
+        keys = partition_keys(paths)
+        columns = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
+        wanted = columns if choose is None else list(choose(columns))
+        told_apart = [key for key in keys if key in wanted]
+        if told_apart:
+            parts = [(batch, self._read(batch)) for batch in batches(paths, told_apart)]
+        return joined(parts, wanted)
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
         """Whether it is cheap to prove that no (first, second) repeats, and true. False tells nothing."""
         del rows, first, second
         return False
 
-    def _read(self, path: Path) -> ir.Table:
-        form = format_of(path)
+    def _read(self, batch: Batch) -> ir.Table:
         try:
-            return self.read_one(path, form)
+            return self.read(batch)
         except Exception as error:  # every engine has its own exceptions
-            raise DataError(f"{path} cannot be read as {form} ({_first_line(error)}).") from error
+            if isinstance(error, CldrankError) or _is_exhausted(error):
+                raise
+            raise DataError(f"{_listed(batch.files)} cannot be read as {batch.form} ({reason(error)}).") from error
 
 
 class DuckDB(Engine):
     """DuckDB: out of core, within a memory limit, spilling to a temporary folder."""
 
-    def read_one(self, path: Path, form: Format) -> ir.Table:
-        """One file, or every file below a folder."""
-        if path.is_dir():
-            where: Any = [str(file) for file in _files_below(path)]
-            hive = True
-        else:
-            where, hive = str(path), False
-        match form:
+    def read(self, batch: Batch) -> ir.Table:
+        """The rows of files that are alike."""
+        where = [_literal(file) for file in batch.files]
+        match batch.form:
             case "parquet":
-                return self.connection.read_parquet(where, hive_partitioning=hive)
+                return self.connection.read_parquet(where, hive_partitioning=False)
             case "csv":
                 # as text: one odd value must not decide the type of a column, nor stop the reading
-                return self.connection.read_csv(where, hive_partitioning=hive, all_varchar=True, null_padding=True)
+                return self.connection.read_csv(
+                    where,
+                    hive_partitioning=False,
+                    header=True,
+                    all_varchar=True,
+                    null_padding=True,
+                    delim=batch.delimiter,
+                    quote='"',
+                    escape='"',
+                )
             case "json":
-                return self.connection.read_json(where, format="newline_delimited", hive_partitioning=hive)
+                return self._read_json(where)
+
+    def _read_json(self, where: list[str]) -> ir.Table:
+        """Types from all values of all files: from a sample, DuckDB would round the fractions that come later."""
+        options = {"format": "newline_delimited", "hive_partitioning": False}
+        whole = {"sample_size": -1, "maximum_sample_files": -1, "union_by_name": True}
+        told = ", ".join(f"{name}={value!r}" for name, value in {**options, **whole}.items())
+        described = self.connection.con.execute(f"DESCRIBE FROM read_json(?, {told})", [where]).fetchall()
+        kinds = {name: _json_type(kind) for name, kind, *_ in described}
+        return self.connection.read_json(where, columns=kinds, **options)
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
         """Whether (first, second) grows from each row to the next, as in a log that lies session by session.
@@ -109,19 +123,56 @@ class DuckDB(Engine):
 
 
 class Backend(Engine):
-    """Spark, or any other Ibis backend that reads files: a folder is read as its engine reads folders."""
+    """Any other Ibis backend that reads files, one by one."""
 
-    def read_one(self, path: Path, form: Format) -> ir.Table:
-        """One file or folder."""
-        where = str(path.resolve())
-        match form:
+    def read(self, batch: Batch) -> ir.Table:
+        """The rows of files that are alike."""
+        read = getattr(self.connection, f"read_{batch.form}")
+        options = {"delimiter": batch.delimiter} if batch.delimiter != "," else {}
+        tables = [(batch, read(str(file.absolute()), **options)) for file in batch.files]
+        return joined(tables, tables[0][1].columns)
+
+
+class Spark(Engine):
+    """Spark, over local files."""
+
+    def read(self, batch: Batch) -> ir.Table:
+        """The rows of files that are alike."""
+        from ibis.util import gen_name
+
+        for file in batch.files:
+            if file.name.startswith(HIDDEN) or ":" in file.name:
+                raise DataError(
+                    f"{file}: Spark does not read files of such names (a colon, or _ or . first); rename it."
+                )
+        where = [_literal(file, _OF_HADOOP) for file in batch.files]
+        reader = self.connection._session.read
+        match batch.form:
             case "parquet":
-                return self.connection.read_parquet(where)
+                frame = reader.parquet(*where)
             case "csv":
-                separator = "\t" if path.suffix == ".tsv" else ","
-                return self.connection.read_csv(where, header=True, inferSchema=False, sep=separator)
+                frame = reader.csv(where, header=True, inferSchema=False, sep=batch.delimiter, escape='"')
             case "json":
-                return self.connection.read_json(where)
+                frame = reader.json(where)
+        name = gen_name("read_log")
+        frame.createOrReplaceTempView(name)
+        return self.connection.table(name)
+
+
+def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
+    r"""A path as an engine has to be told it, so that it is no pattern.
+
+    >>> _literal(Path("/logs/day[1].csv")), _literal(Path("/logs/day[1].csv"), _OF_HADOOP)
+    ('/logs/day[[]1].csv', '/logs/day\\[1\\].csv')
+    """
+    escape = "[{}]" if special == _OF_DUCKDB else "\\{}"
+    return "".join(escape.format(letter) if letter in special else letter for letter in str(path.absolute()))
+
+
+def _json_type(kind: str) -> str:
+    """The type to read a JSON value as; what is no number, truth value, list or object stays the text that it is."""
+    single = kind.rstrip("[]")
+    return kind.replace(single, "VARCHAR") if single.startswith(_AS_TEXT) else kind
 
 
 @contextmanager
@@ -137,25 +188,31 @@ def connected(
     memory_limit   DuckDB spills to disk beyond it
     master         where Spark runs
     """
+    size = memory_bytes(memory_limit)
     if isinstance(engine, Engine):
         yield engine
         return
     if not isinstance(engine, str):
         if not hasattr(engine, "read_parquet"):
             raise UsageError(f"{type(engine).__name__} is no Ibis connection; name an engine: duckdb, spark.")
-        yield DuckDB(engine) if engine.name == "duckdb" else Backend(engine)
+        if engine.name != "duckdb":
+            yield Spark(engine) if engine.name == "pyspark" else Backend(engine)
+            return
+        asked = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+        with _explaining(*engine.con.execute(asked).fetchone()):
+            yield DuckDB(engine)
         return
     match engine:
         case "duckdb":
-            with tempfile.TemporaryDirectory(prefix="cldrank-") as spill:
-                connection = _duckdb(memory_limit, threads, spill)
+            with scratch(name="cldrank-spill") as spill:
+                connection = _duckdb(memory_limit, threads, str(spill))
                 try:
-                    yield DuckDB(connection)
+                    with _explaining(memory_limit, str(spill.parent)):
+                        yield DuckDB(connection)
                 finally:
                     connection.disconnect()
         case "spark":
-            connection = _spark(master, memory_limit)
-            yield Backend(connection)
+            yield Spark(_spark(master, size))
         case _:
             raise UsageError(f"there is no engine {engine!r}; the engines are duckdb and spark.")
 
@@ -165,40 +222,57 @@ def reading(paths: Sequence[Path]) -> Iterator[None]:
     """Engines read files when a query runs: what they say of them then becomes an error that names the files."""
     try:
         yield
-    except (CldrankError, KeyboardInterrupt, MemoryError, AssertionError):
+    except (CldrankError, MemoryError, AssertionError):
         raise
     except Exception as error:  # every engine has its own exceptions
-        raise DataError(f"{', '.join(map(str, paths))}: the log cannot be read ({_first_line(error)}).") from error
+        if _is_exhausted(error):
+            raise  # `connected` knows the limits
+        raise DataError(f"{_listed(paths)}: the log cannot be read ({reason(error)}).") from error
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+def _listed(paths: Sequence[Path]) -> str:
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return ", ".join(map(str, paths[:_MOST_NAMED])) + more
 
 
-def format_of(path: Path) -> Format:
-    """The format of a log file or folder of such, by the names of the files.
+# -- limits ------------------------------------------------------------------------------------------------------------
 
-    >>> format_of(Path("log.csv.gz"))
-    'csv'
+
+def memory_bytes(text: str) -> int:
+    """What a memory limit such as 3GB means.
+
+    >>> memory_bytes("3GB"), memory_bytes("1.5 GiB")
+    (3000000000, 1610612736)
     """
-    if path.is_dir():
-        files = _files_below(path)
-        formats = {format_of(file) for file in files}
-        if len(formats) > 1:
-            raise DataError(f"{path} holds files of several formats ({', '.join(sorted(formats))}); name one kind.")
-        return formats.pop()
-    suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSIONS]
-    if not suffixes or suffixes[-1] not in _SUFFIXES:
-        raise DataError(f"{path}: a log ends in {', '.join(_SUFFIXES)}, perhaps compressed.")
-    return _SUFFIXES[suffixes[-1]]
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?|)b\s*", str(text), re.IGNORECASE)
+    size = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
+    if size <= 0:
+        raise UsageError(f"memory_limit={text!r} is no amount of memory; say 3GB, 500MB or 2GiB, for example.")
+    return size
 
 
-def _files_below(folder: Path) -> list[Path]:
-    hidden = (".", "_")  # as Hive and Spark do: _SUCCESS, ._committed, …
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith(hidden))
-    if not files:
-        raise DataError(f"{folder}: the folder holds no files.")
-    return files
+@contextmanager
+def _explaining(limit: str, folder: str) -> Iterator[None]:
+    """What DuckDB says when memory or disk are used up becomes advice."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, CldrankError) or not _is_exhausted(error):
+            raise
+        if "Out of Memory" in str(error) and "max_temp_directory_size" not in str(error):
+            raise CldrankError(
+                f"DuckDB ran out of memory within the limit of {limit}, though it spills what it can to disk; allow it "
+                f"more with memory_limit ({reason(error)})."
+            ) from error
+        raise CldrankError(
+            f"the disk is full: DuckDB spills to {folder} what does not fit in the memory limit of {limit}. Make room "
+            f"there, name another folder with the environment variable TMPDIR, or raise memory_limit ({reason(error)})."
+        ) from error
+
+
+def _is_exhausted(error: Exception) -> bool:
+    ours = type(error).__module__.startswith(("duckdb", "_duckdb"))
+    return ours and any(words in str(error) for words in ("Out of Memory", "Could not write"))
 
 
 def _duckdb(memory_limit: str, threads: int | None, spill: str) -> Any:
@@ -213,10 +287,10 @@ def _duckdb(memory_limit: str, threads: int | None, spill: str) -> Any:
         connection.raw_sql("SET enable_progress_bar = false")
         return connection
     except duckdb.Error as error:
-        raise UsageError(f"DuckDB refuses its settings: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"DuckDB refuses its settings: {reason(error)}.") from None
 
 
-def _spark(master: str, memory_limit: str) -> Any:
+def _spark(master: str, memory: int) -> Any:
     import ibis
 
     try:
@@ -225,15 +299,20 @@ def _spark(master: str, memory_limit: str) -> Any:
         raise MissingDependencyError("Spark is not installed; pip install 'cldrank[spark]'.") from None
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
+    builder = (
         SparkSession.builder.master(master)
         .appName("cldrank")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
-        .config("spark.driver.memory", memory_limit.lower().removesuffix("b"))
+        .config("spark.driver.memory", f"{max(memory >> 20, 1)}m")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "4" if master.startswith("local") else "200")
-        .getOrCreate()
+        .config("spark.sql.legacy.parquet.nanosAsLong", "true")  # or it reads no file in which pandas wrote a time
     )
-    return ibis.pyspark.connect(session)
+    try:
+        return ibis.pyspark.connect(builder.getOrCreate())
+    except Exception as error:  # Java's, as Py4J hands them over
+        raise UsageError(
+            f"Spark does not start at {master!r}; it needs Java, and a place to run ({reason(error)})."
+        ) from error

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cldrank.clicks.engines import Engine
+from cldrank.clicks.engines import Engine, reading
+from cldrank.clicks.parts import HIDDEN
 from cldrank.errors import DataError, FormatError, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+    from numpy.typing import NDArray
 
 KEYS = ("session_id", "query_id", "doc_id")
 REQUIRED = (*KEYS, "position", "clicked")
 PAGE = ("session_id", "query_id", "documents", "clicked_positions")
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 ONE_QUERY = "all"
-DEEPEST = 10_000  # a position beyond it is a mistake
-_MOST_NAMED = 20  # columns, in a message
+DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on one result in one session
 ODD_POSITION = -(1 << 40)  # stands for a position or a number of clicks that is none
+TRUE, FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
+_MOST_NAMED = 20  # columns, in a message
+_MOST_WHOLE = 1 << 53  # from here on, floating point does not tell whole numbers apart
+_FEW_ROWS = 10
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -30,9 +38,9 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 class Log:
     """An impression log, open in an engine.
 
-    rows       one row a displayed result: session_id, query_id, doc_id, position (from 1), clicks (0 for none), and
+    rows       one row per displayed result: session_id, query_id, doc_id, position (from 1), clicks (0 for none), and
                those of timestamp, user_id, ranker_id, surface, propensity that the log has
-    phantoms   clicks on positions that their page does not have, in logs with one row a page; else None
+    phantoms   clicks on positions that their page does not have, in logs with one row per page; else None
     optional   which optional columns there are
     once       whether clicks are only ever 0 or 1
     """
@@ -49,148 +57,312 @@ def open_log(
     *,
     columns: Mapping[str, str] | None = None,
     first_position: int | None = None,
-    one_query: bool = False,
+    one_query: bool | str = False,
 ) -> Log:
     """Open the files of a log.
 
-    A log has one row a displayed result, with columns session_id, query_id, doc_id, position and clicked (true and
-    false, or a number of clicks; null means none), or one row a page, with session_id, query_id, documents (a list, top
-    first) and clicked_positions (a list). A session_id stands for one page of results: one search of one person.
+    A log has one row per displayed result, with columns session_id, query_id, doc_id, position and clicked (true and
+    false, or a number of clicks; null means none), or one row per page, with session_id, query_id, documents (a list,
+    top first) and clicked_positions (a list). A session_id stands for one page of results: one search of one person.
 
     columns          what the columns are called, where it differs
     first_position   the number of the top position, 1 or, for logs that count from 0, 0
-    one_query        take all pages as answers to one query, for logs that have none, such as recommendations
+    one_query        take all pages as answers to one query, for logs that have none, such as recommendations; a text is
+                     the id of that query
     """
-    first = 1 if first_position is None else first_position
     files = existing(paths)
-    table = engine.open(files)
-    names = _named(table, files[0], columns or {}, one_query)
+    names: dict[str, str] = {}
+
+    def choose(there: Sequence[str]) -> list[str]:
+        names.update(_named(there, files[0], columns or {}, bool(one_query)))
+        return list(names.values())
+
+    table = engine.open(files, choose)
+    reader = _Reader(table, names, files, 1 if first_position is None else first_position, one_query)
     optional = tuple(role for role in OPTIONAL if role in names)
-    phantoms = None
-    once = "documents" in names or table[names["clicked"]].type().is_boolean()
     if "documents" in names:
-        table, phantoms = _unnested(table, files[0], names, first, one_query)
-    else:
-        table = _flat(table, files[0], names, first, one_query)
-    return Log(table.select(*KEYS, "position", "clicks", *optional), phantoms, optional, once)
+        rows, phantoms = reader.unnested()
+        return Log(rows.select(*KEYS, "position", "clicks", *optional), phantoms, optional, once=True)
+    rows = reader.flat()
+    once = table[names["clicked"]].type().is_boolean()
+    return Log(rows.select(*KEYS, "position", "clicks", *optional), None, optional, once)
+
+
+def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
+    """The query that all pages of a log without queries answer: the only one of a dataset, whatever its id."""
+    if len(query_ids) != 1:
+        raise UsageError(
+            f"one_query takes all pages as answers to one query, but the dataset has {len(query_ids):,} queries; give "
+            "candidates of one query, or a log that tells the query of each page."
+        )
+    return str(query_ids[0])
+
+
+# -- which files -------------------------------------------------------------------------------------------------------
 
 
 def existing(paths: Paths) -> list[Path]:
-    """The files and folders that are named; a pattern such as `2024-*.parquet` names all that match."""
-    named = [Path(paths)] if isinstance(paths, str | PathLike) else [Path(path) for path in paths]
+    """The files and folders that are named. A path that exists is what it names; else it may be a pattern.
+
+    `2024-*.parquet`, `days/*/*.parquet` and `days/**/*.parquet` name all that match, sorted, without hidden ones.
+    """
     found: list[Path] = []
-    for path in named:
-        if path.exists():
+    for path in _as_paths(paths):
+        if os.path.exists(path):  # noqa: PTH110  Path.exists raises where a name is too long
             found.append(path)
-        elif any(letter in path.name for letter in "*?["):
-            found += sorted(path.parent.glob(path.name))
+        elif glob.has_magic(str(path)):
+            found += _matches(path)
         else:
-            raise DataError(f"{path}: no such log.")
-    if not found:
-        raise DataError(f"{', '.join(map(str, named)) or 'nothing'}: no log matches.")
+            raise UsageError(f"{path}: no such log.")
+    _check_once(found)
     return found
 
 
-def _named(table: ir.Table, path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
+def _as_paths(paths: Paths) -> list[Path]:
+    named = [paths] if isinstance(paths, str | PathLike) else paths
+    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
+        raise UsageError(
+            f"a log is named by the paths of its files, not given as {type(paths).__name__}; write a table to a "
+            "Parquet file first, and pass the path of that."
+        )
+    if not named or not all(os.fspath(path) for path in named):
+        raise UsageError("no log is named.")
+    return [Path(path) for path in named]
+
+
+def _matches(pattern: Path) -> list[Path]:
+    """All that match a pattern; of a folder and what is in it, the folder."""
+    fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
+    asked = [part for part in pattern.parts if part.startswith(HIDDEN)]
+
+    def is_hidden(part: str) -> bool:
+        return part.startswith(HIDDEN) and not any(fnmatch(part, name) for name in asked)
+
+    matches = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207  ** as well
+    matches = [path for path in matches if not any(map(is_hidden, path.parts[fixed:]))]
+    if not matches:
+        raise UsageError(f"{pattern}: no log matches.")
+    return [path for path in matches if not set(path.parents).intersection(matches)]
+
+
+def _check_once(found: list[Path]) -> None:
+    seen: set[Path] = set()
+    for path in found:
+        whole = path.resolve()
+        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
+            raise UsageError(f"{path} is named twice, and its rows would be counted twice.")
+        seen.add(whole)
+
+
+# -- which columns -----------------------------------------------------------------------------------------------------
+
+
+def _named(there: Sequence[str], path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
     """Which column plays which role."""
     known = (*REQUIRED, *PAGE[2:], *OPTIONAL)
     for role, column in columns.items():
         if role not in known:
             raise UsageError(f"columns maps {role!r}, which is none of {', '.join(known)}.")
-        if column not in table.columns:
-            raise FormatError(
-                f"there is no column {column!r} (asked for as {role}); {listed_columns(table)}.", path=path
-            )
-    names = {role: columns.get(role, role) for role in known if columns.get(role, role) in table.columns}
+        if column not in there:
+            raise FormatError(f"there is no column {column!r} (asked for as {role}); {listed(there)}.", path=path)
+    names = {role: columns.get(role, role) for role in known if columns.get(role, role) in there}
     if one_query:
         names.pop("query_id", None)
     needed = PAGE if "documents" in names else REQUIRED
     for role in needed:
         if role not in names and not (one_query and role == "query_id"):
             raise FormatError(
-                f"there is no column {role!r}; {listed_columns(table)}. Name the right one with "
-                f"columns={{{role!r}: …}} (--column {role}=…).",
+                f"there is no column {role!r}; {listed(there)}. Name the right one with "
+                f"columns={{{role!r}: …}} (--column {role}=…, or --log-column where --column is for features).",
                 path=path,
             )
+    names = {role: column for role, column in names.items() if role in (*needed, *OPTIONAL)}
+    _check_roles(names, columns)
     return names
 
 
-def listed_columns(table: ir.Table) -> str:
+def _check_roles(names: Mapping[str, str], columns: Mapping[str, str]) -> None:
+    """Refuse a column in two roles; only one that an optional role has by its mere name may have another beside."""
+    roles: dict[str, str] = {}
+    for role, column in names.items():
+        if role in OPTIONAL and role not in columns:
+            continue
+        if column in roles:
+            raise UsageError(f"column {column!r} cannot be both {roles[column]} and {role}; name two columns.")
+        roles[column] = role
+
+
+def listed(columns: Sequence[str]) -> str:
     """The first columns of a log, for messages."""
-    more = f" and {len(table.columns) - _MOST_NAMED} more" if len(table.columns) > _MOST_NAMED else ""
-    return f"the log has {', '.join(table.columns[:_MOST_NAMED])}{more}"
+    more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
+    return f"the log has {', '.join(columns[:_MOST_NAMED])}{more}"
 
 
-def _common(table: ir.Table, names: dict[str, str], one_query: bool) -> dict[str, ir.Value]:
-    import ibis
-
-    values = {role: table[names[role]] for role in ("session_id", *OPTIONAL) if role in names}
-    values["query_id"] = ibis.literal(ONE_QUERY) if one_query else table[names["query_id"]]
-    return values
+# -- which values ------------------------------------------------------------------------------------------------------
 
 
-def _flat(table: ir.Table, path: Path, names: dict[str, str], first_position: int, one_query: bool) -> ir.Table:
-    import ibis
+@dataclass(frozen=True)
+class _Reader:
+    """The columns of a log, and how to read them."""
 
-    position, odd_position = _whole(table[names["position"]], f"{names['position']!r} (position)", path)
-    clicked, odd_clicks = _whole(table[names["clicked"]], f"{names['clicked']!r} (clicked)", path)
-    if first_position != 1:
-        position = position + (1 - first_position)
-    clicks = ibis.coalesce(clicked, 0)
-    if not table[names["clicked"]].type().is_boolean():
-        negative = (clicked < 0).fill_null(False)
-        odd_clicks = negative if odd_clicks is None else negative | odd_clicks
-        clicks = ibis.greatest(clicks, 0)
-    for odd in (odd_position, odd_clicks):
-        if odd is not None:  # the common types cannot be odd, and cost nothing here
-            position = odd.ifelse(ODD_POSITION, position)
-    return table.select(
-        **_common(table, names, one_query), doc_id=table[names["doc_id"]], position=position, clicks=clicks
-    )
+    table: ir.Table
+    names: Mapping[str, str]
+    files: Sequence[Path]
+    first_position: int
+    one_query: bool | str
 
+    def flat(self) -> ir.Table:
+        """One row per displayed result."""
+        import ibis
 
-def _whole(value: ir.Value, what: str, path: Path) -> tuple[ir.IntegerValue, ir.BooleanValue | None]:
-    """Whole numbers from what a log has, and where that is something else; None if it cannot be."""
-    kind = value.type()
-    if kind.is_integer():
-        return value, None
-    if kind.is_boolean():
-        return value.cast("int32"), None
-    if kind.is_string():  # as in CSV; an empty text is a missing value
-        text = value.strip().lower()
-        text = (text == "").ifelse(None, text)
-        text = (text == "true").ifelse("1", (text == "false").ifelse("0", text))
-        number = text.try_cast("float64")
-        odd = text.notnull() & number.isnull()
-    elif kind.is_floating() or kind.is_decimal():
-        number, odd = value.cast("float64"), None
-    else:
-        raise FormatError(f"column {what} holds {kind}, not numbers.", path=path)
-    sensible = (number >= -DEEPEST) & (number <= 1 << 40) & (number % 1 == 0)
-    fraction = number.notnull() & ~sensible.fill_null(False)
-    whole = sensible.fill_null(False).ifelse(number, None).try_cast("int64")
-    return whole, fraction if odd is None else odd | fraction
+        table = self.table
+        position, odd_position = self._whole(table[self.names["position"]], "position")
+        clicked, odd_clicks = self._whole(table[self.names["clicked"]], "clicked")
+        clicks = ibis.coalesce(clicked, 0)
+        if not table[self.names["clicked"]].type().is_boolean():
+            self._check_clicks(clicks)
+            senseless = ~clicks.between(0, DEEPEST)
+            odd_clicks = senseless if odd_clicks is None else senseless | odd_clicks
+            clicks = senseless.ifelse(0, clicks)
+        if self.first_position != 1:
+            position = self._from_1(position)
+        for odd in (odd_position, odd_clicks):
+            if odd is not None:  # the common types cannot be odd, and cost nothing here
+                position = odd.ifelse(ODD_POSITION, position)
+        doc_id = self._ids(table, table[self.names["doc_id"]], "doc_id")
+        return table.select(**self._common(), doc_id=doc_id, position=position, clicks=clicks)
 
+    def unnested(self) -> tuple[ir.Table, ir.Table]:
+        """One row per displayed result from one row per page, and the clicks that no displayed result can have had."""
+        for role in PAGE[2:]:
+            column = self.table[self.names[role]]
+            if not column.type().is_array():
+                raise self._refusal(role, column, "lists")
+        clicked, kind = self._clicked_positions()
+        pages = self.table.select(
+            **self._common(), documents=self.table[self.names["documents"]], clicked_positions=clicked
+        )
+        rows = pages.unnest("documents", offset="place")
+        rows = rows.mutate(doc_id=self._ids(rows, rows.documents, "documents"), position=rows.place.cast("int64") + 1)
+        hit = rows.clicked_positions.contains((rows.position - 1 + self.first_position).cast(kind))
+        rows = rows.mutate(clicks=hit.fill_null(False).cast("int64"))
+        clicks = pages.mutate(length=pages.documents.length().fill_null(0)).unnest("clicked_positions")
+        whole, odd = self._whole(clicks.clicked_positions, "clicked_positions")
+        if kind == "string":
+            odd |= (whole.cast("string") != clicks.clicked_positions).fill_null(False)
+        position = self._from_1(whole)
+        clicks = clicks.mutate(position=position if odd is None else odd.ifelse(ODD_POSITION, position))
+        within = clicks.position.between(1, clicks.length).fill_null(False)
+        return rows, clicks.filter(~within).select("session_id", "query_id", "position")
 
-def _unnested(
-    table: ir.Table, path: Path, names: dict[str, str], first_position: int, one_query: bool
-) -> tuple[ir.Table, ir.Table]:
-    """One row a displayed result from one row a page, and the clicks that no displayed result can have had."""
-    for role in PAGE[2:]:
-        if not table[names[role]].type().is_array():
-            raise FormatError(
-                f"column {names[role]!r} ({role}) holds {table[names[role]].type()}, not lists.", path=path
+    def _from_1(self, position: ir.IntegerValue) -> ir.IntegerValue:
+        far = (position > DEEPEST).fill_null(False)  # it stays as it is: one more could be too large for its type
+        return far.ifelse(position, far.ifelse(0, position).cast("int64") + (1 - self.first_position))
+
+    def _clicked_positions(self) -> tuple[ir.ArrayValue, str]:
+        """The clicked positions of pages, and the type of each: one that any position can be compared with."""
+        clicked = self.table[self.names["clicked_positions"]]
+        kind = clicked.type().value_type
+        self._check_numbers(kind, "clicked_positions", clicked)
+        if kind.is_string() or kind.is_uint64():
+            return clicked, str(kind)
+        wide = "int64" if kind.is_integer() else "float64"
+        return clicked.cast(f"array<{wide}>"), wide
+
+    def _common(self) -> dict[str, ir.Value]:
+        import ibis
+
+        table = self.table
+        values = {role: table[self.names[role]] for role in OPTIONAL if role in self.names}
+        if "propensity" in values:
+            values["propensity"] = self._number(values["propensity"], "propensity")
+        values["session_id"] = self._ids(table, table[self.names["session_id"]], "session_id")
+        if self.one_query:
+            values["query_id"] = ibis.literal(ONE_QUERY if self.one_query is True else self.one_query)
+        else:
+            values["query_id"] = self._ids(table, table[self.names["query_id"]], "query_id")
+        return values
+
+    # -- ids -----------------------------------------------------------------------------------------------------------
+
+    def _ids(self, table: ir.Table, value: ir.Value, role: str) -> ir.Value:
+        """Ids as whole numbers or text; checked before they are cast, where a cast could change them."""
+        kind = value.type()
+        if kind.is_string() or (kind.is_integer() and not kind.is_uint64()):
+            return value
+        if kind.is_uint64() or (kind.is_decimal() and kind.scale == 0):
+            low, high = self._asked(table.aggregate(low=value.min(), high=value.max()))
+            fits = low is None or (low >= -(1 << 63) and high < 1 << 63)
+            return value.cast("int64" if fits else "string")
+        if kind.is_floating() or kind.is_decimal():
+            number = value.cast("float64")
+            number = number.isnan().ifelse(None, number)
+            odd = number.isinf() | (number.abs() >= _MOST_WHOLE) | (number % 1 != 0)
+            found = self._asked(table.filter(odd.fill_null(False)).select(id=number).limit(1))
+            if found:
+                raise FormatError(
+                    f"column {self.names[role]!r} ({role}) holds {found[0]}, as {kind}; ids are text or whole numbers, "
+                    "and floating point tells these apart only below 2^53.",
+                    path=self.files[0],
+                )
+            return number.cast("int64")
+        if kind.is_nested() or kind.is_binary() or kind.is_json():
+            raise self._refusal(role, value, "text or whole numbers")
+        return value.cast("string")  # dates, UUIDs, truth values
+
+    def _asked(self, query: ir.Table) -> tuple[Any, ...]:
+        """The only row of a query; () if there is none."""
+        with reading(self.files):
+            rows = query.to_pyarrow().to_pylist()
+        return tuple(rows[0].values()) if rows else ()
+
+    # -- numbers -------------------------------------------------------------------------------------------------------
+
+    def _whole(self, value: ir.Value, role: str) -> tuple[ir.IntegerValue, ir.BooleanValue | None]:
+        """Whole numbers from what a log has, and where that is something else; None if it cannot be."""
+        kind = value.type()
+        if kind.is_uint64():
+            small = value <= 1 << 40
+            return small.ifelse(value, None).cast("int64"), ~small.fill_null(True)
+        if kind.is_integer():
+            return value, None
+        if kind.is_boolean() and role == "clicked":
+            return value.cast("int32"), None
+        number, odd = self._number(value, role), None
+        if kind.is_string():
+            odd = (value.strip() != "").fill_null(False) & number.isnull()
+        sensible = (number >= -DEEPEST) & (number <= 1 << 40) & (number % 1 == 0)
+        fraction = number.notnull() & ~sensible.fill_null(False)
+        whole = sensible.fill_null(False).ifelse(number, None).try_cast("int64")
+        return whole, fraction if odd is None else odd | fraction
+
+    def _number(self, value: ir.Value, role: str) -> ir.FloatingValue:
+        """Numbers from what a log has; null for an empty text, and for what is none."""
+        kind = value.type()
+        self._check_numbers(kind, role, value)
+        if not kind.is_string():
+            return value.cast("float64")
+        text = value.strip().lower()  # as in CSV
+        if role == "clicked":
+            text = text.isin(TRUE).ifelse("1", text.isin(FALSE).ifelse("0", text))
+        return text.try_cast("float64")
+
+    def _check_numbers(self, kind: ir.DataType, role: str, value: ir.Value) -> None:
+        if not (kind.is_numeric() or kind.is_string()):
+            raise self._refusal(role, value, "numbers")
+
+    def _check_clicks(self, clicks: ir.IntegerValue) -> None:
+        """Refuse a column that cannot tell clicks: one that never says that there was none, but counts."""
+        table = self.table.select(clicks=clicks)
+        if self._asked(table.filter(table.clicks == 0).limit(1)):
+            return
+        rows, most = self._asked(table.aggregate(rows=table.count(), most=table.clicks.max()))
+        if rows >= _FEW_ROWS and most > 1:
+            raise DataError(
+                f"column {self.names['clicked']!r} (clicked) is never 0 and goes up to {most}: that is no number of "
+                "clicks. Name the column that tells which of the displayed results were clicked."
             )
-    pages = table.select(
-        **_common(table, names, one_query),
-        documents=table[names["documents"]],
-        clicked_positions=table[names["clicked_positions"]].cast("array<int64>"),
-    )
-    rows = pages.unnest("documents", offset="place")
-    rows = rows.mutate(doc_id=rows.documents, position=rows.place.cast("int64") + 1)
-    clicked = rows.clicked_positions.contains(rows.position + (first_position - 1)).fill_null(False)
-    rows = rows.mutate(clicks=clicked.cast("int64"))
-    clicks = pages.mutate(length=pages.documents.length()).unnest("clicked_positions")
-    clicks = clicks.mutate(position=clicks.clicked_positions + (1 - first_position))
-    outside = (clicks.position < 1) | (clicks.position > clicks.length)
-    return rows, clicks.filter(outside).select("session_id", "query_id", "position")
+
+    def _refusal(self, role: str, value: ir.Value, wanted: str) -> FormatError:
+        name = self.names[role]
+        return FormatError(f"column {name!r} ({role}) holds {value.type()}, not {wanted}.", path=self.files[0])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.aggregate import Aggregation, aggregate
-from cldrank.clicks.engines import Engine, Format, connected, reading
-from cldrank.clicks.log import Paths, existing, listed_columns
+from cldrank.clicks.engines import Engine, connected, reading
+from cldrank.clicks.log import Paths, existing, listed
+from cldrank.clicks.parts import Batch
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError
 
@@ -27,13 +28,13 @@ class Part(Engine):
         self.whole, self.column, self.value = whole, column, value
         self.part = f"{column}={MISSING if value is None else value}"
 
-    def read_one(self, path: Path, form: Format) -> ir.Table:
-        """One file or folder."""
-        return self._of(self.whole.read_one(path, form))
+    def read(self, batch: Batch) -> ir.Table:
+        """As the whole engine reads."""
+        return self.whole.read(batch)
 
-    def open(self, paths: Sequence[Path]) -> ir.Table:
+    def open(self, paths: Sequence[Path], choose: Callable[[Sequence[str]], Iterable[str]] | None = None) -> ir.Table:
         """All files as one table."""
-        return self._of(self.whole.open(paths))
+        return self._of(self.whole.open(paths, choose and (lambda columns: [*choose(columns), self.column])))
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
         """As the whole engine proves it."""
@@ -83,9 +84,13 @@ def aggregate_segments(
 
 def _values(engine: Engine, files: list[Path], column: str) -> list[Any]:
     """What the column holds, in order; too many different values are no segments."""
-    table = engine.open(files)
-    if column not in table.columns:
-        raise FormatError(f"there is no column {column!r} to tell segments by; {listed_columns(table)}.", path=files[0])
+
+    def choose(columns: Sequence[str]) -> list[str]:
+        if column not in columns:
+            raise FormatError(f"there is no column {column!r} to tell segments by; {listed(columns)}.", path=files[0])
+        return [column]
+
+    table = engine.open(files, choose)
     with reading(files):
         found = table.select(column).distinct().limit(MOST_SEGMENTS + 1).to_pyarrow()[column].to_pylist()
     if len(found) > MOST_SEGMENTS:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from cldrank.clicks.parts import files_below
 from cldrank.errors import DataError
 from cldrank.reading import reading
 
@@ -45,7 +46,7 @@ def sources_of(paths: Sequence[Path], *, part: str = "", again: bool = False) ->
     again   accept a file that is named twice, or two of the same content
     """
     found: dict[tuple[int, str, str], tuple[Source, Path]] = {}
-    for file in _files(paths):
+    for file, _ in files_below(paths):
         with reading(file, "a log"):
             state = file.stat()
             if _is_empty(file, state.st_size):
@@ -70,14 +71,6 @@ def named(sources: Sequence[Source]) -> str:
     """The names of sources, for a message."""
     more = f" and {len(sources) - _MOST_NAMED} more" if len(sources) > _MOST_NAMED else ""
     return ", ".join(f"{s.name} ({s.part})" if s.part else s.name for s in sources[:_MOST_NAMED]) + more
-
-
-def _files(paths: Sequence[Path]) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        below = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-        files += [file for file in below if file is path or not file.name.startswith((".", "_"))]
-    return files
 
 
 @lru_cache(maxsize=4096)  # segments of one log are read one after the other

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.engines import connected
-from cldrank.clicks.log import Paths, existing, open_log
+from cldrank.clicks.log import Paths, existing, only_query, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, FormatError, UnidentifiableError
 from cldrank.propensity.cells import Cells
@@ -77,8 +77,9 @@ def logged_probability(
 
     Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
     """
+    query = one_query and only_query(clicks.candidates.query_ids)
     with connected(engine, memory_limit=memory_limit) as opened:
-        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=one_query)
+        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=query)
         if "propensity" not in log.optional:
             raise FormatError(
                 "there is no column 'propensity', the probability with which a result was shown where it was; name it "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank._typing import IntArray
-from cldrank.clicks.aggregate import Report, account, open_sound
+from cldrank.clicks.aggregate import Report, account, open_views
 from cldrank.clicks.audit.methods import Method, methods
 from cldrank.clicks.audit.overlap import display_order, overlap, precision
 from cldrank.clicks.audit.pages import LogFacts, describe_log, pages_of
@@ -69,7 +69,7 @@ def audit(
         shown = int(found.clicks.impressions.sum())
         rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
         with reading(files):
-            log, by_query = describe_log(open_sound(files, opened, **options), rate)
+            log, by_query = describe_log(open_views(files, opened, **options), rate)
         pages = pages_of(found.clicks.candidates, by_query)
     return _judged(found.clicks, dataset is not None, source, found.report, log, pages)
 

@@ -1,0 +1,89 @@
+"""The options that say how a log is read: the same wherever a command takes a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+SAID = ("session_id=list", "query_id=search", "doc_id=item", "position=rank", "clicked=hit")
+
+
+@pytest.fixture
+def log(folder: Path) -> Path:
+    """The clicks of the scene as a log of other names that counts from 0, and what a log without queries needs."""
+    random = np.random.default_rng(1)
+    pages, searches = np.repeat(np.arange(400), 5), np.repeat(np.arange(400) % 60, 5)
+    columns = {
+        "list": pages,
+        "search": searches,
+        "item": np.tile(np.arange(1, 6), 400),
+        "rank": np.tile(np.arange(5), 400),
+        "hit": np.where(random.random(2000) < 0.3, "Y", "N"),
+    }
+    pq.write_table(pa.table(columns), folder / "log.parquet")
+    data = cr.load(folder / "train.parquet")
+    cr.RankingDataset.from_arrays(data.features[:8], ["home page"] * 8).to_parquet(folder / "one.parquet")
+    return folder / "log.parquet"
+
+
+def options(name: str) -> list[str]:
+    return [part for said in SAID for part in (name, said)]
+
+
+def test_train_learns_from_any_log(run: Run, log: Path, folder: Path) -> None:
+    log_options = [*options("--log-column"), "--first-position", "0"]
+    ran = run("train", "naive", "-f", "train.parquet", "-c", log, *log_options, "-o", "a")
+    assert ran.code == 0, ran.err
+    aggregated = run(
+        *("clicks", "aggregate", log, "-f", "train.parquet", "-o", "log-cells.parquet"),
+        *(*options("--column"), "--first-position", "0"),
+    )
+    assert aggregated.code == 0, aggregated.err
+    assert run("train", "naive", "-f", "train.parquet", "-c", "log-cells.parquet", "-o", "b").code == 0
+    data = cr.load(folder / "train.parquet")
+    one, two = (cr.load_ranker(folder / name).score(data) for name in ("a", "b"))
+    assert np.array_equal(one, two)
+
+
+def test_train_without_queries(run: Run, log: Path) -> None:
+    said = [*options("--log-column"), "--first-position", "0", "--one-query"]
+    said = [part for part in said if part != "query_id=search"]
+    said.pop(said.index("doc_id=item") - 1)  # the option of what was taken out
+    ran = run("train", "naive", "-f", "one.parquet", "-c", log, *said, "-o", "c")
+    assert ran.code == 0, ran.err
+    ran = run("train", "naive", "-f", "train.parquet", "-c", log, *said, "-o", "c")
+    assert ran.code == 2
+    assert "--one-query takes all pages as answers to one query, but the dataset has 60 queries" in ran.err
+
+
+def test_tune_learns_from_any_log(run: Run, log: Path) -> None:
+    said = [*options("--log-column"), "--first-position", "0", "--trials", "1", "--range", "l2=1e-3"]
+    ran = run("tune", "ips", "-f", "train.parquet", "-c", log, "-p", "power:1.0", *said, "-o", "tuned", "--json")
+    assert ran.code == 0, ran.err
+
+
+def test_complaints(run: Run, log: Path) -> None:
+    start = ("train", "naive", "-f", "train.parquet", "-o", "x", "-c")
+    cases: list[tuple[int, str, list[Any]]] = [
+        (2, "holds cells already", [*start, "cells.parquet", "--first-position", "0"]),
+        (2, "--log-column 'doc_id' is not of the form", [*start, log, "--log-column", "doc_id"]),
+        (2, "--log-column doc_id takes one column", [*start, log, "--log-column", "doc_id=a,b"]),
+        (2, "absent.csv: no such log", [*start, "absent.csv"]),
+        (1, "--log-column where --column is for features", [*start, log]),
+    ]
+    for code, message, arguments in cases:
+        ran = run(*arguments)
+        assert (ran.code, message in ran.err) == (code, True), ran
+    ran = run("clicks", "aggregate", log, *options("--column"), "-o", "x.parquet")
+    assert ran.code == 1
+    assert "--first-position 0" in ran.err
+    assert "first_position" not in ran.err
