@@ -22,7 +22,7 @@ from cldrank.propensity import (
     impressions_needed,
 )
 
-HARVESTING: list[PropensityEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="impressions")]
+HARVESTING: list[PropensityEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
 EVERY = [*HARVESTING, ClickThrough(), Randomised(), Swap("first"), Swap("neighbours")]
 
 
@@ -79,7 +79,7 @@ def test_depth_estimates_the_first_positions_alike(estimator: PropensityEstimato
     np.testing.assert_allclose(estimator.fit(shuffled).values, whole.values[:3])
 
 
-@pytest.mark.parametrize("estimator", [AdjacentChain(), AllPairs(), AllPairs(weighting="impressions")], ids=repr)
+@pytest.mark.parametrize("estimator", [AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")], ids=repr)
 def test_two_rankers(estimator: PropensityEstimator, two_rankers: ClickTable) -> None:
     rho = estimator.fit(two_rankers)
     assert rho.errors is not None

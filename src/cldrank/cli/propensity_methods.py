@@ -76,7 +76,7 @@ _QUIET = {"warn": False}  # what it would warn of is printed with its notes
 WAYS = {
     Method.randomised: Way("Randomised"),
     Method.logged: Way("Logged", needs="log"),
-    Method.swap_first: Way("Swap", {"kind": "first"}, compared=False),  # as pivot, but for the weights
+    Method.swap_first: Way("Swap", {"kind": "first"}, compared=False),  # the same as pivot, and below as the chain
     Method.swap_neighbours: Way("Swap", {"kind": "neighbours"}, compared=False),
     Method.all_pairs: Way("AllPairs"),
     Method.adjacent_chain: Way("AdjacentChain"),
