@@ -107,7 +107,7 @@ def test_all_pairs_is_more_precise_than_the_chain(two_rankers: ClickTable) -> No
 def test_many_queries_are_resampled_in_groups(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     log = world.two_rankers()
     single = AllPairs(replicates=1000).fit(log).errors
-    monkeypatch.setattr("cldrank.propensity.cells.MOST_GROUPS", 50)
+    monkeypatch.setattr("cldrank.clicks.units.MOST_GROUPS", 50)
     grouped = AllPairs(replicates=1000).fit(log).errors
     assert single is not None
     assert grouped is not None
