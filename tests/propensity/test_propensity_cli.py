@@ -345,7 +345,9 @@ class TestShow:
         assert Path("both.svg").read_text().count(", position ") == 8
 
     def test_files_that_are_none(self, run: Command, logs: Logs) -> None:
-        assert run("show", "nothing.json").code == 1
+        assert run("show", "nothing.json").code == 2
+        Path("deep.json").write_text("[" * 100_000)
+        assert "nested too deeply" in run("show", "deep.json").err
         assert "not JSON" in run("show", logs.swaps).err
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.cli.output import console, new_table, say
+from cldrank.errors import CldrankError
+from cldrank.reading import read_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,8 +30,8 @@ def load(path: str) -> Propensities | AffineClicks:
     from cldrank.propensity.affine_clicks import FORMAT
 
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(path, "JSON")
+    except CldrankError:
         content = None  # which load explains
     affine = isinstance(content, dict) and content.get("format") == FORMAT
     return AffineClicks.load(path) if affine else Propensities.load(path)
