@@ -158,6 +158,18 @@ class TestRefusals:
         with pytest.raises(UnidentifiableError, match=r"times as many pages for ±10% at 90%"):
             AdjacentChain(refuse_above=0.05).fit(world.two_rankers(3e3))
 
+    @pytest.mark.parametrize(("clicked", "enough"), [(2, False), (20, True)])
+    def test_replicates_without_an_estimate(self, clicked: int, enough: bool) -> None:
+        """All clicks at position 2 come from a few candidates: one resample in seven has none of two of them."""
+        shown = [(row, position, 50, 10 * (position == 1 or row < clicked)) for row in range(60) for position in (1, 2)]
+        estimator = Pivot(refuse_above=5.0)  # so that it is not the error of the others that refuses
+        if enough:
+            assert len(estimator.fit(cells(shown))) == 2
+            return
+        with pytest.raises(UnidentifiableError, match="20 clicks in all, and resampling often leaves none") as refusal:
+            estimator.fit(cells(shown))
+        assert refusal.value.positions == (2,)
+
     def test_too_few_candidates_in_common(self) -> None:
         table = cells([(row, position, 500, 100) for row in range(60) for position in ((1, 2) if row < 3 else (1,))])
         with pytest.raises(UnidentifiableError, match="only 3 candidates shown both.*too few"):
