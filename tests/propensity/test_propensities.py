@@ -257,5 +257,9 @@ def test_drawn(tmp_path: Path) -> None:
     ElementTree.fromstring(text)  # noqa: S314
     assert "AllPairs, position 3: 1.1 (0.2 to 1.3)" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    chart = estimated().plot()
+    assert chart is not None
+    assert chart._repr_svg_() + "\n" == text
+    assert repr(chart) == "Chart(AllPairs)"
     with pytest.raises(CldrankError, match=r"ends in .svg"):
         estimated().plot(tmp_path / "rho.png")

@@ -56,7 +56,7 @@ def say_choice(choice: Choice) -> None:
 
 
 def print_found(found: Propensities | AffineClicks) -> None:
-    """One line a position, then the fit and all there is to know."""
+    """One line per position, then the fit and all there is to know."""
     console.print(found.origin, markup=False)
     if _is_affine(found):
         _print_affine(found)
@@ -146,7 +146,10 @@ def _by_text(said: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 def _doubts(rho: Propensities) -> list[str]:
     """The notes that are more than that."""
-    return [str(rho.confounding)] if rho.confounding is not None and rho.confounding.doubtful else []
+    from cldrank.propensity.refuted import REFUTED
+
+    confounded = [str(rho.confounding)] if rho.confounding is not None and rho.confounding.doubtful else []
+    return confounded + [note for note in rho.notes if note.startswith(REFUTED)]
 
 
 def _heads(rho: Propensities) -> list[str]:
@@ -155,7 +158,7 @@ def _heads(rho: Propensities) -> list[str]:
 
 
 def _print_side_by_side(curves: Mapping[str, Propensities], fits: bool = False) -> None:
-    """One column a curve, in as many tables as the width of the terminal asks for."""
+    """One column per curve, in as many tables as the width of the terminal asks for."""
     names = list(curves)
     fitting = max(1, (console.width - 10) // 21)
     size = max(len(rho) for rho in curves.values())

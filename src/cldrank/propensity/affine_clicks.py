@@ -107,7 +107,7 @@ class AffineClicks:
         return f"AffineClicks(slope {slope}{more}; base {base}{more}; {self.origin})"
 
     def __str__(self) -> str:
-        """A table: one line a position, and what there is to know."""
+        """A table: one line per position, and what there is to know."""
         lines = [self.origin, f"{'position':>8}  {'slope':>24}  {'base':>24}"]
         (low, high), (below, above) = self.interval("slope"), self.interval("base")
         for at in range(len(self)):

@@ -138,7 +138,7 @@ class ModelledRelevance(PropensityEstimator):
         if (cells.clicks > cells.impressions).any():
             raise DataError(
                 f"{self.name} takes an impression as clicked or not, but this table counts every click; aggregate the "
-                "log with one click an impression."
+                "log with one click per impression."
             )
         if dataset is None:
             raise UnidentifiableError(

@@ -13,6 +13,7 @@ from cldrank.errors import DataError, UsageError
 from cldrank.propensity.parsing import as_floats, number
 
 if TYPE_CHECKING:
+    from cldrank.propensity.chart import Chart
     from cldrank.propensity.confounding import Confounding
     from cldrank.propensity.goodness import Goodness
 
@@ -178,16 +179,20 @@ class Propensities:
         return f"Propensities({', '.join(shown)}; {self.origin})"
 
     def __str__(self) -> str:
-        """A table: one line a position, and what there is to know."""
+        """A table: one line per position, and what there is to know."""
         from cldrank.propensity.printing import table
 
         return table(self)
 
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Draw the curve with its intervals into an SVG file."""
-        from cldrank.propensity.chart import write
+    def plot(self, path: str | PathLike[str] | None = None) -> Chart | None:
+        """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
 
-        write({self.method or self.origin: self}, path)
+        >>> Propensities.power(1, 3).plot()
+        Chart(power law, eta 1)
+        """
+        from cldrank.propensity.chart import plot
+
+        return plot({self.method or self.origin: self}, path)
 
     def _repr_svg_(self) -> str:
         from cldrank.propensity.chart import draw

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from cldrank.propensity.propensities import Propensities
 
 Floats = NDArray[np.float64]
 
+REFUTED = "the clicks refute this curve"
 CHANCE = 1e-4  # that clicks refute a true curve, at any position
 _TOLD = 3  # positions in a warning
 
@@ -87,16 +89,26 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
 def warn_if_refuted(propensities: Propensities, clicks: ClickTable, stacklevel: int = 2) -> None:
     """Warn where clicks refute the propensities that they are about to be divided by."""
     found = refutations(propensities, clicks)
+    if found:
+        warnings.warn(
+            f"the clicks refute these propensities ({propensities.origin}): {_listed(found)}. Clicks there would count "
+            "too much; estimate propensities from this log (`cldrank propensity compare`), or assume a flatter curve.",
+            CldrankWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def with_refutation(propensities: Propensities, clicks: ClickTable) -> Propensities:
+    """The same, with a note where clicks refute them."""
+    found = refutations(propensities, clicks)
     if not found:
-        return
+        return propensities
+    return replace(propensities, notes=(*propensities.notes, f"{REFUTED}: {_listed(found)}"))
+
+
+def _listed(found: Sequence[Refutation]) -> str:
     told = "; ".join(str(entry) for entry in found[:_TOLD])
-    more = f"; and {len(found) - _TOLD} positions more" if len(found) > _TOLD else ""
-    warnings.warn(
-        f"the clicks refute these propensities ({propensities.origin}): {told}{more}. Estimate them from this log "
-        "(`cldrank propensity compare`), or assume a curve that falls less: clicks at these positions count too much.",
-        CldrankWarning,
-        stacklevel=stacklevel + 1,
-    )
+    return told + (f"; and {len(found) - _TOLD} positions more" if len(found) > _TOLD else "")
 
 
 def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:
