@@ -552,7 +552,9 @@ def ranklens(picture: Path | None) -> None:
     start = time.perf_counter()
     estimates = {estimator.name: estimator.fit(clicks) for estimator in (Randomised(), AllPairs())}
     seconds = time.perf_counter() - start
-    for name, rho in estimates.items():
+    true = estimates["Randomised"].values
+    alike = {"AllPairs, candidates alike": AllPairs(weighting="candidates").fit(clicks)}
+    for name, rho in {**estimates, **alike}.items():
         assert rho.low is not None
         assert rho.high is not None
         say(
@@ -561,6 +563,8 @@ def ranklens(picture: Path | None) -> None:
             values=np.round(rho.values, 3).tolist(),
             low=np.round(rho.low, 3).tolist(),
             high=np.round(rho.high, 3).tolist(),
+            mean_width=round(float(((rho.high - rho.low) / rho.values)[1:].mean()), 3),
+            mean_difference_from_randomised=round(float(np.abs(np.log(rho.values / true))[1:].mean()), 4),
             goodness=str(rho.goodness),
             power_law=rho.smoothed("power").notes[-1],
             seconds_of_all=round(seconds, 2),

@@ -52,11 +52,11 @@ def judge(facts: Facts) -> Verdict:
 
 
 def best_method(facts: Facts) -> Method | None:
-    """The method to estimate propensities with: the best founded one that positions can be compared by."""
+    """The method that `cldrank propensity estimate` chooses, or else the most precise that compares positions."""
     compared = [method for method in facts.methods if method.possible and method.error is not None]
-    if compared and compared[0].name == "Randomised":
+    if compared and compared[0].name in ("Randomised", "AllPairs"):
         return compared[0]
-    return min(compared, key=lambda method: round(method.error or 0.0, 3), default=None)
+    return min(compared, key=lambda method: method.error or 0.0, default=None)
 
 
 def _clicks(facts: Facts) -> Iterator[Finding]:
@@ -228,7 +228,7 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.ok,
             f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
             "at several positions, and they connect all positions.",
-            f"Harvest them by `cldrank propensity estimate`: `{best.name}` is the most precise; check that the "
+            f"Harvest them with `{best.name}` (`cldrank propensity estimate`); check that, of the same candidate, the "
             "position did not depend on relevance.",
         )
     elif overlap.moving:
