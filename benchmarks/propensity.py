@@ -279,19 +279,19 @@ def weighting(logs: int) -> None:
                     error = np.abs(np.log(rho.values / truth))[1:].mean()
                     found.setdefault((way, str(rho.method)), []).append((held, width, error))
                 apart.setdefault(way, []).append(float(np.abs(np.log(curves[0].values / curves[1].values)).max()))
-        for (way, method), values in found.items():
+        for (name, method), values in found.items():
             held, width, error = np.mean(values, axis=0)
             say(
                 study="weighting",
                 searches=f"rank^-{power:g}",
                 method=method,
-                weighting=way,
+                weighting=name,
                 logs=logs,
                 coverage=round(float(held), 3),
                 coverage_error=round(float(np.std(values, axis=0, ddof=1)[0] / np.sqrt(logs)), 3),
                 width=round(float(width), 3),
                 error=round(float(error), 3),
-                worst_difference=round(float(np.exp(np.mean(apart[way]))), 3),
+                worst_difference=round(float(np.exp(np.mean(apart[name]))), 3),
             )
 
 

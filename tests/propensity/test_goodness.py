@@ -16,7 +16,8 @@ def test_the_p_value_counts_the_log_itself_among_the_replicates() -> None:
         assert found is not None
         statistic, p, tested, worst = found
         assert p == pytest.approx(p_value)
-        assert (statistic, tested, worst) == (pytest.approx(residual**2), 1, 0)
+        assert statistic == pytest.approx(residual**2)
+        assert (tested, worst) == (1, 0)
 
 
 def test_a_true_curve_is_refuted_as_often_as_it_should_be() -> None:

@@ -173,7 +173,7 @@ def test_parts_that_do_not_fit(changed: dict[str, Any], message: str) -> None:
         estimated(**changed)
 
 
-GOODNESS = [
+GOODNESS: list[dict[str, Any]] = [
     {"statistic": -1},
     {"statistic": 10**400},
     {"pairs": 1.5},
@@ -183,8 +183,8 @@ GOODNESS = [
     {"worst": [1, 9]},
     {"worst": {"1": 2, "2": 3}},
 ]
-CONFOUNDING = {"explained": 0.5, "moved": 0.1, "error": None, "position": 2, "sensitivity": None}
-CONFOUNDINGS = [
+CONFOUNDING: dict[str, Any] = {"explained": 0.5, "moved": 0.1, "error": None, "position": 2, "sensitivity": None}
+CONFOUNDINGS: list[dict[str, Any]] = [
     {"explained": 1.5},
     {"moved": 1e5},
     {"error": -1},

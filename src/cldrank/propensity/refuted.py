@@ -70,7 +70,7 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     bound = np.minimum(propensities.values if propensities.high is None else propensities.high, 1.0)[:size]
     used = (clicks.impressions > 0) & (clicks.position <= size)
     place, n, c = clicks.position[used] - 1, clicks.impressions[used].astype(float), clicks.clicks[used].astype(float)
-    shown, clicked = (np.bincount(place, part, size) for part in (n, c))
+    shown, clicked = (np.bincount(place, part, size).astype(np.float64) for part in (n, c))
     limit = np.log((len(n) + size) / CHANCE)
     alone = _evidence(n, c, bound[place]) - limit
     whole = _evidence(shown, clicked, bound) - limit

@@ -269,8 +269,8 @@ class _Pairs:
         incidence = np.zeros((len(self.upper), size))
         incidence[np.arange(len(self.upper)), self.lower] = 1.0
         incidence[np.arange(len(self.upper)), self.upper] = -1.0
-        found: Floats = np.linalg.solve(laplacian[:, 1:, 1:], (flow @ incidence)[:, 1:, None])[:, :, 0]
-        return found
+        found = np.linalg.solve(laplacian[:, 1:, 1:], (flow @ incidence)[:, 1:, None])
+        return np.asarray(found[:, :, 0], dtype=np.float64)
 
 
 def _randomised(

@@ -138,9 +138,9 @@ def check_propensities(propensities: Any, clicks: ClickTable, user: str, clip: A
             f"{user} needs Propensities, not {propensities!r}; known ones are made by Propensities.power(eta, k)."
         )
     propensities.at(np.array([clicks.depth]))
-    if clip is not None:
-        if isinstance(clip, bool) or not isinstance(clip, int | float | np.integer | np.floating) or not 0 < clip <= 1:
-            raise UsageError(f"clip must be a number above 0 and up to 1, or None, not {clip!r}.")
-        propensities = propensities.clip(float(clip))
-    warn_if_refuted(propensities, clicks, stacklevel=3)
-    return propensities
+    number = isinstance(clip, int | float | np.integer | np.floating) and not isinstance(clip, bool)
+    if clip is not None and not (number and 0 < clip <= 1):
+        raise UsageError(f"clip must be a number above 0 and up to 1, or None, not {clip!r}.")
+    used = propensities if clip is None else propensities.clip(float(clip))
+    warn_if_refuted(used, clicks, stacklevel=3)
+    return used
