@@ -166,7 +166,7 @@ class TestConfounding:
         rho.save(tmp_path / "rho.json")
         assert Propensities.load(tmp_path / "rho.json").confounding == rho.confounding
         (tmp_path / "rho.json").write_text((tmp_path / "rho.json").read_text().replace('"explained"', '"told"'))
-        with pytest.raises(DataError, match="confounding is damaged"):
+        with pytest.raises(DataError, match="confounding lacks 'explained'"):
             Propensities.load(tmp_path / "rho.json")
 
 
