@@ -173,6 +173,7 @@ class TestPositions:
         expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
         np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected)
 
+    @pytest.mark.filterwarnings("ignore:the clicks refute")  # trust bias does
     def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:
         simulation = Simulation(data, data.features[:, 0], TrustBias(eta=1), NeighbourSwaps(0.5), cutoff=4)
         simulation.draw(300_000, seed=0).write(folder / "swapped.parquet")

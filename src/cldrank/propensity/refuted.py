@@ -89,10 +89,13 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
 def warn_if_refuted(propensities: Propensities, clicks: ClickTable, stacklevel: int = 2) -> None:
     """Warn where clicks refute the propensities that they are about to be divided by."""
     found = refutations(propensities, clicks)
+    advice = "estimate propensities from this log (`cldrank propensity compare`), or assume a flatter curve"
+    if propensities.method is not None:
+        advice = "trust in high positions may be behind it (see TrustBias), or results that stood out"
     if found:
         warnings.warn(
             f"the clicks refute these propensities ({propensities.origin}): {_listed(found)}. Clicks there would count "
-            "too much; estimate propensities from this log (`cldrank propensity compare`), or assume a flatter curve.",
+            f"too much; {advice}.",
             CldrankWarning,
             stacklevel=stacklevel + 1,
         )
