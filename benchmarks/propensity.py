@@ -2,6 +2,7 @@
 
     python benchmarks/propensity.py speed [--cells 1e6 4e6 1e7]
     python benchmarks/propensity.py coverage [--logs 200]
+    python benchmarks/propensity.py weighting [--logs 200]
     python benchmarks/propensity.py failures
     python benchmarks/propensity.py modelled [--logs 200]
     python benchmarks/propensity.py corrections [--seeds 3]
@@ -64,6 +65,8 @@ from cldrank.propensity import (
 )
 from cldrank.propensity import TrustBias as TrustBiasEstimator
 from cldrank.propensity.chart import write
+from cldrank.propensity.harvesting import Harvesting
+from cldrank.propensity.pairs import Weighting
 
 DEPTH = 6
 GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
@@ -75,7 +78,18 @@ def main() -> None:
         "study",
         nargs="?",
         default="speed",
-        choices=["speed", "coverage", "failures", "modelled", "corrections", "msrd", "single", "ranking", "ranklens"],
+        choices=[
+            "speed",
+            "coverage",
+            "weighting",
+            "failures",
+            "modelled",
+            "corrections",
+            "msrd",
+            "single",
+            "ranking",
+            "ranklens",
+        ],
     )
     parser.add_argument("--cells", type=float, nargs="+", default=[1e6, 4e6, 1e7])
     parser.add_argument("--logs", type=int, default=200, help="simulated for the coverage")
@@ -85,6 +99,7 @@ def main() -> None:
     studies: dict[str, Callable[[], None]] = {
         "speed": lambda: speed([int(cells) for cells in options.cells]),
         "coverage": lambda: coverage(options.logs),
+        "weighting": lambda: weighting(options.logs),
         "failures": failures,
         "modelled": lambda: modelled(options.logs),
         "corrections": lambda: corrections(options.seeds),
@@ -193,7 +208,7 @@ METHODS: Mapping[tuple[str, str], PropensityEstimator] = {
     ("two rankers", "Pivot"): Pivot(depth=4),
     ("two rankers", "AdjacentChain"): AdjacentChain(),
     ("two rankers", "AllPairs"): AllPairs(),
-    ("two rankers", "AllPairs, by impressions"): AllPairs(weighting="impressions"),
+    ("two rankers", "AllPairs, candidates alike"): AllPairs(weighting="candidates"),
     ("two rankers", "ClickThrough"): ClickThrough(),
 }
 
@@ -242,6 +257,63 @@ def coverage(logs: int) -> None:
             width=round(float(np.mean(widths[key])), 3),
             refuted=round(float(np.mean(fits[key])), 3) if fits[key] else None,
         )
+
+
+def weighting(logs: int) -> None:
+    """Both weightings, where all queries are searched alike and where few make up most of the searches."""
+    kinds: tuple[type[Harvesting], ...] = (AllPairs, AdjacentChain)
+    ways: tuple[Weighting, ...] = ("impressions", "candidates")
+    for power in (0.0, 0.8, 1.2):
+        found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+        apart: dict[str, list[float]] = {}
+        for seed in range(logs):
+            table = uneven_log(seed, power)
+            truth = 1 / np.arange(1, DEPTH + 1)
+            for way in ways:
+                curves = [kind(weighting=way, refuse_above=2.0).fit(table) for kind in kinds]
+                for rho in curves:
+                    assert rho.low is not None
+                    assert rho.high is not None
+                    held = ((rho.low <= truth) & (truth <= rho.high))[1:].mean()
+                    width = ((rho.high - rho.low) / rho.values)[1:].mean()
+                    error = np.abs(np.log(rho.values / truth))[1:].mean()
+                    found.setdefault((way, str(rho.method)), []).append((held, width, error))
+                apart.setdefault(way, []).append(float(np.abs(np.log(curves[0].values / curves[1].values)).max()))
+        for (name, method), values in found.items():
+            held, width, error = np.mean(values, axis=0)
+            say(
+                study="weighting",
+                searches=f"rank^-{power:g}",
+                method=method,
+                weighting=name,
+                logs=logs,
+                coverage=round(float(held), 3),
+                coverage_error=round(float(np.std(values, axis=0, ddof=1)[0] / np.sqrt(logs)), 3),
+                width=round(float(width), 3),
+                error=round(float(error), 3),
+                worst_difference=round(float(np.exp(np.mean(apart[name]))), 3),
+            )
+
+
+def uneven_log(seed: int, power: float, queries: int = 400, candidates: int = 12, sessions: int = 40_000) -> ClickTable:
+    """Two rankers, half of the sessions each; the r-th most frequent query has a share r^-power of the searches."""
+    random = np.random.default_rng(seed)
+    rows = np.arange(queries * candidates)
+    data = cr.RankingDataset.from_arrays(np.zeros((len(rows), 1)), rows // candidates)
+    relevance = random.beta(0.6, 2, (queries, candidates))
+    share = np.arange(1, queries + 1) ** -power
+    searched = random.multinomial(sessions, share / share.sum())
+    first = random.binomial(searched, 0.5)
+    one = 2 * relevance + random.normal(size=relevance.shape)
+    two = one + random.normal(0, 0.7, relevance.shape)
+    shown = np.zeros((len(rows), DEPTH), dtype=np.int64)
+    for scores, pages in ((one, first), (two, searched - first)):
+        top = np.argsort(-scores, axis=1)[:, :DEPTH] + candidates * np.arange(queries)[:, None]
+        shown[top, np.arange(DEPTH)] += pages[:, None]
+    row, place = np.nonzero(shown)
+    impressions = shown[row, place]
+    clicks = random.binomial(impressions, relevance.ravel()[row] / (place + 1))
+    return ClickTable.from_arrays(data, row=row, position=place + 1, impressions=impressions, clicks=clicks)
 
 
 def failures() -> None:
@@ -379,7 +451,9 @@ def msrd() -> None:
     model = PositionBased(eta=1, noise=0.1)
     tables = [Simulation(data, scores, model, cutoff=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
     both = tables[0].merge(tables[1])
-    for estimator in (AllPairs(), AdjacentChain(), AllPairs(weighting="impressions")):
+    alike: Weighting = "candidates"
+    estimators: list[PropensityEstimator] = [AllPairs(), AdjacentChain(), Pivot()]
+    for estimator in (*estimators, AllPairs(weighting=alike), AdjacentChain(weighting=alike)):
         rho = estimator.fit(both)
         assert rho.low is not None
         assert rho.high is not None
@@ -478,7 +552,9 @@ def ranklens(picture: Path | None) -> None:
     start = time.perf_counter()
     estimates = {estimator.name: estimator.fit(clicks) for estimator in (Randomised(), AllPairs())}
     seconds = time.perf_counter() - start
-    for name, rho in estimates.items():
+    true = estimates["Randomised"].values
+    alike = {"AllPairs, candidates alike": AllPairs(weighting="candidates").fit(clicks)}
+    for name, rho in {**estimates, **alike}.items():
         assert rho.low is not None
         assert rho.high is not None
         say(
@@ -487,6 +563,8 @@ def ranklens(picture: Path | None) -> None:
             values=np.round(rho.values, 3).tolist(),
             low=np.round(rho.low, 3).tolist(),
             high=np.round(rho.high, 3).tolist(),
+            mean_width=round(float(((rho.high - rho.low) / rho.values)[1:].mean()), 3),
+            mean_difference_from_randomised=round(float(np.abs(np.log(rho.values / true))[1:].mean()), 4),
             goodness=str(rho.goodness),
             power_law=rho.smoothed("power").notes[-1],
             seconds_of_all=round(seconds, 2),

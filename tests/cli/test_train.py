@@ -228,6 +228,7 @@ class TestPositions:
         assert not Path("x").exists()
         assert run("train", "cld", *FROM, "--depth", "5", "-o", "x").code == 0
 
+    @pytest.mark.filterwarnings("ignore:the clicks refute")  # trust bias does
     def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:
         simulation = Simulation(data, data.features[:, 0], TrustBias(eta=1), NeighbourSwaps(0.5), cutoff=4)
         simulation.draw(300_000, seed=0).write(folder / "swapped.parquet")

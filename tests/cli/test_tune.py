@@ -165,6 +165,7 @@ def test_a_range_that_failed_at_once_does_not_spoil_the_folder(run: Run) -> None
     assert {trial["parameters"]["clip"] for trial in right.json["trials"]} == {0.5}
 
 
+@pytest.mark.filterwarnings("ignore:the clicks refute")
 def test_another_method_is_told_by_its_name(run: Run) -> None:
     assert run("tune", "ips", *FROM, "-o", "tuned", "--trials", "1").code == 0
     assert "tuned holds trials with another estimator;" in run("tune", "cld", *FROM, "-o", "tuned").err

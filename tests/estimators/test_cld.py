@@ -304,6 +304,7 @@ def test_where_everything_was_shown_it_is_ips_and_says_so() -> None:
     assert "there is no selection to learn" in model.summary()
 
 
+@pytest.mark.filterwarnings("ignore:the clicks refute")  # as they do, on purpose
 @pytest.mark.parametrize("target", ["expected", "clicks"])
 @pytest.mark.parametrize("likelihood", ["paper", "tobit"])
 def test_one_click_and_tiny_propensities_stay_finite(target: Any, likelihood: Any) -> None:

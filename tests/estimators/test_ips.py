@@ -61,6 +61,7 @@ def test_clipping_is_said() -> None:
     assert "clipped to 0.4 at position 3" in model.summary()
 
 
+@pytest.mark.filterwarnings("ignore:the clicks refute")  # as they do, on purpose
 def test_tiny_propensities_stay_finite() -> None:
     given = scene(4)
     model = IPS().fit(given.data, given.clicks, Propensities(np.array([1, 1e-3, 1e-6])))

@@ -250,6 +250,7 @@ def test_rank_agg_learns_from_several_positions() -> None:
     assert np.isfinite(RankAgg(model=SMALL, epochs=2).fit(*GIVEN).predict(GIVEN.data)).all()
 
 
+@pytest.mark.filterwarnings("ignore:the clicks refute")  # as they do, on purpose
 def test_queries_are_counted_however_their_lists_are_cut() -> None:
     cells = [(row, row % 150 + 1, 9, row % 5) for row in range(300)]
     model = CLDPair(SMALL, epochs=1, training=Training(list_size=10, validation=0.5)).fit(*log(cells, [160, 150]))

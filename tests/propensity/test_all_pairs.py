@@ -61,6 +61,23 @@ def test_the_gradient_vanishes_at_the_optimum(size: int, seed: int) -> None:
         assert (of.climb(moved)[0] <= value + 1e-9 * np.abs(value)).all()
 
 
+def test_steps_that_would_overshoot_are_halved() -> None:
+    """Pairs that contradict each other wildly, where a whole Newton step lands far below."""
+    random = np.random.default_rng(0)
+    upper, lower = np.triu_indices(5, 1)
+    total = 10 ** random.uniform(0, 3, (300, len(upper)))
+    parts = [np.clip(total * random.beta(0.2, 0.2, total.shape), 1e-6, total * (1 - 1e-9)) for _ in range(2)]
+    of = Likelihood(parts[0], parts[1], total, upper, lower, 5)
+    found = maximise(of)
+    value = of.climb(found)[0]
+    assert (value >= of.climb(of.start())[0] - 1e-9 * np.abs(value)).all()
+    for place in range(1, 5):  # no better place anywhere near, as there is where steps overshoot
+        for step in (1e-2, -1e-2):
+            moved = found.copy()
+            moved[:, place] += step
+            assert (of.climb(moved)[0] <= value + 1e-9 * np.abs(value)).all()
+
+
 @given(st.integers(2, 12), st.integers(0, 10_000))
 @settings(max_examples=20)
 def test_sums_without_noise_give_the_truth(size: int, seed: int) -> None:

@@ -24,7 +24,7 @@ LOGS = 60
         ("two rankers", Pivot(depth=3)),
         ("two rankers", AdjacentChain()),
         ("two rankers", AllPairs()),
-        ("two rankers", AllPairs(weighting="impressions")),
+        ("two rankers", AllPairs(weighting="candidates")),
     ],
     ids=repr,
 )

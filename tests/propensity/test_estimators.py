@@ -22,7 +22,7 @@ from cldrank.propensity import (
     impressions_needed,
 )
 
-HARVESTING: list[PropensityEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="impressions")]
+HARVESTING: list[PropensityEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
 EVERY = [*HARVESTING, ClickThrough(), Randomised(), Swap("first"), Swap("neighbours")]
 
 
@@ -79,7 +79,7 @@ def test_depth_estimates_the_first_positions_alike(estimator: PropensityEstimato
     np.testing.assert_allclose(estimator.fit(shuffled).values, whole.values[:3])
 
 
-@pytest.mark.parametrize("estimator", [AdjacentChain(), AllPairs(), AllPairs(weighting="impressions")], ids=repr)
+@pytest.mark.parametrize("estimator", [AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")], ids=repr)
 def test_two_rankers(estimator: PropensityEstimator, two_rankers: ClickTable) -> None:
     rho = estimator.fit(two_rankers)
     assert rho.errors is not None
@@ -107,7 +107,7 @@ def test_all_pairs_is_more_precise_than_the_chain(two_rankers: ClickTable) -> No
 def test_many_queries_are_resampled_in_groups(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     log = world.two_rankers()
     single = AllPairs(replicates=1000).fit(log).errors
-    monkeypatch.setattr("cldrank.propensity.cells.MOST_GROUPS", 50)
+    monkeypatch.setattr("cldrank.clicks.units.MOST_GROUPS", 50)
     grouped = AllPairs(replicates=1000).fit(log).errors
     assert single is not None
     assert grouped is not None
@@ -157,6 +157,18 @@ class TestRefusals:
     def test_too_few_clicks(self, world: Any) -> None:
         with pytest.raises(UnidentifiableError, match=r"times as many pages for ±10% at 90%"):
             AdjacentChain(refuse_above=0.05).fit(world.two_rankers(3e3))
+
+    @pytest.mark.parametrize(("clicked", "enough"), [(2, False), (20, True)])
+    def test_replicates_without_an_estimate(self, clicked: int, enough: bool) -> None:
+        """All clicks at position 2 come from a few candidates: one resample in seven has none of two of them."""
+        shown = [(row, position, 50, 10 * (position == 1 or row < clicked)) for row in range(60) for position in (1, 2)]
+        estimator = Pivot(refuse_above=5.0)  # so that it is not the error of the others that refuses
+        if enough:
+            assert len(estimator.fit(cells(shown))) == 2
+            return
+        with pytest.raises(UnidentifiableError, match="20 clicks in all, and resampling often leaves none") as refusal:
+            estimator.fit(cells(shown))
+        assert refusal.value.positions == (2,)
 
     def test_too_few_candidates_in_common(self) -> None:
         table = cells([(row, position, 500, 100) for row in range(60) for position in ((1, 2) if row < 3 else (1,))])

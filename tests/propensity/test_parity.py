@@ -1,4 +1,4 @@
-"""The same logs as `ultr-bias-toolkit`, the same curves.
+"""The same logs as `ultr-bias-toolkit`, the same curves, under the weighting of the paper that both follow.
 
 Its all-pairs estimator shares one relevance between all pairs of positions with the same product, 1 x 6 and 2 x 3 for
 instance, which no model asks for; so it is compared on five positions, where no two products are equal. It climbs
@@ -48,17 +48,17 @@ def test_click_through_rates(table: ClickTable, frame: Any) -> None:
 @pytest.mark.filterwarnings("ignore")  # it writes to slices of frames
 def test_pivot(table: ClickTable, frame: Any, pivot: int) -> None:
     theirs = harvesting.PivotEstimator(pivot_rank=pivot)(frame).examination
-    np.testing.assert_allclose(Pivot(pivot).fit(table).values, theirs, rtol=1e-10)
+    np.testing.assert_allclose(Pivot(pivot, weighting="candidates").fit(table).values, theirs, rtol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_adjacent_chain(table: ClickTable, frame: Any) -> None:
     theirs = harvesting.AdjacentChainEstimator()(frame).examination
-    np.testing.assert_allclose(AdjacentChain().fit(table).values, theirs, rtol=1e-10)
+    np.testing.assert_allclose(AdjacentChain(weighting="candidates").fit(table).values, theirs, rtol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_all_pairs(table: ClickTable, frame: Any) -> None:
     torch.manual_seed(0)
     theirs = harvesting.AllPairsEstimator(epochs=3000)(frame).examination
-    np.testing.assert_allclose(AllPairs().fit(table).values, theirs, rtol=2e-4)
+    np.testing.assert_allclose(AllPairs(weighting="candidates").fit(table).values, theirs, rtol=2e-4)

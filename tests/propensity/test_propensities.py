@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.errors import CldrankError, FormatError
-from cldrank.propensity import Goodness, Propensities
+from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.propensity import AffineClicks, Goodness, Propensities
 
 
 @given(st.floats(0, 5), st.integers(1, 50))
@@ -60,6 +60,9 @@ def test_files(tmp_path: Path) -> None:
         (lambda: Propensities.power(1, 3).at([1.5]), "whole numbers"),
         (lambda: Propensities.power(1, 3).clip(0), "above 0 and at most 1"),
         (lambda: Propensities.parse("power:steep", 3), "no power law"),
+        (lambda: Propensities.power("steep", 3), "eta must be a number of at least 0, not 'steep'"),  # type: ignore[arg-type]
+        (lambda: Propensities.power(True, 3), "eta must be a number"),
+        (lambda: Propensities.power(1, 2.5), "k, the number of positions, must be a whole number"),  # type: ignore[arg-type]
         (lambda: Propensities.parse("absent.json", 3), "no such file of propensities"),
     ],
 )
@@ -68,11 +71,37 @@ def test_refusals(make: Any, message: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("content", ["not json", '{"values": "x"}', '["a"]', "3"])
-def test_damaged_files(tmp_path: Path, content: str) -> None:
-    (tmp_path / "rho.json").write_text(content)
-    with pytest.raises(CldrankError, match="not JSON|no list of propensities"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("not json", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"values": ' * 100_000, "nested too deeply"),
+        ("[1" + "0" * 5000 + "]", "not JSON"),
+        ("\udcff", "not JSON"),
+        ('{"values": "x"}', "no list of propensities"),
+        ("3", "no list of propensities"),
+        ("[]", "no list of propensities"),
+        ('["a"]', "entry 1 of values is 'a', not a finite number"),
+        ("[true, true]", "entry 1 of values is True"),
+        ("[1, NaN]", "entry 2 of values is nan"),
+        ("[1, 1e999]", "entry 2 of values is inf"),
+        ("[1, -0.5]", "position 2 is -0.5"),
+        ("[1, 0.5, 1" + "0" * 400 + "]", "an integer of too many digits"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "rho.json").write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(FormatError, match=message):
         Propensities.load(tmp_path / "rho.json")
+
+
+def test_a_file_that_is_not_there_is_a_wrong_call(tmp_path: Path) -> None:
+    for path, message in ((tmp_path / "absent.json", "no such file"), (tmp_path, "a folder")):
+        with pytest.raises(UsageError, match=message):
+            Propensities.load(path)
+        with pytest.raises(UsageError, match=message):
+            AffineClicks.load(path)
 
 
 def estimated(**changed: Any) -> Propensities:
@@ -87,7 +116,7 @@ def estimated(**changed: Any) -> Propensities:
         "goodness": Goodness(0.9, 3, 0.4, (1, 3)),
         "notes": ("position 3 is examined more often than the first (1.1 times), within chance",),
     }
-    return Propensities(np.array([1, 0.5, 1.1]), **(parts | changed))
+    return Propensities(**({"values": np.array([1, 0.5, 1.1])} | parts | changed))
 
 
 def test_estimates_may_exceed_one_and_keep_all_that_is_known(tmp_path: Path) -> None:
@@ -124,17 +153,46 @@ def test_nothing_can_be_changed() -> None:
     ("changed", "message"),
     [
         ({"low": np.ones(2)}, "low of 3 propensities has shape"),
-        ({"low": np.array([1, np.nan, 1])}, "holds NaN"),
+        ({"low": np.array([1, np.nan, 1])}, "low holds nan; all entries must be finite"),
         ({"low": np.ones(3), "high": np.array([1, 0.5, 2])}, "position 2 is from 1.0 to 0.5"),
         ({"low": None}, "needs low, high and confidence"),
         ({"confidence": None}, "needs low, high and confidence"),
         ({"confidence": 2.0}, "between 0 and 1"),
+        ({"confidence": "high"}, "confidence is 'high', not a finite number"),
         ({"covariance": np.ones((2, 2))}, "covariance of 3"),
+        ({"covariance": -np.eye(3)}, "negative variance"),
+        ({"high": np.array([1, 1, np.inf])}, "high holds inf"),
+        ({"comparisons": np.array([1, -1, 1])}, "comparisons holds a negative number"),
+        ({"values": ["one", 2, 3]}, "propensities cannot be read as numbers"),
+        ({"values": [10**400, 2, 3]}, "propensities cannot be read as numbers"),
+        ({"values": [1e-300, 1e300, 1]}, "position 2 is 1e.300.*ratio to that of the first"),
     ],
 )
 def test_parts_that_do_not_fit(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(CldrankError, match=message):
         estimated(**changed)
+
+
+GOODNESS: list[dict[str, Any]] = [
+    {"statistic": -1},
+    {"statistic": 10**400},
+    {"pairs": 1.5},
+    {"pairs": 10**400},
+    {"p_value": 2},
+    {"p_value": True},
+    {"worst": [1, 9]},
+    {"worst": {"1": 2, "2": 3}},
+]
+CONFOUNDING: dict[str, Any] = {"explained": 0.5, "moved": 0.1, "error": None, "position": 2, "sensitivity": None}
+CONFOUNDINGS: list[dict[str, Any]] = [
+    {"explained": 1.5},
+    {"moved": 1e5},
+    {"error": -1},
+    {"error": 1e400},
+    {"position": 10**400},
+    {"position": 0},
+    {"sensitivity": "much"},
+]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +210,27 @@ def test_parts_that_do_not_fit(changed: dict[str, Any], message: str) -> None:
         {"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1]}},
         {"values": [1, -1, 1]},
         {"method": None},
+        {"method": "\ud800"},
+        {"origin": 3},
+        {"confidence": True},
+        {"values": [True, 1, 1]},
+        {"values": [1, "0.5", 1]},
+        {"values": [1, 10**400, 1]},
+        {"values": [1, 1e400, 1]},
+        {"values": [1e-300, 1, 1e300]},
+        {"clipped": [True]},
+        {"clipped": [0]},
+        {"clipped": [4]},
+        {"low": [1, float("nan"), 1]},
+        {"high": [1, 1e400, 2]},
+        {"comparisons": [1, -1, 1]},
+        {"comparisons": [1, 10**400, 1]},
+        {"covariance": [[0, 0, 0]] * 2},
+        {"covariance": [[0, 0, 0], [0, 1], [0, 0, 0]]},
+        {"covariance": [[0, 0, 0], [0, -1, 0], [0, 0, 1]]},
+        {"covariance": [[0, 0, 0], [0, "1", 0], [0, 0, 1]]},
+        *({"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1, 2]} | part} for part in GOODNESS),
+        *({"confounding": CONFOUNDING | part} for part in CONFOUNDINGS),
     ],
 )
 def test_files_with_damaged_parts(tmp_path: Path, changed: dict[str, Any]) -> None:
@@ -178,5 +257,9 @@ def test_drawn(tmp_path: Path) -> None:
     ElementTree.fromstring(text)  # noqa: S314
     assert "AllPairs, position 3: 1.1 (0.2 to 1.3)" in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    chart = estimated().plot()
+    assert chart is not None
+    assert chart._repr_svg_() + "\n" == text
+    assert repr(chart) == "Chart(AllPairs)"
     with pytest.raises(CldrankError, match=r"ends in .svg"):
         estimated().plot(tmp_path / "rho.png")

@@ -295,6 +295,11 @@ class TestSegments:
         ran = run("estimate", logs.devices, "--segment", column, "-o", "rho.json")
         assert (ran.code, complaint in ran.err) == (code, True)
 
+    def test_deeper_than_every_segment(self, run: Command, logs: Logs) -> None:
+        ran = run("estimate", logs.devices, "--segment", "device", "-o", "rho.json", "--depth", "9")
+        assert (ran.code, Path("rho.json").exists()) == (2, False)
+        assert "--depth is 9, but no segment was shown anything below position 4" in ran.err
+
     def test_cells_and_methods_without_segments(self, run: Command, logs: Logs) -> None:
         cells = run("estimate", logs.swaps, "--segment", "device", "-o", "rho.json")
         assert (cells.code, "give the raw log" in cells.err) == (2, True)
@@ -337,6 +342,33 @@ class TestCompare:
         assert "fit, p" in out
 
 
+class TestRefuted:
+    @pytest.mark.filterwarnings("always")
+    def test_a_power_law_that_the_log_refutes(self, run: Command, logs: Logs) -> None:
+        """At the last position everything is clicked, as at the end of a page: no falling curve fits that."""
+        table = cr.ClickTable.read(logs.shuffled)
+        last = table.position == 4
+        clicks = np.where(last, table.impressions, table.clicks)
+        cr.ClickTable(table.candidates, table.row, table.position, table.impressions, clicks).write("last.parquet")
+        plain = run("estimate", "last.parquet", "-o", "rho.json", "--json")
+        assert (plain.code, plain.err) == (0, "")
+        smoothed = run("estimate", "last.parquet", "-o", "rho.json", "--smooth", "power", "--json")
+        assert smoothed.code == 0
+        assert "warning: the clicks refute these propensities (power law, eta" in smoothed.err
+        assert "position 4" in smoothed.err
+
+    def test_the_click_through_of_one_ranker(self, run: Command, logs: Logs) -> None:
+        found = run("compare", logs.one, "--json").json["estimates"]["click-through"]
+        assert any(note.startswith("the clicks refute this curve: at position") for note in found["notes"])
+        assert "warning: click-through: the clicks refute this curve" in run("compare", logs.one).out
+
+    @pytest.mark.filterwarnings("always")
+    def test_nothing_is_said_of_curves_that_fit(self, run: Command, logs: Logs) -> None:
+        estimate = run("estimate", logs.swaps, "-o", "rho.json", "--smooth", "power")
+        for ran in (estimate, run("compare", logs.shuffled)):
+            assert "the clicks refute" not in ran.err + ran.out
+
+
 class TestShow:
     def test_what_was_written_is_shown(self, run: Command, logs: Logs) -> None:
         written = run("estimate", logs.swaps, "-o", "rho.json", "--json").json
@@ -349,7 +381,9 @@ class TestShow:
         assert Path("both.svg").read_text().count(", position ") == 8
 
     def test_files_that_are_none(self, run: Command, logs: Logs) -> None:
-        assert run("show", "nothing.json").code == 1
+        assert run("show", "nothing.json").code == 2
+        Path("deep.json").write_text("[" * 100_000)
+        assert "nested too deeply" in run("show", "deep.json").err
         assert "not JSON" in run("show", logs.swaps).err
 
 
@@ -365,6 +399,8 @@ class TestComplaints:
             (["{swaps}", "--plot", "rho.png"], "name a file that ends in .svg", 2),
             (["{swaps}", "--plot", "rho.json"], "name a file that ends in .svg", 2),
             (["{swaps}", "--depth", "9"], "nothing was shown below position 4", 2),
+            (["{swaps_log}", "--depth", "9"], "nothing was shown below position 4", 2),
+            (["{swaps}", "--depth", "9", "--method", "trust-bias"], "nothing was shown below position 4", 2),
             (["{swaps}", "--confidence", "1.5"], "confidence must be between 0 and 1", 2),
             (["{swaps}", "--clip", "2"], "at most 1", 2),
             (["{data}"], "there is no column 'session_id'", 1),

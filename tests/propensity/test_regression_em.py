@@ -11,9 +11,10 @@ from sklearn.cross_decomposition import CCA
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import draw_weights
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UnidentifiableError, UsageError
 from cldrank.propensity import AllPairs, ClickThrough, Propensities, RegressionEM
-from cldrank.propensity.cells import Cells, draw_weights
+from cldrank.propensity.cells import Cells
 from cldrank.propensity.confounding import explained_order
 from cldrank.propensity.examination import ExaminedRegression
 from cldrank.training.networks import MLP
@@ -165,7 +166,7 @@ class TestConfounding:
         rho.save(tmp_path / "rho.json")
         assert Propensities.load(tmp_path / "rho.json").confounding == rho.confounding
         (tmp_path / "rho.json").write_text((tmp_path / "rho.json").read_text().replace('"explained"', '"told"'))
-        with pytest.raises(DataError, match="confounding is damaged"):
+        with pytest.raises(DataError, match="confounding lacks 'explained'"):
             Propensities.load(tmp_path / "rho.json")
 
 

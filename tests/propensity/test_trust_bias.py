@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,44 @@ class TestAffineClicks:
         (tmp_path / "other.json").write_text('{"format": "else"}')
         with pytest.raises(FormatError, match="holds no slopes and bases"):
             AffineClicks.load(tmp_path / "other.json")
-        with pytest.raises(DataError, match="no such file"):
+        with pytest.raises(UsageError, match="no such file"):
             AffineClicks.load(tmp_path / "none.json")
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"slope": [1, 10**400]},
+            {"slope": [1, True]},
+            {"slope": [1, "2"]},
+            {"slope": [1e-300, 1e300]},
+            {"slope": {}},
+            {"base": [0]},
+            {"base": [0, float("nan")]},
+            {"origin": None},
+            {"notes": "many"},
+            {"notes": ["\ud800"]},
+            {"confidence": "high"},
+            {"confidence": True},
+            {"covariance": [[1]]},
+            {"covariance": [[0, 0, 0, 1e400]] * 4},
+            {"covariance": (-np.eye(4)).tolist()},
+        ],
+    )
+    def test_damaged_files(self, tmp_path: Path, changed: dict[str, Any]) -> None:
+        path = tmp_path / "affine.json"
+        AffineClicks(np.ones(2), np.zeros(2), "given", np.eye(4), 0.9).save(path)
+        AffineClicks.load(path)
+        path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+        with pytest.raises(FormatError, match=r"affine.json: holds damaged slopes and bases: "):
+            AffineClicks.load(path)
+        for content in ("[" * 100_000, "[1" + "0" * 5000 + "]"):
+            path.write_text(content)
+            with pytest.raises(FormatError, match="not JSON"):
+                AffineClicks.load(path)
+
+    def test_shapes_that_do_not_fit(self) -> None:
+        with pytest.raises(DataError, match=r"examined \(2,\), relevant \(3,\)"):
+            AffineClicks.of([1, 0.5], [1, 1, 1], [0, 0, 0])
 
     def test_propensities_are_affine_without_a_base(self) -> None:
         affine = AffineClicks.from_propensities(Propensities.power(1, 3))
@@ -118,7 +155,11 @@ class TestAffineClicks:
 
     @pytest.mark.parametrize(
         ("slope", "base", "message"),
-        [([1, 0], [0, 0], "position 2 has slope 0"), ([1], [0, 0], "one entry a position"), ([], [], "one entry")],
+        [
+            ([1, 0], [0, 0], "position 2 has slope 0"),
+            ([1], [0, 0], "one entry for each position"),
+            ([], [], "one entry"),
+        ],
     )
     def test_wrong_numbers(self, slope: list[float], base: list[float], message: str) -> None:
         with pytest.raises(DataError, match=message):

@@ -76,7 +76,7 @@ _QUIET = {"warn": False}  # what it would warn of is printed with its notes
 WAYS = {
     Method.randomised: Way("Randomised"),
     Method.logged: Way("Logged", needs="log"),
-    Method.swap_first: Way("Swap", {"kind": "first"}, compared=False),  # as pivot, but for the weights
+    Method.swap_first: Way("Swap", {"kind": "first"}, compared=False),  # the same as pivot, and below as the chain
     Method.swap_neighbours: Way("Swap", {"kind": "neighbours"}, compared=False),
     Method.all_pairs: Way("AllPairs"),
     Method.adjacent_chain: Way("AdjacentChain"),
@@ -203,20 +203,27 @@ class Estimation:
         self, table: ClickTable, source: Source, dataset: RankingDataset | None
     ) -> tuple[Propensities | AffineClicks, Choice]:
         """What a log tells, and by which method."""
+        from cldrank.propensity.refuted import warn_if_refuted
+
         choice = self._choice(table)
         if WAYS[choice.method].affine and self.shape is not None:
             raise UsageError(f"{choice.method} finds slopes and bases, which --smooth is not for.")
-        found = fit(choice.method, self.settings, table, source, dataset)
-        return self._finished(found), choice
+        found = self._finished(fit(choice.method, self.settings, table, source, dataset))
+        if not WAYS[choice.method].affine:
+            warn_if_refuted(found, table)
+        return found, choice
 
     def of_segments(self, tables: Mapping[str, ClickTable]) -> tuple[SegmentPropensities, Choice]:
         """Those of each segment, drawn towards their mean, and by which method."""
         from cldrank.propensity import BySegment
 
+        depth = self.settings.get("depth")
+        deepest = max((table.depth for table in tables.values()), default=0)
+        if depth is not None and depth > deepest:
+            raise UsageError(f"--depth is {depth}, but no segment was shown anything below position {deepest}.")
         way = WAYS.get(self.method)
         if way is not None and (way.affine or way.needs != "nothing"):
             raise UsageError(f"{self.method} does not take --segment; methods that find one curve from cells alone do.")
-        depth = self.settings.get("depth")
         cut = dict(tables) if depth is None else {name: table.first(depth) for name, table in tables.items()}
         choice = self._choice(reduce(lambda one, two: one.merge(two), cut.values()))
         # not told the depth: a segment may have shorter pages
@@ -307,6 +314,7 @@ def compared(
 ) -> Comparison:
     """What every method says, or why it does not, by the names of the command line."""
     from cldrank.propensity import Comparison, agreement
+    from cldrank.propensity.refuted import with_refutation
 
     estimates: dict[str, Propensities] = {}
     refusals: dict[str, str] = {}
@@ -319,7 +327,7 @@ def compared(
             continue
         try:
             found = fit(method, settings, table, source, dataset)
-            estimates[method] = found.propensities() if way.affine else found
+            estimates[method] = found.propensities() if way.affine else with_refutation(found, table)
         except (DataError, MissingDependencyError) as refusal:
             refusals[method] = as_options(str(refusal)).removeprefix(f"{method} ")  # it is named already
     return Comparison(estimates, refusals, agreement(estimates))

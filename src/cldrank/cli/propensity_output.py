@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.cli.output import console, new_table, say
+from cldrank.errors import CldrankError
+from cldrank.reading import read_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,8 +30,8 @@ def load(path: str) -> Propensities | AffineClicks:
     from cldrank.propensity.affine_clicks import FORMAT
 
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(path, "JSON")
+    except CldrankError:
         content = None  # which load explains
     affine = isinstance(content, dict) and content.get("format") == FORMAT
     return AffineClicks.load(path) if affine else Propensities.load(path)
@@ -56,7 +56,7 @@ def say_choice(choice: Choice) -> None:
 
 
 def print_found(found: Propensities | AffineClicks) -> None:
-    """One line a position, then the fit and all there is to know."""
+    """One line per position, then the fit and all there is to know."""
     console.print(found.origin, markup=False)
     if _is_affine(found):
         _print_affine(found)
@@ -146,7 +146,10 @@ def _by_text(said: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 def _doubts(rho: Propensities) -> list[str]:
     """The notes that are more than that."""
-    return [str(rho.confounding)] if rho.confounding is not None and rho.confounding.doubtful else []
+    from cldrank.propensity.refuted import REFUTED
+
+    confounded = [str(rho.confounding)] if rho.confounding is not None and rho.confounding.doubtful else []
+    return confounded + [note for note in rho.notes if note.startswith(REFUTED)]
 
 
 def _heads(rho: Propensities) -> list[str]:
@@ -155,7 +158,7 @@ def _heads(rho: Propensities) -> list[str]:
 
 
 def _print_side_by_side(curves: Mapping[str, Propensities], fits: bool = False) -> None:
-    """One column a curve, in as many tables as the width of the terminal asks for."""
+    """One column per curve, in as many tables as the width of the terminal asks for."""
     names = list(curves)
     fitting = max(1, (console.width - 10) // 21)
     size = max(len(rho) for rho in curves.values())

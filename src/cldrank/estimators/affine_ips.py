@@ -18,6 +18,7 @@ from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, is
 from cldrank.estimators.neural.lists import row_lists
 from cldrank.estimators.neural.pairwise import PairwiseOption
 from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.refuted import warn_if_refuted
 from cldrank.training import Training
 
 
@@ -88,6 +89,7 @@ class AffineIPS(PairwiseOption):
 def _affine(given: Any, clicks: ClickTable, clip: Any) -> AffineClicks:
     """The affine clicks, clipped if asked to, that cover all positions of the table."""
     if isinstance(given, Propensities):
+        warn_if_refuted(given, clicks, stacklevel=3)
         given = AffineClicks.from_propensities(given)
     if not isinstance(given, AffineClicks):
         raise UsageError(

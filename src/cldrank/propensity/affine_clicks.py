@@ -14,7 +14,9 @@ from scipy.special import ndtri
 
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
+from cldrank.propensity.parsing import as_floats, entry, number, numbers, symmetric, text, texts
 from cldrank.propensity.propensities import Propensities
+from cldrank.reading import read_json
 
 Floats = NDArray[np.float64]
 FORMAT = "cldrank-affine-clicks"
@@ -51,31 +53,44 @@ class AffineClicks:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        slope, base = (np.array(part, dtype=np.float64) for part in (self.slope, self.base))
+        slope, base = as_floats(self.slope, "slope"), as_floats(self.base, "base")
         if slope.ndim != 1 or slope.shape != base.shape or not len(slope):
-            raise DataError(f"slope and base are flat, one entry a position each, not {slope.shape} and {base.shape}.")
-        bad = ~(np.isfinite(slope) & (slope > 0) & np.isfinite(base))
+            raise DataError(f"slope and base have one entry for each position, not shapes {slope.shape}, {base.shape}.")
+        with np.errstate(all="ignore"):
+            parts = np.stack([slope, 1 / slope, slope / slope[0], slope[0] / slope])
+        bad = ~(np.isfinite(parts) & (parts > 0)).all(axis=0) | ~np.isfinite(base)
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             raise DataError(
-                f"position {at + 1} has slope {slope[at]} and base {base[at]}; slopes must be above 0, and both finite."
+                f"position {at + 1} has slope {slope[at]} and base {base[at]}; slopes must be above 0, also relative "
+                "to the first, and both must be finite."
             )
         _keep(self, "slope", slope)
         _keep(self, "base", base)
         if self.covariance is not None:
-            covariance = np.array(self.covariance, dtype=np.float64)
-            if covariance.shape != (2 * len(slope),) * 2 or not np.isfinite(covariance).all():
-                raise DataError(f"covariance of {len(slope)} positions has shape {covariance.shape}.")
+            covariance, size = as_floats(self.covariance, "covariance"), 2 * len(slope)
+            if covariance.shape != (size, size):
+                raise DataError(
+                    f"covariance of {len(slope)} positions has shape {covariance.shape}; it must be {(size, size)}."
+                )
+            if not np.isfinite(covariance).all() or np.diag(covariance).min() < 0:
+                raise DataError("covariance must be finite, without negative variances.")
             _keep(self, "covariance", covariance)
         if (self.covariance is None) != (self.confidence is None):
             raise DataError("an interval needs covariance and confidence, both.")
-        if self.confidence is not None and not 0 < self.confidence < 1:
+        if self.confidence is not None and not 0 < number(self.confidence, "confidence") < 1:
             raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
 
     @classmethod
     def of(cls, examined: ArrayLike, relevant: ArrayLike, irrelevant: ArrayLike) -> AffineClicks:
         """From P(examined), and P(click | examined) of relevant and of irrelevant results, at each position."""
-        rho, plus, minus = np.broadcast_arrays(*(np.asarray(part, float) for part in (examined, relevant, irrelevant)))
+        names = {"examined": examined, "relevant": relevant, "irrelevant": irrelevant}
+        parts = [as_floats(part, name) for name, part in names.items()]
+        try:
+            rho, plus, minus = np.broadcast_arrays(*parts)
+        except ValueError:
+            shapes = ", ".join(f"{name} {part.shape}" for name, part in zip(names, parts, strict=True))
+            raise DataError(f"there must be one entry for each position, not shapes {shapes}.") from None
         return cls(rho * (plus - minus), rho * minus)
 
     @classmethod
@@ -92,7 +107,7 @@ class AffineClicks:
         return f"AffineClicks(slope {slope}{more}; base {base}{more}; {self.origin})"
 
     def __str__(self) -> str:
-        """A table: one line a position, and what there is to know."""
+        """A table: one line per position, and what there is to know."""
         lines = [self.origin, f"{'position':>8}  {'slope':>24}  {'base':>24}"]
         (low, high), (below, above) = self.interval("slope"), self.interval("base")
         for at in range(len(self)):
@@ -170,14 +185,16 @@ class AffineClicks:
         size = len(self)
         turn = np.diag(1 / self.slope)
         turn[:, 0] -= 1 / self.slope[0]
-        covariance = turn @ self.covariance[:size, :size] @ turn.T
-        half = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            covariance = turn @ self.covariance[:size, :size] @ turn.T
+            half = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+            low, high = values * np.exp(-half), values * np.exp(half)
         return Propensities(
             values,
             f"slopes of {self.origin}",
             method="TrustBias",
-            low=values * np.exp(-half),
-            high=values * np.exp(half),
+            low=low,
+            high=high,
             confidence=self.confidence,
             covariance=covariance,
             notes=("slopes alone: clicks that owe nothing to relevance are left out", *self.notes),
@@ -198,11 +215,8 @@ class AffineClicks:
         """Read what `save` wrote."""
         file = Path(path)
         if not file.is_file():
-            raise DataError(f"{file}: no such file of affine clicks.")
-        try:
-            content: Any = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise FormatError(f"not JSON ({error}).", path=file) from None
+            raise UsageError(f"{file}: {'a folder, not a' if file.is_dir() else 'no such'} file of affine clicks.")
+        content: Any = read_json(file, "JSON")
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise FormatError(
                 "holds no slopes and bases; `cldrank propensity estimate --method trust-bias` writes them, and "
@@ -210,17 +224,19 @@ class AffineClicks:
                 path=file,
             )
         try:
+            known = {name: entry(content, name, "the file") for name in ("slope", "base", "origin", "notes")}
+            slope = numbers(known["slope"], "slope")
+            covariance, confidence = (content.get(name) for name in ("covariance", "confidence"))
             return cls(
-                np.array(content["slope"], dtype=np.float64),
-                np.array(content["base"], dtype=np.float64),
-                str(content["origin"]),
-                None if content["covariance"] is None else np.array(content["covariance"], dtype=np.float64),
-                content["confidence"],
-                tuple(str(note) for note in content["notes"]),
+                slope,
+                numbers(known["base"], "base"),
+                text(known["origin"], "origin"),
+                None if covariance is None else symmetric(covariance, "covariance", 2 * len(slope)),
+                None if confidence is None else number(confidence, "confidence", 0, 1),
+                texts(known["notes"], "notes"),
             )
-        except (DataError, KeyError, TypeError, ValueError) as error:
-            told = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise FormatError(f"holds damaged slopes and bases: {told}", path=file) from None
+        except DataError as error:
+            raise FormatError(f"holds damaged slopes and bases: {error}", path=file) from None
 
 
 def _entry(value: float, low: float, high: float, known: bool) -> str:

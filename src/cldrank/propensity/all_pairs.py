@@ -44,7 +44,7 @@ class AllPairs(Harvesting):
         if clicks.every_click and (clicks.clicks > clicks.impressions).any():
             raise DataError(
                 "AllPairs takes an impression as clicked or not, but this table counts every click; aggregate the log "
-                "with one click an impression, or use Pivot."
+                "with one click per impression, or use Pivot."
             )
         return super()._cells(clicks)
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import FEWEST_GROUPS, draw_weights
 from cldrank.errors import UsageError
-from cldrank.propensity.cells import FEWEST_GROUPS, Cells, Resample, draw_weights
+from cldrank.propensity.cells import Cells, Resample
 from cldrank.propensity.goodness import FEWEST_CLICKS, FEWEST_UNITS, chance_of
 from cldrank.propensity.pairs import PairSums
 from cldrank.propensity.propensities import Propensities

@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import deal, many_queries
 from cldrank.errors import UnidentifiableError, UsageError
 
 Floats = NDArray[np.float64]
 Resample = Literal["auto", "queries", "candidates"]
 
-FEW_QUERIES = 50  # below, candidates are resampled instead: so few queries tell little of the spread between queries
 DEEPEST = 200
-MOST_GROUPS = 2000
-FEWEST_GROUPS = 200
-_ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +53,9 @@ class Cells:
         kept = slice(None) if used.all() else np.flatnonzero(used)
         row, place = clicks.row[kept], clicks.position[kept] - 1
         query = clicks.candidates.row_queries[row]
-        queries = int((np.bincount(query) > 0).sum())  # cheaper than sorting them
-        by_query = resample == "queries" or (resample == "auto" and queries >= FEW_QUERIES)
+        by_query = resample == "queries" or (resample == "auto" and many_queries(query))
         unit = query if by_query else row
-        group, n_groups, n_units = _grouped(unit, size, seed)
+        group, n_groups, n_units = deal(unit, size, seed)
         if n_units < 2:
             what = "one query; resample='candidates' may tell" if by_query else "one candidate; that does not tell"
             raise UnidentifiableError(f"the log has only {what} how far an estimate can be trusted.")
@@ -92,16 +88,6 @@ class Cells:
         return rates
 
 
-def draw_weights(n_groups: int, replicates: int, seed: int) -> Floats:
-    """(replicates, groups): how often each replicate draws each group, with replacement.
-
-    >>> draw_weights(4, 2, seed=0).sum(axis=1)
-    array([4., 4.])
-    """
-    random = np.random.default_rng([seed, 1])
-    return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
-
-
 def _depth(clicks: ClickTable, depth: int | None) -> int:
     """How many positions to look at; each must have been shown."""
     if not clicks.n_cells:
@@ -129,19 +115,3 @@ def _depth(clicks: ClickTable, depth: int | None) -> int:
             "only one position was shown, or asked for; there is nothing to compare it with.", depth=size
         )
     return size
-
-
-def _grouped(unit: IntArray, size: int, seed: int) -> tuple[IntArray, int, int]:
-    """Units dealt out at random to a bounded number of groups of equal size, or each a group if they are few.
-
-    Resampling G random groups of queries has the spread of resampling queries, itself known to within 1/sqrt(2 G).
-    """
-    present = np.bincount(unit) > 0
-    code = np.cumsum(present) - 1
-    count = int(present.sum())
-    pairs = size * (size - 1) // 2
-    groups = min(count, MOST_GROUPS, max(FEWEST_GROUPS, _ENTRIES // pairs))
-    dealt = np.arange(count)
-    if groups < count:
-        dealt = np.random.default_rng([seed, 0]).permutation(count) % groups
-    return dealt[code][unit], groups, count

@@ -74,6 +74,28 @@ def draw(curves: Mapping[str, Propensities], title: str = "Examination by positi
     )
 
 
+@dataclass(frozen=True, repr=False)
+class Chart:
+    """Curves drawn as SVG, which notebooks show by themselves; `svg` is the text of the picture."""
+
+    svg: str
+    names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Chart({', '.join(self.names)})"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def plot(curves: Mapping[str, Propensities], path: str | PathLike[str] | None) -> Chart | None:
+    """Draw the curves into a file, or, without one, for a notebook."""
+    if path is None:
+        return Chart(draw(curves), tuple(curves))
+    write(curves, path)
+    return None
+
+
 def write(
     curves: Mapping[str, Propensities], path: str | PathLike[str], title: str = "Examination by position"
 ) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import combinations
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,11 @@ from cldrank.propensity.modelled import ModelledRelevance
 from cldrank.propensity.pivot import Pivot
 from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.randomised import Randomised
+from cldrank.propensity.refuted import with_refutation
 from cldrank.propensity.regression_em import RegressionEM
+
+if TYPE_CHECKING:
+    from cldrank.propensity.chart import Chart
 
 Floats = NDArray[np.float64]
 
@@ -121,7 +126,7 @@ class Comparison:
     agreements: Sequence[Agreement]
 
     def __str__(self) -> str:
-        """A table with one column an estimator, then refusals, fits and agreements."""
+        """A table with one column per estimator, then refusals, fits and agreements."""
         size = max((len(estimate) for estimate in self.estimates.values()), default=0)
         lines = []
         if self.estimates:
@@ -137,11 +142,11 @@ class Comparison:
         lines += [f"{name} refuses: {reason}" for name, reason in self.refusals.items()]
         return "\n".join(lines)
 
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Draw all curves into one SVG file."""
-        from cldrank.propensity.chart import write
+    def plot(self, path: str | PathLike[str] | None = None) -> Chart | None:
+        """Draw all curves into one SVG file; without a path, for a notebook to show."""
+        from cldrank.propensity.chart import plot
 
-        write(self.estimates, path)
+        return plot(self.estimates, path)
 
 
 def _entry(estimate: Propensities, at: int) -> str:
@@ -219,6 +224,7 @@ def compare(
                 estimates[name] = replace(estimator, warn=False).fit(clicks, dataset)
             else:
                 estimates[name] = estimator.fit(clicks)
+            estimates[name] = with_refutation(estimates[name], clicks)
         except UnidentifiableError as refusal:
             refusals[name] = str(refusal)
     return Comparison(estimates, refusals, agreement(estimates))

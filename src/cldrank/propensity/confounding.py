@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.errors import DataError
 from cldrank.propensity.cells import Cells
+from cldrank.propensity.parsing import entry, number, whole
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +21,7 @@ _ALWAYS = 0.3  # whatever the error
 _SENSITIVE = 0.1
 _BLOCK_VALUES = 1 << 22
 _SURE = 3.0  # standard errors
+_FARTHEST = 700.0  # a log propensity beyond has no number
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,23 @@ class Confounding:
         )
 
     @classmethod
-    def parsed(cls, content: dict[str, Any]) -> Confounding:
-        """From what a file holds."""
-        try:
-            error, sensitivity = (
-                None if content[name] is None else float(content[name]) for name in ("error", "sensitivity")
-            )
-            return cls(
-                float(content["explained"]), float(content["moved"]), error, int(content["position"]), sensitivity
-            )
-        except (KeyError, TypeError, ValueError) as problem:
-            raise DataError(f"confounding is damaged ({type(problem).__name__}: {problem}).") from None
+    def parsed(cls, content: Any, positions: int) -> Confounding:
+        """From what a file of so many positions holds."""
+        found = {
+            name: entry(content, name, "confounding")
+            for name in ("explained", "moved", "error", "position", "sensitivity")
+        }
+        error, sensitivity = (
+            None if found[name] is None else number(found[name], f"{name}, of confounding,", 0)
+            for name in ("error", "sensitivity")
+        )
+        return cls(
+            number(found["explained"], "explained, of confounding,", 0, 1),
+            number(found["moved"], "moved, of confounding,", -_FARTHEST, _FARTHEST),
+            error,
+            whole(found["position"], "position, of confounding,", 1, positions),
+            sensitivity,
+        )
 
 
 def explained_order(features: NDArray[np.float32], cells: Cells, row: IntArray) -> float:

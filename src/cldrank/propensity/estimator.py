@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import draw_weights
 from cldrank.errors import UsageError
 from cldrank.propensity.attraction import AttractionCheck, compared_by_attraction
-from cldrank.propensity.cells import Cells, Resample, draw_weights
+from cldrank.propensity.cells import Cells, Resample
 from cldrank.propensity.goodness import goodness_of_fit
 from cldrank.propensity.pairs import PairSums
 from cldrank.propensity.propensities import Propensities

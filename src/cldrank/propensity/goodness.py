@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank.errors import DataError
 from cldrank.propensity.pairs import PairSums
+from cldrank.propensity.parsing import entry, number, whole
 
 Floats = NDArray[np.float64]
 FEWEST_CLICKS = 10.0  # at each of two positions: below, the log of a ratio of clicks is far from normal
@@ -44,13 +45,20 @@ class Goodness:
         )
 
     @classmethod
-    def parsed(cls, content: dict[str, Any]) -> Goodness:
-        """From what a file holds."""
-        try:
-            one, two = (int(entry) for entry in content["worst"])
-            return cls(float(content["statistic"]), int(content["pairs"]), float(content["p_value"]), (one, two))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"goodness is damaged ({type(error).__name__}: {error}).") from None
+    def parsed(cls, content: Any, positions: int) -> Goodness:
+        """From what a file of so many positions holds."""
+        statistic, pairs, p_value, worst = (
+            entry(content, name, "goodness") for name in ("statistic", "pairs", "p_value", "worst")
+        )
+        if not isinstance(worst, list) or len(worst) != 2:
+            raise DataError("worst, of goodness, is not a pair of positions.")
+        one, two = (whole(at, "worst, of goodness,", 1, positions) for at in worst)
+        return cls(
+            number(statistic, "statistic, of goodness,", 0),
+            whole(pairs, "pairs, of goodness,", 1, positions * (positions - 1) // 2),
+            number(p_value, "p_value, of goodness,", 0, 1),
+            (one, two),
+        )
 
 
 def goodness_of_fit(pairs: PairSums, rho: Floats, draws: Floats, weights: Floats) -> Goodness | None:

@@ -25,11 +25,11 @@ FEWEST_UNITS = 5  # queries behind a comparison; resampling fewer tells nothing 
 class Harvesting(SumEstimator):
     """Estimators of pairs of positions, by the clicks of S_kl, the candidates shown at both (Agarwal et al. 2019).
 
-    weighting   what a candidate of S_kl counts: "candidates": each the same, as in the paper; "impressions": as much as
-                its impressions at k and l tell, for the least variance
+    weighting   what a candidate of S_kl counts: "impressions": as much as its impressions at k and l tell, for the
+                least variance; "candidates": each the same, as in the paper, however rarely it was shown
     """
 
-    weighting: Weighting = "candidates"
+    weighting: Weighting = "impressions"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError
 from cldrank.propensity.attraction import compared_by_attraction
-from cldrank.propensity.cells import Cells, draw_weights
+from cldrank.propensity.cells import Cells
 from cldrank.propensity.confounding import DETERMINED, confounding, explained_order
 from cldrank.propensity.estimator import PropensityEstimator, check_whole
 from cldrank.propensity.goodness import goodness_of_fit
@@ -137,7 +138,7 @@ class ModelledRelevance(PropensityEstimator):
         if (cells.clicks > cells.impressions).any():
             raise DataError(
                 f"{self.name} takes an impression as clicked or not, but this table counts every click; aggregate the "
-                "log with one click an impression."
+                "log with one click per impression."
             )
         if dataset is None:
             raise UnidentifiableError(

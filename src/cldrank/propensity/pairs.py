@@ -27,8 +27,8 @@ class PairSums:
     units                        (pairs,) how many queries (or whatever is resampled) they are of, or groups of such
     effective                    (pairs,) how many impressions, at each of the two, would tell as much
 
-    Weights of a candidate, with n impressions at k and m at l: 1, as in Agarwal et al. (2019), or n m / (n + m), which
-    brings the least variance (Mantel and Haenszel 1959).
+    Weights of a candidate, with n impressions at k and m at l: n m / (n + m), which brings the least variance (Mantel
+    and Haenszel 1959), or 1, as in Agarwal et al. (2019).
     """
 
     upper: IntArray

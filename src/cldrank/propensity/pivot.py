@@ -16,7 +16,7 @@ from cldrank.propensity.harvesting import Harvesting, ratios
 class Pivot(Harvesting):
     """Each position against a pivot, on the candidates shown at both (Agarwal et al. 2019).
 
-        rho_k / rho_p = sum_i c_ik / n_ik / sum_i c_ip / n_ip,   i in S_kp
+        rho_k / rho_p = sum_i w_i c_ik / n_ik / sum_i w_i c_ip / n_ip,   i in S_kp
 
     pivot   the position that all others are compared with
 

@@ -1,4 +1,4 @@
-"""Propensities as text: one line a position."""
+"""Propensities as text: one line per position."""
 
 from __future__ import annotations
 

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.errors import DataError, UsageError
+from cldrank.propensity.parsing import as_floats, number
 
 if TYPE_CHECKING:
+    from cldrank.propensity.chart import Chart
     from cldrank.propensity.confounding import Confounding
     from cldrank.propensity.goodness import Goodness
 
@@ -64,15 +66,19 @@ class Propensities:
     replicates: Floats | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
+        values = as_floats(self.values, "propensities")
         if values.ndim != 1 or not len(values):
-            raise DataError(f"propensities are a flat array, one a position, not one of shape {values.shape}.")
-        bad = ~(np.isfinite(values) & (values > 0))
+            raise DataError(f"propensities are a flat array, one for each position, not one of shape {values.shape}.")
+        first = values[0]
+        with np.errstate(all="ignore"):
+            given, values = values, values / first
+            bad = ~(np.isfinite(values) & (values > 0) & np.isfinite(1 / values) & (given > 0))
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
-            raise DataError(f"the propensity of position {at + 1} is {values[at]}; it must be above 0 and finite.")
-        first = values[0]
-        values = values / first
+            raise DataError(
+                f"the propensity of position {at + 1} is {given[at]}; it must be above 0 and finite, and so must its "
+                f"ratio to that of the first, {first}."
+            )
         if self.method is None:
             if values.max() > 1 + 1e-9:
                 at = int(values.argmax())
@@ -91,18 +97,21 @@ class Propensities:
         given = getattr(self, name)
         if given is None:
             return
-        array = np.array(given, dtype=np.float64)
-        if array.shape != shape or np.isnan(array).any():
-            raise DataError(
-                f"{name} of {shape[0]} propensities has shape {array.shape}"
-                + (" and holds NaN." if np.isnan(array).any() else f"; it must be {shape}.")
-            )
-        _keep(self, name, array / scale)
+        array = as_floats(given, name)
+        if array.shape != shape:
+            raise DataError(f"{name} of {shape[0]} propensities has shape {array.shape}; it must be {shape}.")
+        with np.errstate(all="ignore"):
+            array = array / scale
+        if not np.isfinite(array).all():
+            raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; all entries must be finite.")
+        if (np.diag(array) if array.ndim > 1 else array).min() < 0:
+            raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
+        _keep(self, name, array)
 
     def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
-        if self.confidence is not None and not 0 < self.confidence < 1:
+        if self.confidence is not None and not 0 < number(self.confidence, "confidence") < 1:
             raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             at = int(np.flatnonzero(self.low > self.high)[0])
@@ -115,10 +124,10 @@ class Propensities:
         >>> Propensities.power(eta=0, k=3).values
         array([1., 1., 1.])
         """
-        if not np.isfinite(eta) or eta < 0:
-            raise UsageError(f"eta must be a number of at least 0, not {eta}.")
-        if k < 1:
-            raise UsageError(f"k, the number of positions, must be at least 1, not {k}.")
+        if isinstance(eta, bool) or not isinstance(eta, int | float | np.number) or not 0 <= eta < np.inf:
+            raise UsageError(f"eta must be a number of at least 0, not {eta!r}.")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise UsageError(f"k, the number of positions, must be a whole number of at least 1, not {k!r}.")
         return cls(np.arange(1, k + 1, dtype=np.float64) ** -float(eta), origin=f"power law, eta {eta:g}")
 
     @classmethod
@@ -170,16 +179,20 @@ class Propensities:
         return f"Propensities({', '.join(shown)}; {self.origin})"
 
     def __str__(self) -> str:
-        """A table: one line a position, and what there is to know."""
+        """A table: one line per position, and what there is to know."""
         from cldrank.propensity.printing import table
 
         return table(self)
 
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Draw the curve with its intervals into an SVG file."""
-        from cldrank.propensity.chart import write
+    def plot(self, path: str | PathLike[str] | None = None) -> Chart | None:
+        """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
 
-        write({self.method or self.origin: self}, path)
+        >>> Propensities.power(1, 3).plot()
+        Chart(power law, eta 1)
+        """
+        from cldrank.propensity.chart import plot
+
+        return plot({self.method or self.origin: self}, path)
 
     def _repr_svg_(self) -> str:
         from cldrank.propensity.chart import draw

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from cldrank import optimise
 from cldrank._typing import IntArray
+from cldrank.clicks.units import draw_weights
 from cldrank.errors import ConvergenceWarning
 from cldrank.optimise import Solution, Vector
-from cldrank.propensity.cells import draw_weights
 from cldrank.propensity.examination import ExaminedRegression
 from cldrank.propensity.modelled import Found, ModelledRelevance, Shown
 

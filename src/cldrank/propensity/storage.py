@@ -8,13 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
 from cldrank.propensity.confounding import Confounding
 from cldrank.propensity.goodness import Goodness
+from cldrank.propensity.parsing import number, numbers, symmetric, text, texts, whole
 from cldrank.propensity.propensities import Propensities
+from cldrank.reading import read_json
 
 FORMAT = "cldrank-propensities"
 _CHECKS: dict[str, type[Goodness] | type[Confounding]] = {"goodness": Goodness, "confounding": Confounding}
@@ -46,48 +46,39 @@ def read(path: str | PathLike[str]) -> Propensities:
     file = Path(path)
     if not file.is_file():
         what = "a folder, not a file" if file.is_dir() else "no such file"
-        raise DataError(f"{file}: {what} of propensities; write power:1.0 for a power law.")
-    try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"not JSON ({error}).", path=file) from None
+        raise UsageError(f"{file}: {what} of propensities; write power:1.0 for a power law.")
+    content: Any = read_json(file, "JSON")
     origin = f"from {file.name}"
     values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
-    if not isinstance(values, list) or not all(_is_number(value) for value in values):
+    if not isinstance(values, list) or not values:
         raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
     try:
+        rho = numbers(values, "values")
         if isinstance(content, dict) and content.get("format") == FORMAT:
-            return Propensities(np.array(values, dtype=np.float64), **_parts(content, origin))
-        return Propensities(np.array(values, dtype=np.float64), origin)
-    except (DataError, TypeError, ValueError) as error:
+            return Propensities(rho, **_parts(content, origin, len(rho)))
+        return Propensities(rho, origin)
+    except DataError as error:
         raise FormatError(f"holds damaged propensities: {error}", path=file) from None
 
 
-def _parts(content: dict[str, Any], origin: str) -> dict[str, Any]:
+def _parts(content: dict[str, Any], origin: str, size: int) -> dict[str, Any]:
     """All but the values, each of the kind that it must be."""
-    parts: dict[str, Any] = {"origin": str(content.get("origin", origin))}
-    clipped, notes = content.get("clipped", []), content.get("notes", [])
-    if not isinstance(clipped, list) or not all(isinstance(entry, int) for entry in clipped):
-        raise DataError(f"clipped is {clipped!r}, not a list of positions.")
-    if not isinstance(notes, list) or not all(isinstance(entry, str) for entry in notes):
-        raise DataError("notes is not a list of texts.")
-    parts |= {"clipped": tuple(clipped), "notes": tuple(notes)}
-    for name in _ARRAYS:
+    parts: dict[str, Any] = {"origin": text(content.get("origin", origin), "origin")}
+    parts["notes"] = texts(content.get("notes", []), "notes")
+    clipped = content.get("clipped", [])
+    if not isinstance(clipped, list):
+        raise DataError("clipped is not a list of positions.")
+    parts["clipped"] = tuple(whole(entry, "an entry of clipped", 1, size) for entry in clipped)
+    for name in ("low", "high", "comparisons"):
         if content.get(name) is not None:
-            parts[name] = np.array(content[name], dtype=np.float64)
-    method, confidence = (content.get(name) for name in ("method", "confidence"))
-    if method is not None and not isinstance(method, str):
-        raise DataError(f"method is {method!r}, not a name.")
-    if confidence is not None and not _is_number(confidence):
-        raise DataError(f"confidence is {confidence!r}, not a number.")
-    parts |= {"method": method, "confidence": confidence}
+            parts[name] = numbers(content[name], name)
+    if content.get("covariance") is not None:
+        parts["covariance"] = symmetric(content["covariance"], "covariance", size)
+    if content.get("method") is not None:
+        parts["method"] = text(content["method"], "method")
+    if content.get("confidence") is not None:
+        parts["confidence"] = number(content["confidence"], "confidence", 0, 1)
     for name, kind in _CHECKS.items():
-        found = content.get(name)
-        if found is not None and not isinstance(found, dict):
-            raise DataError(f"{name} is {found!r}, not a table.")
-        parts[name] = None if found is None else kind.parsed(found)
+        if content.get(name) is not None:
+            parts[name] = kind.parsed(content[name], size)
     return parts
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

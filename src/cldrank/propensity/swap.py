@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,6 @@ from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.propensity.adjacent_chain import AdjacentChain
 from cldrank.propensity.harvesting import Harvesting
-from cldrank.propensity.pairs import Weighting
 from cldrank.propensity.pivot import Pivot
 
 
@@ -35,7 +34,6 @@ class Swap(Harvesting):
     """
 
     kind: Literal["first", "neighbours"] = "first"
-    weighting: Weighting = field(default="impressions", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

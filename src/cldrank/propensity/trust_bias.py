@@ -11,10 +11,11 @@ from scipy.special import chdtrc
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import draw_weights
 from cldrank.errors import DataError, UnidentifiableError
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.all_pairs import AllPairs
-from cldrank.propensity.cells import Cells, draw_weights
+from cldrank.propensity.cells import Cells
 from cldrank.propensity.estimator import CellEstimator
 from cldrank.propensity.goodness import FEWEST_UNITS
 from cldrank.propensity.refusal import too_few

@@ -102,7 +102,7 @@ def _judged(
         overlap=common,
         order=order,
         precision=errors,
-        methods=methods(by_position, order, common, errors),
+        methods=methods(by_position, order, common, errors, bool((table.clicks > table.impressions).any())),
         log=log,
     )
     return Audit(facts, judge(facts))

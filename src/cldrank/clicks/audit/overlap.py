@@ -14,6 +14,7 @@ from scipy.stats import chi2
 from cldrank._typing import IntArray
 from cldrank.clicks.audit.positions import Position
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import deal, draw_weights, many_queries
 
 Floats = NDArray[np.float64]
 Looks = Literal["random", "mixed", "fixed", "unknown"]
@@ -21,7 +22,9 @@ Looks = Literal["random", "mixed", "fixed", "unknown"]
 DEEPEST = 200  # positions that are compared pair by pair; a table of all pairs of more helps nobody
 _RANDOM, _FIXED = 0.02, 0.98
 _CHANCE = 1e-3
-_FIT_STEPS = 30
+_FEWEST_UNITS = 5  # behind a comparison; the estimators refuse fewer
+_REPLICATES = 200
+_LOST = 0.05  # the share of replicates that may be without an estimate, as for the estimators
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Precision:
-    """The standard error of the log propensity of a position against the top one, by method; None: impossible.
+    """The standard error of the log propensity of a position against the top one, by method; None: there is none.
 
     candidates, clicks   that this position and the one above have in common, and the clicks of those at the two
     step                 error of the log ratio of the two
@@ -155,53 +158,153 @@ def _looks(strength: float, error: float, p_value: float) -> Looks:
 
 
 def precision(table: ClickTable, curve: tuple[Position, ...]) -> tuple[Precision, ...]:
-    """How precisely propensities can be estimated, position by position, from as many clicks as there are.
+    """How precisely propensities can be estimated, position by position: what the estimators' intervals will show.
 
-    The errors of harvesting are those of the position-based model, clicks_ik ~ Poisson(n_ik rho_k r_i), conditional on
-    the clicks of each candidate i. Its information is a network of positions, with a conductance between k and l of
-
-        w_kl = sum_i clicks_i p_ik p_il,   p_ik = n_ik rho_k / sum_l n_il rho_l
-
-    and the variance of log(rho_k / rho_1) is the resistance between k and 1.
+    The clicks at two positions of the candidates shown at both, weighted as `cldrank.propensity` weighs them, make a
+    log ratio of propensities. Pivot takes those with the top position, the chain adds up those of neighbours, and all
+    pairs weigh all of them by what they tell. Errors come from resampling what the estimators resample, queries or
+    candidates.
     """
     if not curve:
         return ()
-    several = _several(table.row) & (table.position <= curve[min(len(curve), DEEPEST) - 1].position)
-    row, position = table.row[several], table.position[several]
-    n, c = table.impressions[several].astype(np.float64), table.clicks[several].astype(np.float64)
     places = np.array([entry.position for entry in curve[:DEEPEST]])
-    place = np.searchsorted(places, position)
-    weight = n * _fitted(row, place, n, c, curve)[place]
     size = len(places)
-    below = np.flatnonzero((row[1:] == row[:-1]) & (place[1:] == place[:-1] + 1)) + 1
-    step, candidates, clicks = _pairs(below - 1, below, place, weight, c, size)
-    top = np.full(table.candidates.n_rows, -1, dtype=np.int64)
-    top[row[place == 0]] = np.flatnonzero(place == 0)
-    under = np.flatnonzero((top[row] >= 0) & (place > 0))
-    direct, _, _ = _pairs(top[row[under]], under, place, weight, c, size)
-    chain = np.cumsum(np.where(np.arange(size) > 0, step, 0.0))
-    every = _resistance(row, place, weight, c, size)
-    randomised = _randomised(curve[:DEEPEST])
+    near = (table.position <= places[-1]) & (table.impressions > 0)
+    row, place = table.row[near], np.searchsorted(places, table.position[near])
+    n, c = table.impressions[near].astype(np.float64), table.clicks[near].astype(np.float64)
+    query = table.candidates.row_queries[row]
+    group, n_groups, _ = deal(query if many_queries(query) else row, size)
+    weights = draw_weights(n_groups, _REPLICATES)
+    pairs = _Pairs.of(row, place, n, c, group, weights, size)
+    steps, direct = pairs.lower == pairs.upper + 1, pairs.upper == 0
+    found = {
+        "step": _errors(pairs.ratios[:, steps], pairs.known[steps]),
+        "randomised": _errors(*_randomised(query, place, n, c, group, weights, size)),
+        "pivot": _errors(pairs.ratios[:, direct], pairs.known[direct]),
+        "adjacent_chain": _errors(
+            np.cumsum(pairs.ratios[:, steps], axis=1), np.logical_and.accumulate(pairs.known[steps])
+        ),
+        "all_pairs": _errors(pairs.together(size), pairs.joined(size)),
+    }
     return tuple(
         Precision(
-            int(places[k]),
-            int(candidates[k]),
-            int(clicks[k]),
-            *(_error(values[k]) for values in (step, randomised, direct, chain, every)),
+            int(places[k + 1]),
+            int(pairs.candidates[steps][k]),
+            int(pairs.clicks[steps][k]),
+            **{name: errors[k] for name, errors in found.items()},
         )
-        for k in range(1, size)
+        for k in range(size - 1)
     )
 
 
-def _randomised(curve: tuple[Position, ...]) -> Floats:
-    """The variance of log(rate_k / rate_1)."""
-    rate = np.array([entry.rate for entry in curve])
-    clicks = np.array([entry.clicks for entry in curve], dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        variance = np.maximum(1 - rate, 0.0) / clicks
-    variance[clicks == 0] = np.inf
-    against_top: Floats = variance + variance[0]
-    return against_top
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """The clicks of candidates shown at two places, for all pairs of places.
+
+    ratios       (replicates, pairs) the log of the clicks at the lower over those at the upper, resampled
+    weight       (replicates, pairs) how much each tells
+    known        (pairs,) whether enough units have clicks, at both, for an estimate
+    candidates   (pairs,) how many, and their clicks at both
+    """
+
+    upper: IntArray
+    lower: IntArray
+    ratios: Floats
+    weight: Floats
+    known: NDArray[np.bool_]
+    candidates: IntArray
+    clicks: IntArray
+
+    @classmethod
+    def of(
+        cls, row: IntArray, place: IntArray, n: Floats, c: Floats, group: IntArray, weights: Floats, size: int
+    ) -> _Pairs:
+        """Add up all pairs of cells of the same candidate; cells are sorted by row and place."""
+        groups = weights.shape[1]
+        upper, lower = np.triu_indices(size, 1)
+        count = len(upper)
+        number = np.zeros((size, size), dtype=np.int64)
+        number[upper, lower] = np.arange(count)
+        sums, plain = np.zeros((3, groups * count)), np.zeros((2, count))
+        for distance in range(1, size):  # the cells of a candidate lie side by side
+            one = np.flatnonzero(row[distance:] == row[:-distance])
+            if not len(one):
+                break
+            two = one + distance
+            pair = number[place[one], place[two]]
+            weight = n[one] * n[two] / (n[one] + n[two])
+            key = group[one] * count + pair
+            for at, values in enumerate((weight * c[one] / n[one], weight * c[two] / n[two], weight)):
+                sums[at] += np.bincount(key, values, groups * count)
+            for at, values in enumerate((np.ones(len(one)), c[one] + c[two])):
+                plain[at] += np.bincount(pair, values, count)
+        above, below, total = sums.reshape(3, groups, count)
+        known = ((total > 0).sum(axis=0) >= _FEWEST_UNITS) & (above.sum(axis=0) > 0) & (below.sum(axis=0) > 0)
+        above, below, total = (weights @ part for part in (above, below, total))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(below / above)
+            # the information of binomial clicks on the log of their rate; with several clicks it may be above 1
+            ends = [part / (1 - np.minimum(part / total, 0.99)) for part in (above, below)]
+            weight = ends[0] * ends[1] / (ends[0] + ends[1])
+        told = np.isfinite(ratios)
+        candidates, clicks = plain.astype(np.int64)
+        return cls(upper, lower, np.where(told, ratios, np.nan), np.where(told, weight, 0.0), known, candidates, clicks)
+
+    def joined(self, size: int) -> NDArray[np.bool_]:
+        """(size - 1,) the places below the top one that pairs connect with it."""
+        ends = (self.upper[self.known], self.lower[self.known])
+        graph = sparse.coo_matrix((np.ones(len(ends[0])), ends), shape=(size, size))
+        _, label = connected_components(graph, directed=False)
+        joined: NDArray[np.bool_] = label[1:] == label[0]
+        return joined
+
+    def together(self, size: int) -> Floats:
+        """(replicates, size - 1) the log propensities that fit all pairs best, by what they tell."""
+        flow = self.weight * np.where(self.weight > 0, self.ratios, 0.0)
+        laplacian = np.zeros((len(flow), size, size))
+        laplacian[:, self.upper, self.lower] = -self.weight
+        laplacian += np.swapaxes(laplacian, 1, 2)
+        at = np.arange(size)
+        laplacian[:, at, at] = -laplacian.sum(axis=2) + 1e-13 * np.maximum(self.weight.max(initial=0.0), 1e-300)
+        incidence = np.zeros((len(self.upper), size))
+        incidence[np.arange(len(self.upper)), self.lower] = 1.0
+        incidence[np.arange(len(self.upper)), self.upper] = -1.0
+        found = np.linalg.solve(laplacian[:, 1:, 1:], (flow @ incidence)[:, 1:, None])
+        return np.asarray(found[:, :, 0], dtype=np.float64)
+
+
+def _randomised(
+    query: IntArray, place: IntArray, n: Floats, c: Floats, group: IntArray, weights: Floats, size: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """(replicates, size - 1) log(rate_k / rate_1), within each query that shows both; and where there is any."""
+    groups = weights.shape[1]
+    found = np.full((len(weights), size - 1), np.nan)
+    by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place, minlength=size))[:-1])
+    at_top = by_place[0]
+    shown = np.bincount(query[at_top], n[at_top], int(query.max(initial=0)) + 1)
+    for k, here in enumerate(by_place[1:]):
+        there = np.bincount(query[here], n[here], len(shown))
+        rates = []
+        for cells, other in ((here, shown), (at_top, there)):
+            own = query[cells]
+            share = other[own] / (shown + there)[own]  # the weight of a query, over its impressions here
+            clicks, seen = (weights @ np.bincount(group[cells], share * part[cells], groups) for part in (c, n))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rates.append(np.log(clicks / seen))
+        with np.errstate(invalid="ignore"):
+            found[:, k] = rates[0] - rates[1]
+    found = np.where(np.isfinite(found), found, np.nan)
+    return found, np.isfinite(found).any(axis=0)
+
+
+def _errors(draws: Floats, known: NDArray[np.bool_]) -> list[float | None]:
+    """The standard error of each column; None where too many replicates have no estimate."""
+    usable = np.isfinite(draws)
+    count = np.maximum(usable.sum(axis=0), 1)
+    mean = np.where(usable, draws, 0.0).sum(axis=0) / count
+    errors = np.sqrt(np.where(usable, (draws - mean) ** 2, 0.0).sum(axis=0) / count)
+    kept = known & (usable.mean(axis=0) >= 1 - _LOST)
+    return [float(error) if keep else None for error, keep in zip(errors, kept, strict=True)]
 
 
 def _several(row: IntArray) -> NDArray[np.bool_]:
@@ -209,50 +312,6 @@ def _several(row: IntArray) -> NDArray[np.bool_]:
     same = np.concatenate([[False], row[1:] == row[:-1], [False]]) if len(row) else np.zeros(1, dtype=bool)
     several: NDArray[np.bool_] = same[1:] | same[:-1]
     return several
-
-
-def _fitted(row: IntArray, place: IntArray, n: Floats, c: Floats, curve: tuple[Position, ...]) -> Floats:
-    """Examination by place, fitted to the clicks of candidates at several positions; good enough to weigh them."""
-    rho = np.array([max(entry.clicks, 0.5) / entry.impressions for entry in curve[:DEEPEST]])  # half a click for none
-    if not len(row):
-        return rho
-    _, code = np.unique(row, return_inverse=True)
-    clicks, found = np.bincount(code, c), np.bincount(place, c, len(rho))
-    seen = found > 0
-    for _ in range(_FIT_STEPS):
-        relevance = clicks / np.bincount(code, n * rho[place])
-        rho = np.where(seen, found / np.maximum(np.bincount(place, n * relevance[code], len(rho)), 1e-300), rho)
-    return rho
-
-
-def _pairs(
-    one: IntArray, two: IntArray, place: IntArray, weight: Floats, c: Floats, size: int
-) -> tuple[Floats, IntArray, IntArray]:
-    """For pairs of cells, by the place of the second: the variance of their log ratio, candidates, clicks."""
-    p = weight[one] / (weight[one] + weight[two])
-    both = c[one] + c[two]
-    information = np.bincount(place[two], both * p * (1 - p), size)
-    with np.errstate(divide="ignore"):
-        variance = 1 / information
-    return variance, np.bincount(place[two], minlength=size), np.bincount(place[two], both, size).astype(np.int64)
-
-
-def _resistance(row: IntArray, place: IntArray, weight: Floats, c: Floats, size: int) -> Floats:
-    """The resistance between the top place and every other; infinite where nothing connects them."""
-    resistance = np.full(size, np.inf)
-    if not len(row):
-        return resistance
-    _, code = np.unique(row, return_inverse=True)
-    share = weight / np.bincount(code, weight)[code]
-    network = _gram(row, place, np.sqrt(np.bincount(code, c))[code] * share, size)
-    np.fill_diagonal(network, 0.0)
-    _, label = connected_components(sparse.csr_matrix(network > 0), directed=False)
-    joined = np.flatnonzero(label == label[0])
-    part = network[np.ix_(joined, joined)]
-    laplacian = np.diag(part.sum(axis=1)) - part
-    if len(joined) > 1:
-        resistance[joined[1:]] = np.diag(np.linalg.inv(laplacian[1:, 1:]))
-    return resistance
 
 
 def _gram(row: IntArray, place: IntArray, values: Floats, size: int) -> Floats:
@@ -263,7 +322,3 @@ def _gram(row: IntArray, place: IntArray, values: Floats, size: int) -> Floats:
     table: Any = sparse.csr_matrix((values, (code, place)), shape=(int(code.max()) + 1, size))
     product: Floats = (table.T @ table).toarray()
     return product
-
-
-def _error(variance: float) -> float | None:
-    return float(np.sqrt(variance)) if np.isfinite(variance) else None

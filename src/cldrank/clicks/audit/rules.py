@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 from cldrank.clicks.aggregate import REASONS
 from cldrank.clicks.audit.methods import USABLE, Method
-from cldrank.clicks.audit.positions import Z95
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -24,12 +23,8 @@ _ODD_PAGES = 0.01
 _BOTS = 0.05
 _UNCLICKED = 0.5
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
+_PRECISE = 0.1  # an interval of ± so much, relative to the propensity, leaves nothing to wish for
 _RISE_P = 0.01  # for any one position to rise by chance
-_PRECISE = (  # up to this standard error of a log propensity
-    (0.05, Severity.ok, NOTHING_TO_DO),
-    (0.1, Severity.note, "Good enough to train; more pages make it better."),
-    (USABLE, Severity.warning, "Weights are rough: collect more pages, or take a smooth curve."),
-)
 _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
 
@@ -57,11 +52,11 @@ def judge(facts: Facts) -> Verdict:
 
 
 def best_method(facts: Facts) -> Method | None:
-    """The method to estimate propensities with: the best founded one that positions can be compared by."""
+    """The method that `cldrank propensity estimate` chooses, or else the most precise that compares positions."""
     compared = [method for method in facts.methods if method.possible and method.error is not None]
-    if compared and compared[0].name == "Randomised":
+    if compared and compared[0].name in ("Randomised", "AllPairs"):
         return compared[0]
-    return min(compared, key=lambda method: round(method.error or 0.0, 3), default=None)
+    return min(compared, key=lambda method: method.error or 0.0, default=None)
 
 
 def _clicks(facts: Facts) -> Iterator[Finding]:
@@ -256,7 +251,7 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.ok,
             f"{overlap.moving:,} of {overlap.candidates:,} candidates, with {share:.1%} of the impressions, were shown "
             "at several positions, and they connect all positions.",
-            f"Harvest them by `cldrank propensity estimate`: `{best.name}` is the most precise; check that the "
+            f"Harvest them with `{best.name}` (`cldrank propensity estimate`); check that, of the same candidate, the "
             "position did not depend on relevance.",
         )
     elif overlap.moving:
@@ -271,8 +266,9 @@ def _propensities(facts: Facts) -> Iterator[Finding]:
             Severity.warning,
             f"Only {overlap.moving:,} of {overlap.candidates:,} candidates ({share:.1%} of impressions) were shown at "
             f"several positions, and {parts}.",
-            "Model relevance as well (`RegressionEM`, `DualLearning`), or take a known curve; or randomise a small "
-            "share of pages and log again.",
+            _first_positions(facts)
+            + "Model relevance as well (`RegressionEM`, `DualLearning`), or take a known curve; or "
+            "randomise a small share of pages and log again.",
         )
     else:
         yield Finding(
@@ -304,19 +300,28 @@ def _precision(facts: Facts) -> Iterator[Finding]:
             f"Cut the pages above position {thin[0]}, or pool the positions below.",
         )
     best = best_method(facts)
-    if best is None or best.error is None:
+    if best is None or best.within is None:
         return
-    told = f"With `{best.name}`, the propensity of every position can be had{_to_within(best)}, at 95% confidence."
-    if best.error > USABLE:
-        told = f"With `{best.name}`, the least certain log propensity has a standard error of {best.error:.2f}" + (
-            f"; down to position {best.usable_to} it stays below {USABLE}." if best.usable_to else "."
-        )
+    told = (
+        f"With `{best.name}`, the propensity of every position can be estimated{_to_within(best)}, at 90% confidence."
+    )
+    if best.within <= _PRECISE:
+        yield Finding("precision", Severity.ok, told, NOTHING_TO_DO)
+    elif best.within <= USABLE:
+        advice = "Enough to train with; more pages, or a smoothed curve, make it better."
+        yield Finding("precision", Severity.note, told, advice)
+    else:
+        if best.usable_to:
+            told = told[:-1] + f"; down to position {best.usable_to}, to within {USABLE:.0%}."
         advice = f"Cut the pages below position {best.usable_to}" if best.usable_to else "Collect more pages"
         advice += ", or take a smooth curve: inverse weights would be mostly noise."
         yield Finding("precision", Severity.warning, told, advice)
-    else:
-        severity, advice = next(entry[1:] for entry in _PRECISE if best.error <= entry[0])
-        yield Finding("precision", severity, told, advice)
+
+
+def _first_positions(facts: Facts) -> str:
+    """The advice to estimate the upper positions alone, where that is possible."""
+    depth = max((method.usable_to or 0 for method in facts.methods if not method.possible), default=0)
+    return f"Estimate the first {depth} positions alone (depth={depth}). Or: " if depth >= 2 else ""
 
 
 def _shape(facts: Facts) -> Iterator[Finding]:
@@ -408,6 +413,4 @@ def _drift(facts: Facts) -> Iterator[Finding]:
 
 
 def _to_within(method: Method) -> str:
-    if method.error is None:
-        return ""
-    return f" to within {math.expm1(Z95 * method.error):.1%}" if method.error <= USABLE else " only coarsely"
+    return "" if method.within is None else f" to within {method.within:.1%}"

@@ -15,6 +15,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators.linear.least_squares import Rows
 from cldrank.propensity import Propensities
+from cldrank.propensity.refuted import warn_if_refuted
 
 Target = Literal["expected", "clicks"]
 TARGETS: tuple[Target, ...] = ("expected", "clicks")
@@ -137,8 +138,9 @@ def check_propensities(propensities: Any, clicks: ClickTable, user: str, clip: A
             f"{user} needs Propensities, not {propensities!r}; known ones are made by Propensities.power(eta, k)."
         )
     propensities.at(np.array([clicks.depth]))
-    if clip is None:
-        return propensities
-    if isinstance(clip, bool) or not isinstance(clip, int | float | np.integer | np.floating) or not 0 < clip <= 1:
+    number = isinstance(clip, int | float | np.integer | np.floating) and not isinstance(clip, bool)
+    if clip is not None and not (number and 0 < clip <= 1):
         raise UsageError(f"clip must be a number above 0 and up to 1, or None, not {clip!r}.")
-    return propensities.clip(float(clip))
+    used = propensities if clip is None else propensities.clip(float(clip))
+    warn_if_refuted(used, clicks, stacklevel=3)
+    return used
