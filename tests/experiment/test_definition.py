@@ -140,7 +140,7 @@ def test_tune_tables(folder: Path) -> None:
             "simulation.sessions must be a text, a number, true, false or a list of these, not 1979",
         ),
         (f"simulation.cutoff={'[' * 5000}{']' * 5000}", "nested too deeply"),
-        (f"simulation.cutoff={'[' * 60}{']' * 60}", "nested too deeply"),
+        (f"simulation.cutoff={'[' * 90}{']' * 90}", "nested too deeply"),
         (f"simulation.cutoff={'9' * 5000}", "Exceeds the limit"),
         ("methods.CLD.gamma=inf", "methods.CLD.gamma must be a finite number, not inf"),
         ("methods.CLD.gamma=[0.1, nan]", "methods.CLD.gamma must be a finite number, not nan"),

@@ -52,9 +52,14 @@ def test_classes_that_cannot_take_part(folder: Path, use: str, complaint: str) -
 
 
 def test_a_class_that_cannot_be_made(folder: Path) -> None:
-    source = "class Picky:\n    def __init__(self, size=1):\n        self.size = size + 0\n"
-    source += "    def get_params(self, deep=True):\n        return {'size': self.size, 'clip': float('inf'), 'map': {1: {2}}}\n"
-    source += "    fit = predict = None.__eq__\n"
+    source = """
+class Picky:
+    def __init__(self, size=1):
+        self.size = size + 0
+    def get_params(self, deep=True):
+        return {"size": self.size, "clip": float("inf"), "map": {1: {2}}}
+    fit = predict = None.__eq__
+"""
     (folder / "picky.py").write_text(source)
     with pytest.raises(UsageError, match=r"picky:Picky cannot be made with \{'size': 'x'\} \(TypeError"):
         maker("picky:Picky", {"size": "x"}, "").describe(0)

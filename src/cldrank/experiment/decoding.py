@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -14,7 +14,7 @@ from cldrank.errors import UsageError
 Decoded = TypeVar("Decoded")
 
 _KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-_DEEPEST = 20
+_DEEPEST = 50
 _LARGEST = (1 << 63) - 1
 _LONGEST = 80  # letters of a value in a message
 
@@ -55,21 +55,32 @@ def check_plain(table: Any, place: str = "") -> None:
     Traceback (most recent call last):
     cldrank.errors.UsageError: simulation.eta must be a finite number, not inf.
     """
+    for name, value in leaves(table, place):
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"{name} must be a text, a number, true, false or a list of these, not {value}.")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{name} must be a finite number, not {value}.")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise UsageError(f"{name} is too large a number: it has to fit into 64 bits.")
+
+
+def leaves(table: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """All that is neither a table nor a list, with where it stands; what is nested too deeply is refused.
+
+    >>> list(leaves({"a": {"b": [1, 2]}}))
+    [('a.b', 1), ('a.b', 2)]
+    """
     waiting = [(table, place, 0)]
     while waiting:
         value, place, depth = waiting.pop()
         if depth > _DEEPEST:
             raise UsageError(f"{place[:_LONGEST]}: nested too deeply.")
         if isinstance(value, Mapping):
-            waiting += [(item, _joined(place, key), depth + 1) for key, item in value.items()]
+            waiting += [(item, _joined(place, key), depth + 1) for key, item in reversed(value.items())]
         elif isinstance(value, list | tuple):
-            waiting += [(item, place, depth + 1) for item in value]
-        elif not isinstance(value, str | int | float):
-            raise UsageError(f"{place} must be a text, a number, true, false or a list of these, not {value}.")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{place} must be a finite number, not {value}.")
-        elif isinstance(value, int) and abs(value) > _LARGEST:
-            raise UsageError(f"{place} is too large a number: it has to fit into 64 bits.")
+            waiting += [(item, place, depth + 1) for item in reversed(value)]
+        else:
+            yield place, value
 
 
 def shown(value: Any) -> str:

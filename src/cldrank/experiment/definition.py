@@ -23,15 +23,16 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.experiment.changes import change, flat, flat_pairs, merged, nested
 from cldrank.experiment.decoding import bounded, check_keys, check_plain, decode, shown
-from cldrank.reading import reading, reason
+from cldrank.reading import reading
 
 SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models",
@@ -159,7 +160,7 @@ class Experiment:
     def _setting(self, chosen: dict[str, Any]) -> Setting:
         table = {key: value for key, value in self.table.items() if key != "vary"}
         for key, value in chosen.items():
-            table = _merged(table, _nested(key, value))
+            table = merged(table, nested(key, value))
         experiment = _decoded(table, self.name, self.source)
         taken = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
         return Setting(json.dumps(taken, sort_keys=True), experiment)
@@ -233,13 +234,13 @@ def _changed(
     if seeds is not None:
         table["seeds"] = seeds
     check_plain(table)
-    varied = _flat(table.get("vary", {}))
-    for change in changes:
-        made = _change(change)
-        _check_not_varied(made, varied, change)
+    varied = flat(table.get("vary", {}))
+    for text in changes:
+        made = change(text)
+        _check_not_varied(made, varied, text)
         if isinstance(table.get("data"), str) and isinstance(made.get("data"), Mapping):
             table["data"] = {"name": table["data"]}
-        table = _merged(table, made)
+        table = merged(table, made)
     return table
 
 
@@ -383,7 +384,7 @@ def _varied(table: Any) -> dict[str, tuple[Any, ...]]:
     if not isinstance(table, Mapping):
         raise UsageError(f"vary must be a table of keys and their values, not {shown(table)}.")
     found: dict[str, tuple[Any, ...]] = {}
-    for key, values in _flat_pairs(table):
+    for key, values in flat_pairs(table):
         if key in found:
             raise UsageError(f"vary.{key} is given twice.")
         if key.partition(".")[0] not in _VARIABLE:
@@ -421,71 +422,10 @@ def _named(experiment: Experiment, name: str) -> Method:
     )
 
 
-# -- tables ------------------------------------------------------------------------------------------------------
-
-
-def _change(text: str) -> dict[str, Any]:
-    """What `key=value` says, as a table; a value that is no TOML is a text.
-
-    >>> _change("simulation.noise=0.2")
-    {'simulation': {'noise': 0.2}}
-    >>> _change("data=mq2008")
-    {'data': 'mq2008'}
-    """
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"{shown(text)} is not of the form KEY=VALUE, such as simulation.noise=0.2.")
-    for written in (value, json.dumps(value.strip(), ensure_ascii=False)):
-        try:
-            made = tomllib.loads(f"{key} = {written}")
-        except tomllib.TOMLDecodeError:
-            continue
-        except RecursionError:
-            raise UsageError(f"{shown(key)}: nested too deeply.") from None
-        except ValueError as error:  # of a number with thousands of digits
-            raise UsageError(f"{shown(key)}: {reason(error)}.") from None
-        check_plain(made)
-        return made
-    raise UsageError(f"{shown(key)} is no key of an experiment; write simulation.noise=0.2, say.")
-
-
-def _check_not_varied(made: Mapping[str, Any], varied: Mapping[str, Any], change: str) -> None:
-    for key in _flat(made):
+def _check_not_varied(made: Mapping[str, Any], varied: Mapping[str, Any], text: str) -> None:
+    for key in flat(made):
         if key in varied:
-            raise UsageError(f"{change}: {key} varies here; say vary.{key}=[…] for other values.")
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    made: dict[str, Any] = value
-    return made
-
-
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with some of its entries changed, at any depth."""
-    merged = dict(table)
-    for key, value in changes.items():
-        old = merged.get(key)
-        merged[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged
-
-
-def _flat(table: Any) -> dict[str, Any]:
-    """The entries of a table of tables by their dotted keys.
-
-    >>> _flat({"simulation": {"eta": [0, 1]}, "production.C": [1]})
-    {'simulation.eta': [0, 1], 'production.C': [1]}
-    """
-    return dict(_flat_pairs(table))
-
-
-def _flat_pairs(table: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items() if isinstance(table, Mapping) else ():
-        if isinstance(value, Mapping):
-            yield from _flat_pairs(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
+            raise UsageError(f"{shown(text)}: {key} varies here; say vary.{key}=[…] for other values.")
 
 
 def _looked_up(experiment: Experiment, key: str, value: Any) -> Any:

@@ -85,8 +85,8 @@ def check_use(use: str, place: str) -> None:
     near = difflib.get_close_matches(use, REGISTERED, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"{place}: there is no method {shown(use)}.{guess} Registered are {', '.join(REGISTERED)}; a class of your own is "
-        'named use = "module:Class".'
+        f"{place}: there is no method {shown(use)}.{guess} Registered are {', '.join(REGISTERED)}; a class of your own "
+        'is named use = "module:Class".'
     )
 
 
