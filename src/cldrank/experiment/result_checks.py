@@ -73,6 +73,7 @@ def _check_warnings(text: str) -> None:
 
 def _parsed(text: str, kind: type) -> Any:
     found = json.loads(text)
+    json.dumps(found, ensure_ascii=False).encode()  # half a character cannot be written again
     if not isinstance(found, kind):
         raise ValueError("not a table" if kind is dict else "not a list")  # as json itself raises
     return found
