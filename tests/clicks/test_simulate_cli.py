@@ -113,7 +113,7 @@ def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
     ("options", "code", "complaint"),
     [
         ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),
-        (["--out", "c", "--log", "c"], 2, "--out and --log both name c"),
+        (["--out", "c", "--log", "c"], 2, "c is to be written twice"),
         (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
         (["--out", "."], 2, "is a folder; name a file"),
         (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is no number"),

@@ -67,7 +67,7 @@ def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find(Data(name="ranklens"))
     with pytest.raises(UsageError, match="train and test, both of them"):
         find(Data(train=("train.txt",)))
-    with pytest.raises(DataError, match=r"nothing.txt: no such file"):
+    with pytest.raises(UsageError, match=r"nothing.txt: no such file"):
         find(Data(train=("train.txt",), test=("nothing.txt",)))
     (folder / "half").mkdir()
     (folder / "half" / "train.txt").write_text("1 qid:1 1:0.5\n")

@@ -73,6 +73,7 @@ def demo(
     was when it is called again.
     """
     _check_installed(linear)
+    options.check_folder(out)
     make_folder(out)
     _check_place(out)
     story = Story(out, quiet=as_json)

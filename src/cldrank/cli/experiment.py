@@ -14,7 +14,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.experiment_running import carry_out, duration, prepare
-from cldrank.cli.output import add_row, console, fits, new_table, print_json, print_wide, working
+from cldrank.cli.output import add_row, console, fits, new_table, print_json, print_wide, say, working
 from cldrank.errors import CldrankError, UsageError
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ def run(
 ) -> None:
     """Run an experiment. What is finished is never run again, so the same call goes on where it was stopped.
 
+    An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's before you run it.
+
     Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
     """
     from cldrank.experiment.definition import SHIPPED, read
@@ -135,6 +137,7 @@ def run(
     changes = [*(change or ()), *([f'device="{device}"'] if device else [])]
     wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=method or ()) for name in names]
     folder = out or Path("experiments") / Path(experiment).stem
+    options.check_folder(folder)
     prepared = prepare(wanted, folder, jobs=jobs, memory=limit, retry_failed=retry_failed)
     plan = prepared.plan
     if dry_run:
@@ -202,10 +205,18 @@ def report(
     """
     from cldrank.experiment.report import write
 
+    if out is not None and not out.is_dir():
+        options.check_folder(out.parent)
+        if out.parent.is_dir():
+            read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "results"]
+            options.check_outputs([out], read)
     with working("writing …"):
         written = write(folder, out or folder, str(form))
     for path in written:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
+            say(f"wrote {path}")
+        else:
+            console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------

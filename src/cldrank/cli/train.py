@@ -151,6 +151,7 @@ def train(
     estimator = methods.estimator(method, scaling, chosen)
     observed = methods.Observed(clicks, propensity, affine, depth)
     observed.check(method)
+    options.check_ranker_folder(out)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
     table, rho = observed.read(method, dataset)
     network = methods.trains_network(method, model)

@@ -117,6 +117,7 @@ def tune(
     observed = methods.Observed(clicks, propensity, affine, depth)
     _check_judge(method, on, observed, validation_features, measure)
     observed.check(method)
+    options.check_folder(out)
     reading = options.Reading(column, groups, n_features, missing, cache)
     dataset = reading.load(features)
     table, rho = observed.read(method, dataset)

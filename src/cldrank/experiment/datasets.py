@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from cldrank._version import __version__
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.definition import Data
+from cldrank.reading import reading
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -132,9 +134,9 @@ def _files(source: str) -> list[Path]:
         return [path]
     if catalogue.is_reference(source):
         return catalogue.resolve(source)
-    found = sorted(path.parent.glob(path.name))
+    found = sorted(map(Path, glob(source, recursive=True)))  # noqa: PTH207  # absolute patterns, too
     if not found:
-        raise DataError(f"{path}: no such file.")
+        raise UsageError(f"{path}: no such file.")
     return found
 
 
@@ -163,7 +165,7 @@ def _loaded(train: list[str], test: list[str]) -> tuple[RankingDataset, RankingD
 def _fingerprint(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
-        with file.open("rb") as content:
+        with reading(file, "a file of candidates"), file.open("rb") as content:
             while chunk := content.read(_CHUNK):
                 digest.update(chunk)
         digest.update(b"|")

@@ -12,9 +12,14 @@ import pyarrow as pa
 
 from cldrank.experiment.results import Summary, summary
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a formula begins with, to one spreadsheet or another
+
 
 def as_csv(table: pa.Table) -> str:
-    """A line for each method, setting and measure; what is not known stays empty, numbers keep all their digits."""
+    """A line for each method, setting and measure; what is not known stays empty, numbers keep all their digits.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it, which spreadsheets hide.
+    """
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     names = [field.name for field in fields(Summary)]
@@ -26,4 +31,6 @@ def as_csv(table: pa.Table) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
     return "" if isinstance(value, float) and math.isnan(value) else str(value)
