@@ -134,6 +134,8 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
         (["run", "gone.toml"], 2, "absent.txt: no such file"),
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
+        (["run", "small.toml", "--data", ""], 2, "data has no name"),
+        (["run", "small.toml", "--set", "data.queries=1e9"], 2, "data.queries must be at least 1 and at most 1e+06"),
         (["compare", "nowhere", "a", "b"], 2, "there are no results here"),
         (["compare", ".", "a", "b"], 1, "there are no results here"),
         (["report", "nowhere"], 2, "there are no results here"),

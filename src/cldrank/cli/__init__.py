@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
+import traceback
 import warnings
 from typing import TextIO
 
@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
-from cldrank.cli.output import print_error, say
+from cldrank.cli.output import flush, print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
@@ -84,7 +84,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         code = app(args=arguments, prog_name="cldrank", standalone_mode=False)
-        sys.stdout.flush()  # here, where it is explained if it fails
+        flush()  # here, where it is explained if it fails
         sys.exit(code)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         _discard_output()
@@ -146,13 +146,11 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 def _nameless(error: OSError) -> str:
     """What an error is about that names no file."""
-    try:
-        sys.stdout.flush()
-    except OSError:
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = str(frame.f_globals.get("__name__"))
+    if module in ("cldrank.cli.output", "json") or module.startswith(("rich.", "click.", "typer.")):
         _discard_output()
         return "standard output cannot be written"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "a file cannot be written (--debug shows which)"
     return "reading or writing failed (--debug shows where)"
 
 

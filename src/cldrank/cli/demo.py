@@ -59,9 +59,12 @@ def demo(
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to leave data, logs, results and report.")
     ] = Path("demo"),
     queries: Annotated[
-        int, typer.Option("--queries", "-n", min=100, help="How many queries to train on; half as many to test on.")
+        int,
+        typer.Option(
+            "--queries", "-n", min=100, max=100_000, help="How many queries to train on; half as many to test on."
+        ),
     ] = 1000,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How often to simulate and train.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=10_000, help="How often to simulate and train.")] = 3,
     linear: Annotated[
         bool, typer.Option("--linear", help="Only linear methods: quicker, and without PyTorch.")
     ] = False,

@@ -134,7 +134,7 @@ def run(
 
     limit = None if memory is None else _bytes(memory)
     names = SHIPPED if experiment == _EVERYTHING else (experiment,)
-    changes = [*(change or ()), *([f'device="{device}"'] if device else [])]
+    changes = [*(change or ()), *([f"device={json.dumps(device)}"] if device else [])]
     wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=method or ()) for name in names]
     folder = out or Path("experiments") / Path(experiment).stem
     options.check_folder(folder)

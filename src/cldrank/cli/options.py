@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cldrank.cli.output import working
+from cldrank.cli.output import console, working
 from cldrank.errors import CldrankError, UsageError
 from cldrank.files import check_writable
 
@@ -112,6 +112,8 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) 
             check_writable(path)
         except CldrankError as error:
             raise UsageError(str(error)) from None
+        if path.exists() and path.samefile("/dev/stdout"):
+            console.stderr = True  # what is told would mix with what is written
     places = [path.resolve() for path in written]
     for path, place in zip(written, places, strict=True):
         if places.count(place) > 1:

@@ -39,8 +39,14 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """A result for machines: one JSON document, valid everywhere (no NaN)."""
-    json.dump(_plain(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    sys.stdout.write("\n")
+    target = sys.stderr if console.stderr else sys.stdout
+    json.dump(_plain(value), target, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    target.write("\n")
+
+
+def flush() -> None:
+    """Bring all that was printed to where it goes."""
+    sys.stdout.flush()
 
 
 def _plain(value: Any) -> Any:

@@ -77,6 +77,8 @@ def find(data: Data) -> list[Fold]:
         if not (data.train and data.test) or data.folds:
             raise UsageError("data: files are named by train and test, both of them, and have no folds.")
         return [_of_files(data.name or Path(data.train[0]).stem.split(".")[0], data.train, data.test)]
+    if not data.name:
+        raise UsageError('data has no name; name a data set, such as data = "msrd", or a folder.')
     made_here = data.name in synthetic.KINDS
     in_folder = not made_here and data.name not in catalogue.names() and Path(data.name).is_dir()
     if data.folds and (made_here or in_folder):

@@ -60,8 +60,8 @@ class Data:
     folds: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    queries: int = bounded(1000, 1)
-    test_queries: int = bounded(500, 1)
+    queries: int = bounded(1000, 1, 1_000_000)
+    test_queries: int = bounded(500, 1, 1_000_000)
     seed: int = bounded(0, 0)
 
 
