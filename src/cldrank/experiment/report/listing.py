@@ -24,7 +24,10 @@ def as_csv(table: pa.Table) -> str:
     lines = csv.writer(text, lineterminator="\n")
     names = [field.name for field in fields(Summary)]
     lines.writerow(names)
-    lines.writerows([_written(row.as_dict()[name]) for name in names] for row in summary(table))
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)  # the other leaves a lone "\r" bare
+    for row in summary(table):
+        cells = [_written(row.as_dict()[name]) for name in names]
+        (quoted if any("\r" in cell for cell in cells) else lines).writerow(cells)
     return text.getvalue()
 
 
