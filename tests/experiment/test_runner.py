@@ -217,7 +217,7 @@ def test_a_full_disk_is_what_is_told(folder: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "Error writing bytes to file")
 
     with monkeypatch.context() as patched:
-        patched.setattr(results.pq, "write_table", full)
+        patched.setattr("pyarrow.parquet.write_table", full)
         with pytest.raises(CldrankError, match=r"results/.*\.parquet cannot be written: No space left on device"):
             run("out", methods=["CLD"])
     assert run("out", methods=["CLD"]).failed == 0

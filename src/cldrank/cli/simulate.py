@@ -229,9 +229,9 @@ def simulate(
     count = whole(_number(sessions, "--sessions"), "--sessions")
     if out is None and log is None:
         raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
-    scores = [production] if Path(production).is_file() else []
+    ranked_by = [production] if Path(production).is_file() else []
     truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-    options.check_outputs([out, log, *truths], [*features, *(groups or []), *scores])
+    options.check_outputs([out, log, *truths], [*features, *(groups or []), *ranked_by])
     if save_production is not None:
         options.check_ranker_folder(save_production)
     given = {

@@ -76,7 +76,7 @@ def leaves(table: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         if depth > _DEEPEST:
             raise UsageError(f"{place[:_LONGEST]}: nested too deeply.")
         if isinstance(value, Mapping):
-            waiting += [(item, _joined(place, key), depth + 1) for key, item in reversed(value.items())]
+            waiting += [(item, _joined(place, key), depth + 1) for key, item in reversed([*value.items()])]
         elif isinstance(value, list | tuple):
             waiting += [(item, place, depth + 1) for item in reversed(value)]
         else:
