@@ -134,7 +134,7 @@ def _reads(source: str | Path, path: Path) -> bool:
 
 def check_folder(path: Path) -> None:
     """Refuse a folder that cannot be made or written to, before anything is computed."""
-    nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
+    nearest = next(one for one in (path, *path.parents) if one.exists())
     if not nearest.is_dir():
         raise UsageError(f"{nearest} is a file; name a folder to write.")
     if not os.access(nearest, os.W_OK | os.X_OK):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cldrank._version import __version__
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
+from cldrank.experiment.decoding import shown
 from cldrank.experiment.definition import Data
 from cldrank.reading import reading
 
@@ -71,6 +72,13 @@ class Fold:
 
 def find(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
+    try:
+        return _found(data)
+    except OSError as error:  # a name that is too long for one of a file, say
+        raise UsageError(f"data: {error.strerror}: {shown(error.filename)}.") from None
+
+
+def _found(data: Data) -> list[Fold]:
     from cldrank.data import synthetic
 
     if data.train or data.test:

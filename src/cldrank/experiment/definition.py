@@ -280,13 +280,18 @@ def shipped() -> list[Experiment]:
 def _found(source: str | Path) -> tuple[str, str, str]:
     """Name, text and place of an experiment."""
     path = Path(source)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # no name of a file at all
+        is_file = False
     if str(source) in SHIPPED:
         file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
         return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
-    if path.is_file():
+    if is_file:
         with reading(path, "a text file in UTF-8"):
             return path.stem, path.read_text(encoding="utf-8"), str(path)
-    raise UsageError(f"{source}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
+    told = str(source) if len(str(source)) < 200 else shown(str(source))
+    raise UsageError(f"{told}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
 
 
 def _decoded(table: Mapping[str, Any], name: str, place: str) -> Experiment:
