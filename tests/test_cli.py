@@ -286,7 +286,7 @@ class TestErrors:
             (2, "No such command", ["trian"]),
             (2, "Missing option", ["train", "oracle", "--out", "x"]),
             (2, "Invalid value for '--queries'", ["data", "make", "web10k-like", "--queries", "lots"]),
-            (1, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
+            (2, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
             (1, "a saved ranker has ranker.json", ["evaluate", ".", "-f", "train.txt"]),
         ]
         for code, message, arguments in cases:

@@ -120,4 +120,4 @@ def test_files_of_somebody_else_stay(run: Run, folder: Path, name: str) -> None:
 
 def test_a_file_is_no_folder(run: Run) -> None:
     refused = run(*CALL, "--out", "train.parquet")
-    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (1, True)
+    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (2, True)

@@ -331,7 +331,7 @@ class TestRefusals:
     def test_a_folder_that_cannot_be_written_is_named_as_the_user_named_it(self, run: Run, folder: Path) -> None:
         (folder / "file").write_text("")
         refused = run("train", "naive", *FROM[:4], "-o", "file/ranker")
-        assert refused.code == 1
+        assert refused.code == 2
         assert "file is a file; name a folder to write." in refused.err
         assert ".part" not in refused.err
 

@@ -175,4 +175,4 @@ def test_another_method_is_told_by_its_name(run: Run) -> None:
 
 def test_a_file_is_no_folder(run: Run) -> None:
     refused = run("tune", "ips", *FROM, "-o", "train.parquet")
-    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (1, True)
+    assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (2, True)

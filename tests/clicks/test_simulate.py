@@ -24,7 +24,7 @@ from cldrank.clicks.simulate import (
     TrustBias,
 )
 from cldrank.clicks.simulate.simulation import BLOCK, Counts
-from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 TINY = RankingDataset.from_arrays(
     np.arange(6.0)[:, None], ["a"] * 4 + ["b"] * 2, labels=[0, 1, 4, 3, 0, 4], doc_ids=list("pqrsxy"), name="tiny"
@@ -339,11 +339,12 @@ class TestTruth:
         assert simulate.truth_of(simulation, 10, 0)["examination"] is None
 
     def test_what_is_no_truth(self, tmp_path: Path) -> None:
-        with pytest.raises(CldrankError, match="cannot be read"):
+        with pytest.raises(UsageError, match="there is no such file"):
             simulate.read_truth(tmp_path / "x")
-        (tmp_path / "x.json").write_text("{")
-        with pytest.raises(CldrankError, match="not JSON"):
-            simulate.read_truth(tmp_path / "x")
+        for damaged in ("{", "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"):
+            (tmp_path / "x.json").write_text(damaged)
+            with pytest.raises(FormatError, match="not a JSON file"):
+                simulate.read_truth(tmp_path / "x")
         (tmp_path / "x.json").write_text("{}")
         with pytest.raises(CldrankError, match="does not describe a simulation"):
             simulate.read_truth(tmp_path / "x")

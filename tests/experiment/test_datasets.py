@@ -67,7 +67,10 @@ def test_mistakes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find(Data(name="ranklens"))
     with pytest.raises(UsageError, match="train and test, both of them"):
         find(Data(train=("train.txt",)))
-    with pytest.raises(DataError, match=r"nothing.txt: no such file"):
+    for wrong in (Data(name="a" * 5000), Data(train=("a" * 5000,), test=("test.txt",))):
+        with pytest.raises(UsageError, match="data: File name too long"):
+            find(wrong)
+    with pytest.raises(UsageError, match=r"nothing.txt: no such file"):
         find(Data(train=("train.txt",), test=("nothing.txt",)))
     (folder / "half").mkdir()
     (folder / "half" / "train.txt").write_text("1 qid:1 1:0.5\n")

@@ -127,6 +127,34 @@ def test_tune_tables(folder: Path) -> None:
         ("simulation.noise", "'simulation.noise' is not of the form KEY=VALUE"),
         ("a b=1", "'a b' is no key"),
         ("data.name=[1]", "data.name must be a text"),
+        ("simulation.sessions=inf", "simulation.sessions must be a finite number, not inf"),
+        ("simulation.sessions=nan", "simulation.sessions must be a finite number, not nan"),
+        ("simulation.sessions=-1", "simulation.sessions must be at least 1, not -1"),
+        ("simulation.sessions=1e300", "simulation.sessions is too large a number"),
+        ("simulation.sessions=9223372036854775808", "simulation.sessions is too large a number"),
+        (f"simulation.eta={'9' * 400}", "simulation.eta is too large a number"),
+        ("simulation.eta=inf", "simulation.eta must be a finite number, not inf"),
+        ("simulation.relevant_from=nan", "simulation.relevant_from must be a finite number, not nan"),
+        (
+            "simulation.sessions=1979-05-27",
+            "simulation.sessions must be a text, a number, true, false or a list of these, not 1979",
+        ),
+        (f"simulation.cutoff={'[' * 5000}{']' * 5000}", "nested too deeply"),
+        (f"simulation.cutoff={'[' * 90}{']' * 90}", "nested too deeply"),
+        (f"simulation.cutoff={'9' * 5000}", "Exceeds the limit"),
+        ("methods.CLD.gamma=inf", "methods.CLD.gamma must be a finite number, not inf"),
+        ("methods.CLD.gamma=[0.1, nan]", "methods.CLD.gamma must be a finite number, not nan"),
+        ("methods.CLD.gamma=1979-05-27", "methods.CLD.gamma must be a text, a number, true, false or a list"),
+        (f"methods.CLD.gamma={'9' * 400}", "methods.CLD.gamma is too large a number"),
+        ("methods.CLD.tune.gamma=[inf]", "methods.CLD.tune.gamma must be a finite number, not inf"),
+        ("methods.CLD.tune.gamma={low=-1e308, high=1e308}", "methods.CLD.tune.gamma"),
+        ("vary.methods.CLD.gamma=[07:32:00]", "vary.methods.CLD.gamma must be a text, a number"),
+        ("vary={simulation.eta=[1], 'simulation.eta'=[2]}", "vary.simulation.eta is given twice"),
+        ("vary.simulation.eta=[1, 1.0]", "vary gives the same setting twice"),
+        ("seeds=1000000000", "1,000,000,000 seeds make 3,000,000,000 units"),
+        ("seeds=[4294967296]", "seeds must be how many (at least 1), or a list of seeds from 0 to 4294967295"),
+        (f"vary.simulation.sessions={list(range(1, 20001))}", "20,000 settings"),
+        ("measures=[1]", "measures must be a list"),
     ],
 )
 def test_mistakes_are_explained(folder: Path, change: str, complaint: str) -> None:
@@ -144,10 +172,10 @@ def test_files_that_are_none(folder: Path) -> None:
     with pytest.raises(UsageError, match="there is no such experiment or file; shipped are table1, .*, and all"):
         read("table7")
     (folder / "broken.toml").write_text("data = = 3\n")
-    with pytest.raises(FormatError, match=r"broken.toml: this is not TOML: .* \(at line 1"):
+    with pytest.raises(FormatError, match=r"broken.toml: not a TOML file .*at line 1"):
         read("broken.toml")
     (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FormatError, match=r"binary.toml: this is not a text file"):
+    with pytest.raises(FormatError, match=r"binary.toml: not a text file"):
         read("binary.toml")
     (folder / "empty.toml").write_text("")
     with pytest.raises(FormatError, match=r"empty.toml: data is missing"):
@@ -155,6 +183,41 @@ def test_files_that_are_none(folder: Path) -> None:
     (folder / "bare.toml").write_text('data = "msrd"')
     with pytest.raises(FormatError, match=r"bare.toml: methods is missing"):
         read("bare.toml")
+
+
+def test_a_change_that_is_wrong_is_a_wrong_call(folder: Path) -> None:
+    with pytest.raises(UsageError, match="simulation.cutoff must be at least 1"):
+        read("small.toml", changes=["simulation.cutoff=0"])
+    (folder / "wrong.toml").write_text((folder / "small.toml").read_text().replace("cutoff = 3", "cutoff = 0"))
+    with pytest.raises(FormatError, match="simulation.cutoff must be at least 1"):
+        read("wrong.toml", seeds=3)
+    assert read("wrong.toml", changes=["simulation.cutoff=2"]).simulation.cutoff == 2
+
+
+def test_units_are_counted_before_any_is_made() -> None:
+    wide = [f"vary.simulation.{key}={[number / 100 for number in range(100)]}" for key in ("noise", "eta")]
+    wide += ["vary.production.fraction=[0.1, 0.2, 0.3]", "vary.simulation.cutoff=[1, 2, 3, 4]"]
+    with pytest.raises(CldrankError) as caught:
+        read("table1", changes=wide)
+    assert "120,000 settings, 7 methods and 5 seeds make 4,200,000 units" in str(caught.value)
+    assert "at most 100,000 in one run" in str(caught.value)
+    assert "--out" in str(caught.value)
+    with pytest.raises(CldrankError, match="tune makes 1,000,000 combinations"):
+        read("table1", changes=[f"methods.CLD.tune.{name}={list(range(100))}" for name in ("gamma", "l2", "seed")])
+
+
+def test_a_label_is_not_taken_twice(folder: Path) -> None:
+    with pytest.raises(UsageError, match="two methods would be called CLD"):
+        read("small.toml", methods=["cldrank.estimators:CLD"])
+    assert [one.label for one in read("small.toml", methods=["CLD", "cld"]).methods] == ["CLD"]
+
+
+@pytest.mark.parametrize("name", ["..:x", ":x", "a:", ".a:B", "a..b:C", "a b:C", "a:B:C", "a:1", "a\0b:C"])
+def test_a_class_is_named_by_module_and_class(folder: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="module:Class"):
+        read("small.toml", methods=[name])
+    with pytest.raises(CldrankError, match="module:Class"):
+        read("small.toml", changes=[f"methods.Mine.use={name}"])
 
 
 def test_an_experiment_does_not_change() -> None:
@@ -172,5 +235,5 @@ def test_a_device_goes_to_the_methods_that_take_one() -> None:
     assert maker("heckman", {}, "", "cuda").chosen(seed=1) == {}
     described = [maker("cld-pair", {}, "", device).describe(1) for device in (None, "cuda")]
     assert described[0] == described[1]  # where a unit is computed does not make it another
-    with pytest.raises(FormatError, match="device must be a text"):
+    with pytest.raises(UsageError, match="device must be a text"):
         read("table1", changes=["device=3"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,16 +120,32 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
     ("options", "code", "complaint"),
     [
         (["run", "table9"], 2, "there is no such experiment or file"),
-        (["run", "small.toml", "--set", "simulation.cutof=3"], 1, "small.toml: simulation.cutof is unknown"),
+        (["run", "small.toml", "--set", "simulation.cutof=3"], 2, "small.toml: simulation.cutof is unknown"),
         (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no such parameter"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
         (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is no size; write 8GiB"),
         (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
-        (["compare", "nowhere", "a", "b"], 1, "there are no results here"),
-        (["report", "nowhere"], 1, "there are no results here"),
+        (["run", "small.toml", "--set", "simulation.sessions=inf"], 2, "simulation.sessions must be a finite number"),
+        (["run", "small.toml", "--seeds", "1000000000"], 2, "1,000,000,000 seeds make 3,000,000,000 units"),
+        (["run", "small.toml", "--method", "..:x"], 2, "module:Class"),
+        (["run", "wrong.toml"], 1, "wrong.toml: not a TOML file"),
+        (["run", "absent.toml"], 2, "there is no such experiment or file"),
+        (["run", "."], 2, "there is no such experiment or file"),
+        (["run", "gone.toml"], 2, "absent.txt: no such file"),
+        (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
+        (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
+        (["run", "small.toml", "--data", ""], 2, "data has no name"),
+        (["run", "small.toml", "--set", "data.queries=1e9"], 2, "data.queries must be at least 1 and at most 1e+06"),
+        (["compare", "nowhere", "a", "b"], 2, "there are no results here"),
+        (["compare", ".", "a", "b"], 1, "there are no results here"),
+        (["report", "nowhere"], 2, "there are no results here"),
+        (["report", "."], 1, "there are no results here"),
+        (["report", "small.toml"], 1, "small.toml: not a table of results"),
     ],
 )
 def test_mistakes_are_explained(experiment: Ran, options: list[str], code: int, complaint: str) -> None:
+    Path("wrong.toml").write_text("= 3")
+    Path("gone.toml").write_text(Path("small.toml").read_text().replace('"test.txt"', '"absent.txt"'))
     assert complaint in experiment(*options, fails=code)
 
 
@@ -153,3 +170,65 @@ def test_a_narrow_terminal_shows_whole_numbers(experiment: Ran, monkeypatch: pyt
     table = [line for line in narrow.splitlines() if line.startswith(" eta")]
     assert len(table) == 2
     assert not any("…" in line or "±" in line for line in table)
+
+
+SEVERAL = (
+    "LightGBM-position",
+    "LightGBM-position-2",
+    "LightGBM-IPS",
+    "XGBoost",
+    "XGBoost-unbiased",
+    "Policy-aware-IPS",
+    "Naive",
+)
+
+
+@pytest.mark.parametrize("settings", [("{}",), ('{"simulation.noise": 0.1}', '{"simulation.noise": 0.2}')])
+def test_no_name_is_cut_on_80_columns(
+    experiment: Ran, monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]
+) -> None:
+    from cldrank.cli.experiment import print_table
+    from cldrank.cli.output import console
+
+    monkeypatch.setattr(console, "_width", 80)
+    one = results.Summary("mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, True, True, 1.0, 300.0)
+    measures = ("nDCG@1", "nDCG@3", "AP(rel=3)", "ERR@10", "RR")
+    print_table(
+        [
+            replace(one, setting=setting, method=method, measure=measure)
+            for setting in settings
+            for method in SEVERAL
+            for measure in measures
+        ]
+    )
+    printed = experiment.capsys.readouterr().out
+    assert "…" not in printed
+    words = printed.split()
+    assert set(SEVERAL) <= set(words)
+    if len(settings) == 1:
+        assert set(measures) <= {word.rstrip(",") for word in words}
+    assert words.count("0.500±0.100*" if len(settings) == 1 else "0.500*") == (
+        len(SEVERAL) * (len(measures) if len(settings) == 1 else 2)
+    )
+
+
+def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
+    experiment: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = experiment(
+        "run", "small.toml", "--dry-run", "--set", "vary.methods.CLD.l2=[0.1]", "--set", "vary.methods.Naive.l2=[0.2]"
+    )
+    assert "methods.CLD.l2 0.1, methods.Naive.l2 0.2" in " ".join(printed.split())
+
+
+def test_a_comparison_on_80_columns(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cldrank.cli.output import console
+
+    monkeypatch.setattr(console, "_width", 80)
+    experiment("run", "small.toml", "--jobs", "1", "-m", "Naive", "-m", "CLD", "--set", "vary.simulation.eta=[0, 1]")
+    compared = experiment("compare", "experiments/small", "CLD", "Naive")
+    assert "…" not in compared
+    lines = [line.split() for line in compared.splitlines() if line.strip().startswith("eta")]
+    assert [line[:3] for line in lines] == [
+        ["eta", value, name] for value in ("0.0", "1.0") for name in ("nDCG@3", "AP")
+    ]

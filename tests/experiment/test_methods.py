@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cldrank.errors import MissingDependencyError, UsageError
+from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.experiment.methods import REGISTERED, maker
 
 
@@ -37,11 +37,34 @@ def test_only_our_own_name_is_short_for_the_estimators(folder: Path) -> None:
         ("nowhere_to_be_found:Ranker", "there is no module 'nowhere_to_be_found' here"),
         ("own_rankers:Nobody", "the module own_rankers has no Nobody"),
         ("own_rankers:Unfit", "own_rankers:Unfit cannot take part: it has no predict"),
+        ("own_rankers:np", "own_rankers:np cannot take part: it is not a class"),
+        ("broken_module:Mine", r"broken_module:Mine: the module cannot be imported \(SyntaxError"),
+        ("leaving_module:Mine", r"leaving_module:Mine: the module cannot be imported \(SystemExit: 3\)"),
+        ("failing_module:Mine", r"failing_module:Mine: the module cannot be imported \(ZeroDivisionError"),
     ],
 )
 def test_classes_that_cannot_take_part(folder: Path, use: str, complaint: str) -> None:
-    with pytest.raises(UsageError, match=complaint):
+    (folder / "broken_module.py").write_text("def\n")
+    (folder / "leaving_module.py").write_text("import sys\nsys.exit(3)\n")
+    (folder / "failing_module.py").write_text("1 / 0\n")
+    with pytest.raises(CldrankError, match=complaint):
         maker(use, {}, "methods.Mine")
+
+
+def test_a_class_that_cannot_be_made(folder: Path) -> None:
+    source = """
+class Picky:
+    def __init__(self, size=1):
+        self.size = size + 0
+    def get_params(self, deep=True):
+        return {"size": self.size, "clip": float("inf"), "map": {1: {2}}}
+    fit = predict = None.__eq__
+"""
+    (folder / "picky.py").write_text(source)
+    with pytest.raises(UsageError, match=r"picky:Picky cannot be made with \{'size': 'x'\} \(TypeError"):
+        maker("picky:Picky", {"size": "x"}, "").describe(0)
+    described = maker("picky:Picky", {}, "").describe(0)
+    assert described["defaults"] == {"size": 1, "clip": "inf", "map": {"1": "{2}"}}
 
 
 def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

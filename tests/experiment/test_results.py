@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,8 +105,6 @@ def test_no_results(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     pq.write_table(results.SCHEMA.empty_table(), tmp_path / "results.parquet")
     found = results.read(tmp_path)
     assert found.equals(results.SCHEMA.empty_table())
@@ -124,10 +123,84 @@ def test_a_value_that_is_no_number_is_read_as_failed(tmp_path: Path) -> None:
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     pq.write_table(pa.table({"a": [1]}), tmp_path / "results.parquet")
-    with pytest.raises(DataError, match=r"results.parquet: this is no table of results"):
+    with pytest.raises(DataError, match=r"results.parquet: not a table of results: no column experiment"):
+        results.read(tmp_path)
+
+
+def test_a_place_that_does_not_exist_is_a_wrong_call(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere: there are no results here, there is no such folder or file"):
+        results.read(tmp_path / "nowhere")
+
+
+def test_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    doubled = table([row("CLD", 0, 0.5)])
+    doubled = doubled.append_column("method", pa.array(["IPS"]))
+    pq.write_table(doubled, tmp_path / "results.parquet")
+    with pytest.raises(DataError, match=r"not a table of results: more than one column method"):
+        results.read(tmp_path)
+
+
+DEEP = "[" * 3000 + "]" * 3000
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "complaint"),
+    [
+        ("setting", None, "setting is missing in row 1"),
+        ("finished", None, "finished is missing in row 1"),
+        ("seconds", None, "seconds is missing in row 1"),
+        ("seconds", math.nan, "seconds is nan in row 1"),
+        ("seconds", math.inf, "seconds is inf in row 1"),
+        ("peak_mib", -1.0, "peak_mib is -1.0 in row 1"),
+        ("status", "fine", "status is 'fine' in row 1"),
+        ("seed", -3, "seed is -3 in row 1"),
+        ("value", 1e300, r"value is 1e\+300 in row 1"),
+        ("measure", "nGCD@3", "measure 'nGCD@3' is not what it should be"),
+        ("setting", "{", "setting '{' is not what it should be"),
+        ("setting", "[1]", "setting .* is not what it should be .not a table"),
+        ("setting", '{"a": null}', "setting .* is not what it should be"),
+        ("setting", '{"a": NaN}', "a must be a finite number, not nan"),
+        ("setting", '{"a": 1e999}', "a must be a finite number, not inf"),
+        ("setting", f'{{"a": {"9" * 400}}}', "a is too large a number"),
+        ("setting", f'{{"a": {DEEP}}}', "setting .* is not what it should be"),
+        ("configuration", "", "configuration '' is not what it should be"),
+        ("configuration", '{"method": 3}', "method is 3"),
+        ("configuration", '{"method": {"parameters": []}}', r"method.parameters is \[\]"),
+        ("configuration", f'{{"a": {"[" * 60}{"]" * 60}}}', "nested too deeply"),
+        ("warnings", '{"a": 1}', "not a list"),
+        ("warnings", "[1]", "not a list of texts"),
+        ("versions", "3.11", "not a table"),
+    ],
+)
+def test_damaged_values_are_refused(tmp_path: Path, column: str, value: object, complaint: str) -> None:
+    rows = [row("CLD", 0, 0.5), {**row("CLD", 1, 0.5), column: value}]
+    file = tmp_path / "results.parquet"
+    pq.write_table(table(rows), file)
+    with pytest.raises(DataError, match=complaint) as caught:
+        results.read(file)
+    assert str(caught.value).startswith(f"{file}: not a table of results: ")
+    assert "remove it" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("method", pa.array([["a"], ["b"]])),
+        ("seed", pa.array([0.5, 1.0])),
+        ("seed", pa.array([2**63, 1], pa.uint64())),
+        ("value", pa.array(["x", "y"])),
+        ("finished", pa.array([2**62, 1], pa.timestamp("us", tz="UTC"))),
+        ("method", pa.array([b"\xff\xfe", b"a"])),
+        ("setting", pa.StructArray.from_arrays([pa.array([1, 2])], ["a"])),
+        ("synthetic", pa.nulls(2)),
+    ],
+)
+def test_columns_of_other_types_are_refused(tmp_path: Path, column: str, values: pa.Array) -> None:
+    made = table([row("CLD", 0, 0.5), row("CLD", 1, 0.5)])
+    made = made.set_column(made.schema.get_field_index(column), column, values)
+    pq.write_table(made, tmp_path / "results.parquet")
+    with pytest.raises(DataError, match=r"results.parquet: not a table of results"):
         results.read(tmp_path)
 
 
@@ -206,6 +279,12 @@ def test_less_can_be_better() -> None:
     found = found_of(rows)
     assert found["CLD"].best
     assert found["CLD"].gap == pytest.approx(0.5)
+
+
+def test_settings_of_any_kind_of_value_can_be_sorted() -> None:
+    values = ["b", True, [1], 2.5, {"a": 1}, 1, "a"]
+    ordered = sorted((json.dumps({"key": value}) for value in values), key=results.setting_order)
+    assert [json.loads(text)["key"] for text in ordered] == [True, 1, 2.5, [1], "a", "b", {"a": 1}]
 
 
 def test_order_of_settings_and_methods() -> None:

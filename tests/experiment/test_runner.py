@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cldrank.errors import UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.experiment import results, runner
 from cldrank.experiment.definition import read
 
@@ -176,6 +177,71 @@ def test_kill_9_loses_only_the_running_unit(folder: Path) -> None:
     assert {row["seed"] for row in results.read("out").to_pylist()} == set(range(5))
     later = (folder / "diary.txt").read_text().split()[len(diary) :]
     assert sorted(map(int, later)) == sorted(set(range(5)) - kept)  # nothing finished ran twice
+
+
+KILLED = """
+import os, pathlib, signal
+from cldrank.experiment import results, runner
+from cldrank.experiment.definition import read
+
+write, done = results.pq.write_table, []
+
+def half(table, path):
+    done.append(path)
+    if len(done) == 3:
+        pathlib.Path(path).write_bytes(b"PAR1 half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(table, path)
+
+if __name__ == "__main__":
+    results.pq.write_table = half
+    runner.run(runner.plan([read("small.toml")], "out"), "out", jobs=1)
+"""
+
+
+def test_what_kill_9_leaves_in_the_middle_of_writing_goes_with_the_next_run(folder: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    left = [path.name for path in (folder / "out").rglob("*.part")]
+    assert len(left) == 1
+    kept = values("out")
+    assert len(kept) == 2 * 2  # two units, two measures
+    assert run("out").failed == 0
+    assert not list((folder / "out").rglob("*.part"))
+    assert len(values("out")) == 3 * 2 * 2
+    assert values("out").items() >= kept.items()
+
+
+def test_a_full_disk_is_what_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyarrow.parquet.write_table", full)
+        with pytest.raises(CldrankError, match=r"results/.*\.parquet cannot be written: No space left on device"):
+            run("out", methods=["CLD"])
+    assert run("out", methods=["CLD"]).failed == 0
+
+
+def test_damaged_choices_of_tuning_are_told(folder: Path) -> None:
+    changes = ["methods={Mine={use='own_rankers:ByFirst', tune={sign=[-1.0, 1.0]}}}"]
+    run("out", *changes, methods=["Mine"], seeds=1)
+    (choice,) = (folder / "out" / "tuning").iterdir()
+    for damaged in ("{", "[]", '{"tuned": 3}', "[" * 100_000):
+        choice.write_text(damaged)
+        with pytest.raises(FormatError, match=rf"{choice.name}: (not a JSON file|there is no table)"):
+            run("out", *changes, methods=["Mine"], seeds=2)
+
+
+def test_results_whose_configuration_says_too_little_are_refused(folder: Path) -> None:
+    run("out", methods=["CLD"], seeds=1)
+    rows = [{**row, "configuration": "{}"} for row in results.read("out").to_pylist()]
+    (folder / "out" / "results.parquet").unlink()
+    for file in (folder / "out" / "results").iterdir():
+        file.unlink()
+    results.append("out", rows)
+    with pytest.raises(DataError, match="configuration has no 'data'.* choose another folder"):
+        runner.plan([read("small.toml")], "out")
 
 
 def test_ctrl_c_stops_cleanly(folder: Path) -> None:

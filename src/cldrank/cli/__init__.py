@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 import warnings
 from typing import TextIO
 
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
-from cldrank.cli.output import as_log_options, print_error, say
+from cldrank.cli.output import as_log_options, flush, print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
@@ -56,8 +57,9 @@ def _root(
 ) -> None:
     """Unbiased top-k learning to rank from click logs.
 
-    Load features, train, and compare rankers honestly. Exit codes: 0 all went well, 1 the work failed, 2 the call
-    was wrong, 3 an audit says not to train on the log, 130 stopped by Ctrl-C.
+    Load features, train, and compare rankers honestly. Exit codes: 0 all went well; 1 the work failed, as on damaged
+    data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking; 130 stopped by
+    Ctrl-C.
     """
     del version, debug  # both act before any command runs
 
@@ -81,9 +83,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     warnings.showwarning = _show_warning
     try:
-        sys.exit(app(args=arguments, prog_name="cldrank", standalone_mode=False))
+        code = app(args=arguments, prog_name="cldrank", standalone_mode=False)
+        flush()  # here, where it is explained if it fails
+        sys.exit(code)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         sys.exit(1)
     except KeyboardInterrupt:
         print_error(_STOPPED)
@@ -130,7 +134,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         case CldrankError():
             return as_log_options(str(error)), 1
         case OSError():
-            return f"{error.filename or 'input or output'}: {error.strerror or error}.", 1
+            return f"{error.filename or _nameless(error)}: {error.strerror or error}.", 1
         case MemoryError():
             return "there is not enough memory for this.", 1
         case typer.Abort():
@@ -138,6 +142,21 @@ def _explained(error: Exception) -> tuple[str, int]:
         case _:
             told = f"{type(error).__name__}: {error}"
             return f"a fault in cldrank itself ({told}). Please report it, with what --debug shows.", 1
+
+
+def _nameless(error: OSError) -> str:
+    """What an error is about that names no file."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = str(frame.f_globals.get("__name__"))
+    if module in ("cldrank.cli.output", "json") or module.startswith(("rich.", "click.", "typer.")):
+        _discard_output()
+        return "standard output cannot be written"
+    return "reading or writing failed (--debug shows where)"
+
+
+def _discard_output() -> None:
+    """Let nothing more go to standard output, which cannot take it, also not at the very end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_misspelled_call(error: Exception) -> bool:

@@ -176,6 +176,7 @@ def make(
 
     target = out or Path(f"{kind}-{queries}-{seed}.parquet")
     check_parquet_name(target)
+    options.check_outputs([target], [])
     blocks = synthetic.generate(kind, queries, seed)
     with progress_bar() as bar:
         task = bar.add_task(f"making {kind}", total=queries)

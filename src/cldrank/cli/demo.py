@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, new_table, print_json, working
+from cldrank.cli.output import console, print_json, print_wide, working
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.files import make_folder, replacing
 
@@ -59,9 +59,12 @@ def demo(
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to leave data, logs, results and report.")
     ] = Path("demo"),
     queries: Annotated[
-        int, typer.Option("--queries", "-n", min=100, help="How many queries to train on; half as many to test on.")
+        int,
+        typer.Option(
+            "--queries", "-n", min=100, max=100_000, help="How many queries to train on; half as many to test on."
+        ),
     ] = 1000,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How often to simulate and train.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=10_000, help="How often to simulate and train.")] = 3,
     linear: Annotated[
         bool, typer.Option("--linear", help="Only linear methods: quicker, and without PyTorch.")
     ] = False,
@@ -73,6 +76,7 @@ def demo(
     was when it is called again.
     """
     _check_installed(linear)
+    options.check_folder(out)
     make_folder(out)
     _check_place(out)
     story = Story(out, quiet=as_json)
@@ -375,13 +379,13 @@ def _print(found: list[Summary]) -> None:
     """A line for each method, with intervals and the share of the way from Naive to Oracle."""
     measures = list(dict.fromkeys(one.measure for one in found))
     cells = {(one.method, one.measure): one for one in found}
-    table = new_table("method", *measures, f"gap closed, {_MEASURES[1]}")
+    rows, best = [], []
     for method in dict.fromkeys(one.method for one in found):
-        row = [cells[method, measure] for measure in measures]
         gap = cells[method, _MEASURES[1]].gap
-        style = "bold" if cells[method, _MEASURES[1]].best else ""
-        table.add_row(method, *map(_told, row), "–" if math.isnan(gap) else f"{gap:.0%}", style=style)
-    console.print(table)
+        told = [_told(cells[method, measure]) for measure in measures]
+        rows.append((method, [*told, "–" if math.isnan(gap) else f"{gap:.0%}"]))
+        best += [method] if cells[method, _MEASURES[1]].best else []
+    print_wide("method", rows, [*measures, f"gap closed,\n{_MEASURES[1]}"], bold=best)
 
 
 def _told(one: Summary) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +14,10 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.experiment_running import carry_out, duration, prepare
-from cldrank.cli.output import console, new_table, print_json, working
+from cldrank.cli.output import add_row, console, fits, new_table, print_json, print_wide, say, working
 from cldrank.errors import CldrankError, UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from cldrank.experiment.definition import Experiment
     from cldrank.experiment.forecast import Forecast
     from cldrank.experiment.results import Summary
@@ -128,15 +126,18 @@ def run(
 ) -> None:
     """Run an experiment. What is finished is never run again, so the same call goes on where it was stopped.
 
+    An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's before you run it.
+
     Example: `cldrank experiment run table1 --data web10k-like --set data.queries=2000 --seeds 3`
     """
     from cldrank.experiment.definition import SHIPPED, read
 
     limit = None if memory is None else _bytes(memory)
     names = SHIPPED if experiment == _EVERYTHING else (experiment,)
-    changes = [*(change or ()), *([f'device="{device}"'] if device else [])]
+    changes = [*(change or ()), *([f"device={json.dumps(device)}"] if device else [])]
     wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=method or ()) for name in names]
     folder = out or Path("experiments") / Path(experiment).stem
+    options.check_folder(folder)
     prepared = prepare(wanted, folder, jobs=jobs, memory=limit, retry_failed=retry_failed)
     plan = prepared.plan
     if dry_run:
@@ -172,17 +173,18 @@ def compare(
         return
     for key in dict.fromkeys((one.experiment, one.data) for one in found):
         console.print(f"{first} minus {second}: {key[0]} on {key[1]}", style="bold", markup=False)
-        table = new_table("setting", "measure", "first", "second", "difference", "90% interval", "p", "won")
+        names = _named(one.setting for one in found if (one.experiment, one.data) == key)
+        table = new_table("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
         for one in found:
             if (one.experiment, one.data) == key:
                 interval = one.interval
-                table.add_row(
-                    _setting(one.setting),
+                add_row(
+                    table,
+                    names[one.setting],
                     one.measure,
                     f"{one.first:.4f}",
                     f"{one.second:.4f}",
-                    f"{interval.estimate:+.4f}",
-                    f"{interval.low:+.4f} … {interval.high:+.4f}",
+                    f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}",
                     f"{one.p_value:.2g}",
                     f"{one.wins}/{interval.n}",
                 )
@@ -203,10 +205,18 @@ def report(
     """
     from cldrank.experiment.report import write
 
+    if out is not None and not out.is_dir():
+        options.check_folder(out.parent)
+        if out.parent.is_dir():
+            read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "results"]
+            options.check_outputs([out], read)
     with working("writing …"):
         written = write(folder, out or folder, str(form))
     for path in written:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
+            say(f"wrote {path}")
+        else:
+            console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------
@@ -246,8 +256,9 @@ def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as
     rows: dict[tuple[str, ...], list[bool]] = {}
     for unit in plan.units:
         rows.setdefault((unit.experiment, unit.fold.data, unit.setting, unit.method), []).append(unit.place in todo)
+    names = _named(setting for _, _, setting, _ in rows)
     for (name, data, setting, method), missing in rows.items():
-        table.add_row(name, data, _setting(setting), method, str(len(missing)), str(sum(missing)))
+        add_row(table, name, data, names[setting], method, str(len(missing)), str(sum(missing)))
     console.print(table)
     console.print(
         f"{len(plan.units):,} units, {plan.finished + len(plan.known):,} finished; {len(plan.todo):,} fits to do in "
@@ -283,41 +294,66 @@ def print_table(found: Sequence[Summary]) -> None:
     settings = list(dict.fromkeys(one.setting for one in found))
     cells = {(one.setting, one.method, one.measure): one for one in found}
     if len(settings) == 1:
-        table = new_table("method", *measures, f"gap, {measures[-1]}", "seconds")
+        rows = []
         for method in methods:
-            each = [cells[settings[0], method, measure] for measure in measures]
-            gap = "–" if math.isnan(each[-1].gap) else f"{each[-1].gap:.0%}"
-            table.add_row(method, *map(_cell, each), gap, f"{each[0].seconds:.1f}" if each[0].seconds >= 0 else "–")
-    else:
-        measure = measures[min(1, len(measures) - 1)]
-        rows = {setting: [cells.get((setting, method, measure)) for method in methods] for setting in settings}
-        table = _across(measure, methods, rows, intervals=True)
-        unbounded = console.options.update(width=10_000)
-        if console.measure(table, options=unbounded).maximum > console.width:
-            table = _across(measure, methods, rows, intervals=False)
-            console.print("means alone; a wider terminal shows the intervals too, as the report does", style="dim")
-    console.print(table)
+            each = [cells.get((settings[0], method, measure)) for measure in measures]
+            rows.append((method, [*map(_cell, each), _gap(each[-1]), _seconds(each[0])]))
+        print_wide("method", rows, [*measures, f"gap, {measures[-1]}", "seconds"])
+        return
+    measure = measures[min(1, len(measures) - 1)]
+    names = _named(settings)
+    for intervals in (True, False):
+        rows = [
+            (names[setting], [_cell(cells.get((setting, method, measure)), intervals) for method in methods])
+            for setting in settings
+        ]
+        table = new_table(measure, *methods)
+        for name, row in rows:
+            add_row(table, name, *row)
+        if fits(table):
+            break
+    if not intervals:
+        console.print("means alone; a wider terminal shows the intervals too, as the report does", style="dim")
+    print_wide(measure, rows, methods)
 
 
-def _across(
-    measure: str, methods: Sequence[str], rows: Mapping[str, Sequence[Summary | None]], *, intervals: bool
-) -> Table:
-    table = new_table(measure, *methods)
-    for setting, row in rows.items():
-        table.add_row(_setting(setting), *("" if one is None else _cell(one, intervals) for one in row))
-    return table
+def _gap(one: Summary | None) -> str:
+    return "–" if one is None or math.isnan(one.gap) else f"{one.gap:.0%}"
 
 
-def _cell(one: Summary, intervals: bool = True) -> str:
+def _seconds(one: Summary | None) -> str:
+    return "–" if one is None or math.isnan(one.seconds) else f"{one.seconds:.1f}"
+
+
+def _cell(one: Summary | None, intervals: bool = True) -> str:
+    if one is None:
+        return ""
     if math.isnan(one.mean):
         return "failed"
     half = "" if math.isnan(one.low) or not intervals else f"±{one.mean - one.low:.3f}"
     return f"{one.mean:.3f}{half}{'*' if one.best or one.tied else ' '}"
 
 
-def _setting(text: str) -> str:
-    """A setting for people: the last part of each key, and its value."""
-    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in json.loads(text).items()) or "–"
+def _named(settings: Iterable[str]) -> dict[str, str]:
+    """Settings for people: the last part of each key and its value, or the whole key where two would read alike.
+
+    >>> _named(['{"simulation.noise": 0.1}']), _named(['{"methods.A.l2": 1}', '{"methods.B.l2": 1}'])
+    ({'{"simulation.noise": 0.1}': 'noise 0.1'},
+     {'{"methods.A.l2": 1}': 'methods.A.l2 1', '{"methods.B.l2": 1}': 'methods.B.l2 1'})
+    """
+    varied = {text: json.loads(text) for text in settings}
+    found = {text: _told(chosen, short=True) for text, chosen in varied.items()}
+    if len(set(found.values())) < len(found) or any(_repeats(chosen) for chosen in varied.values()):
+        return {text: _told(chosen, short=False) for text, chosen in varied.items()}
+    return found
+
+
+def _told(chosen: dict[str, Any], *, short: bool) -> str:
+    return ", ".join(f"{key.rpartition('.')[2] if short else key} {value}" for key, value in chosen.items()) or "–"
+
+
+def _repeats(chosen: dict[str, Any]) -> bool:
+    return len({key.rpartition(".")[2] for key in chosen}) < len(chosen)
 
 
 def _bytes(text: str) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli.output import working
-from cldrank.errors import UsageError
+from cldrank.cli.output import console, working
+from cldrank.errors import CldrankError, UsageError
 from cldrank.files import check_writable
 
 if TYPE_CHECKING:
@@ -121,17 +123,46 @@ MemoryLimit = Annotated[
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
     """Refuse to write where nothing can be, over what is read, or two things to one file."""
-    for output in outputs:
-        if output is not None:
-            check_writable(output)
-    written = [path.resolve() for path in outputs if path is not None]
+    written = [path for path in outputs if path is not None]
     for path in written:
-        if written.count(path) > 1:
+        try:
+            check_writable(path)
+        except CldrankError as error:
+            raise UsageError(str(error)) from None
+        if path.exists() and path.samefile("/dev/stdout"):
+            console.stderr = True  # what is told would mix with what is written
+    places = [path.resolve() for path in written]
+    for path, place in zip(written, places, strict=True):
+        if places.count(place) > 1:
             raise UsageError(f"{path} is to be written twice; name different files.")
-        for source in inputs:
-            read = Path(source).resolve()
-            if path == read or (read.is_dir() and path.is_relative_to(read) and path.exists()):
-                raise UsageError(f"{path} is read and would be written over; name another file to write.")
+        if path.is_file() and any(_reads(source, path) for source in inputs):
+            raise UsageError(f"{path} is read and would be written over; name another file to write.")
+
+
+def _reads(source: str | Path, path: Path) -> bool:
+    """Whether a file is what a source names, lies in the folder that it names, or fits its pattern."""
+    pattern = str(source)
+    found = [Path(source)] if Path(source).exists() else map(Path, glob(pattern, recursive=True))  # noqa: PTH207
+    return any(
+        path.resolve().is_relative_to(one.resolve()) if one.is_dir() else one.exists() and one.samefile(path)
+        for one in found
+    )
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that cannot be made or written to, before anything is computed."""
+    nearest = next(one for one in (path, *path.parents) if one.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"{nearest} is a file; name a folder to write.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(f"{path} cannot be written: the folder {nearest} is write-protected.")
+
+
+def check_ranker_folder(path: Path) -> None:
+    """The same of a folder for a ranker, which is replaced as a whole: it may hold a ranker, or nothing."""
+    check_folder(path)
+    if path.is_dir() and any(path.iterdir()) and not (path / "ranker.json").is_file():
+        raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")
 
 
 def log_columns(named: list[str] | None, option: str = "--column") -> dict[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from cldrank.errors import UsageError
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
+
+Rows = Sequence[tuple[str, Sequence[str]]]  # a name, and what stands beside it
 
 # highlight=False: numbers keep their plain colour; emoji=False: `mq2008:train` is no tram; soft_wrap: a message is one
 # line however narrow the terminal
@@ -37,8 +39,14 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """A result for machines: one JSON document, valid everywhere (no NaN)."""
-    json.dump(_plain(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    sys.stdout.write("\n")
+    target = sys.stderr if console.stderr else sys.stdout
+    json.dump(_plain(value), target, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    target.write("\n")
+
+
+def flush() -> None:
+    """Bring all that was printed to where it goes."""
+    sys.stdout.flush()
 
 
 def _plain(value: Any) -> Any:
@@ -61,11 +69,38 @@ def new_table(*columns: str) -> Table:
     """A plain table; the first column reads from the left, numbers line up on the right."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+    for index, column in enumerate(columns):  # folded, not cut: two names must never come to read alike
+        table.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
     return table
+
+
+def add_row(table: Table, *cells: str, style: str = "") -> None:
+    """A row of names that somebody chose: [these] are letters, not a style."""
+    from rich.text import Text
+
+    table.add_row(*map(Text, cells), style=style)
+
+
+def fits(table: Table) -> bool:
+    """Whether the terminal is wide enough for a table as it is."""
+    return console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width
+
+
+def print_wide(head: str, rows: Rows, columns: Sequence[str], bold: Container[str] = ()) -> None:
+    """A table with a line for each name; columns that do not fit beside the others follow in tables of their own."""
+    start = 0
+    while start < len(columns):
+        for end in range(len(columns), start, -1):
+            table = new_table(head, *columns[start:end])
+            for name, cells in rows:
+                add_row(table, name, *cells[start:end], style="bold" if name in bold else "")
+            if fits(table):
+                break
+        console.print(table)
+        start = end
 
 
 def some(names: Sequence[str], most: int = 6) -> str:

@@ -224,10 +224,16 @@ def simulate(
     """
     from cldrank.clicks.simulate import Simulation
     from cldrank.clicks.simulate.parameters import whole
+    from cldrank.clicks.simulate.truth import has_truth, truth_path
 
     count = whole(_number(sessions, "--sessions"), "--sessions")
-    _check_targets(out, log)
-    options.check_outputs([out, log], features)
+    if out is None and log is None:
+        raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
+    ranked_by = [production] if Path(production).is_file() else []
+    truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
+    options.check_outputs([out, log, *truths], [*features, *(groups or []), *ranked_by])
+    if save_production is not None:
+        options.check_ranker_folder(save_production)
     given = {
         "eta": eta,
         "noise": noise,
@@ -278,16 +284,20 @@ def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log
         else:
             found = simulation.write_log(log, sessions, seed=seed, count=out is not None, progress=report)
             counts = [found.impressions, found.clicks]
-            result |= {"log": str(log), "log_truth": str(write_truth(told, log))}
+            result |= {"log": str(log), "log_truth": _written(write_truth(told, log))}
             cells = found.cells  # type: ignore[assignment]  # None only if nobody asked for them
     if out is not None:
         cells.write(out)
-        result |= {"out": str(out), "out_truth": str(write_truth(told, out)), "cells": cells.n_cells}
+        result |= {"out": str(out), "out_truth": _written(write_truth(told, out)), "cells": cells.n_cells}
     result["by_position"] = [
         {"position": place, "impressions": int(shown), "clicks": int(clicked)}
         for place, (shown, clicked) in enumerate(zip(*counts, strict=True), 1)
     ]
     return {**result, "truth": told}
+
+
+def _written(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 @contextmanager
@@ -325,7 +335,9 @@ def _print(simulation: Simulation, result: dict[str, Any]) -> None:
     console.print(table)
     for kind in ("log", "out"):
         if kind in result:
-            console.print(f"wrote {result[kind]}, and the truth about it in {result[f'{kind}_truth']}", markup=False)
+            truth_file = result[f"{kind}_truth"]
+            beside = f", and the truth about it in {truth_file}" if truth_file else ""
+            console.print(f"wrote {result[kind]}{beside}", markup=False)
 
 
 def _said(simulation: Simulation) -> str:
@@ -333,19 +345,6 @@ def _said(simulation: Simulation) -> str:
     if origin["kind"] == "svm":
         return f"SVM-rank on {origin['rows']:,} labelled rows, {origin['pairs']:,} pairs"
     return f"{origin['kind']} {origin['source']}"
-
-
-def _check_targets(out: Path | None, log: Path | None) -> None:
-    """Refuse what could not be written before anything is computed."""
-    if out is None and log is None:
-        raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
-    if out is not None and log is not None and out.resolve() == log.resolve():
-        raise UsageError(f"--out and --log both name {out}; they are two files.")
-    for path in (out, log):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise UsageError(f"{path}: the folder {path.parent} does not exist; create it first.")
-        if path is not None and path.is_dir():
-            raise UsageError(f"{path} is a folder; name a file to write.")
 
 
 def _built(option: str, name: str, given: dict[str, Any]) -> Any:

@@ -159,6 +159,7 @@ def train(
     log = options.LogReading(log_column, first_position, one_query)
     observed = methods.Observed(clicks, propensity, affine, depth, log)
     observed.check(method)
+    options.check_ranker_folder(out)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
     table, rho = observed.read(method, dataset)
     network = methods.trains_network(method, model)

@@ -121,6 +121,7 @@ def tune(
     observed = methods.Observed(clicks, propensity, affine, depth, log)
     _check_judge(method, on, observed, validation_features, measure, held_out)
     observed.check(method, judges=on == Judged.clicks)
+    options.check_folder(out)
     reading = options.Reading(column, groups, n_features, missing, cache)
     dataset = reading.load(features)
     table, rho = observed.read(method, dataset)

@@ -6,13 +6,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cldrank._version import __version__
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
+from cldrank.experiment.decoding import shown
 from cldrank.experiment.definition import Data
+from cldrank.reading import reading
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -69,12 +72,21 @@ class Fold:
 
 def find(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
+    try:
+        return _found(data)
+    except OSError as error:  # a name that is too long for one of a file, say
+        raise UsageError(f"data: {error.strerror}: {shown(error.filename)}.") from None
+
+
+def _found(data: Data) -> list[Fold]:
     from cldrank.data import synthetic
 
     if data.train or data.test:
         if not (data.train and data.test) or data.folds:
             raise UsageError("data: files are named by train and test, both of them, and have no folds.")
         return [_of_files(data.name or Path(data.train[0]).stem.split(".")[0], data.train, data.test)]
+    if not data.name:
+        raise UsageError('data has no name; name a data set, such as data = "msrd", or a folder.')
     made_here = data.name in synthetic.KINDS
     in_folder = not made_here and data.name not in catalogue.names() and Path(data.name).is_dir()
     if data.folds and (made_here or in_folder):
@@ -132,9 +144,9 @@ def _files(source: str) -> list[Path]:
         return [path]
     if catalogue.is_reference(source):
         return catalogue.resolve(source)
-    found = sorted(path.parent.glob(path.name))
+    found = sorted(map(Path, glob(source, recursive=True)))  # noqa: PTH207  # absolute patterns, too
     if not found:
-        raise DataError(f"{path}: no such file.")
+        raise UsageError(f"{path}: no such file.")
     return found
 
 
@@ -163,7 +175,7 @@ def _loaded(train: list[str], test: list[str]) -> tuple[RankingDataset, RankingD
 def _fingerprint(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
-        with file.open("rb") as content:
+        with reading(file, "a file of candidates"), file.open("rb") as content:
             while chunk := content.read(_CHUNK):
                 digest.update(chunk)
         digest.update(b"|")

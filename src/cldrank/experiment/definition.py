@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.experiment.decoding import bounded, check_keys, decode
+from cldrank.experiment.changes import change, flat, flat_pairs, merged, nested
+from cldrank.experiment.decoding import bounded, check_keys, check_plain, decode, shown
+from cldrank.reading import reading
 
 SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models",
@@ -37,6 +40,8 @@ SHIPPED = (
 
 _SECTIONS = ("title", "data", "seeds", "measures", "device", "production", "simulation", "tuning", "methods", "vary")
 _VARIABLE = ("production", "simulation", "methods")
+_MOST_UNITS = 100_000  # of one run: each is planned, kept in a file and read again before any is run
+_LAST_SEED = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class Data:
     folds: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    queries: int = bounded(1000, 1)
-    test_queries: int = bounded(500, 1)
+    queries: int = bounded(1000, 1, 1_000_000)
+    test_queries: int = bounded(500, 1, 1_000_000)
     seed: int = bounded(0, 0)
 
 
@@ -122,7 +127,7 @@ class Experiment:
     tuning: Tuning
     methods: tuple[Method, ...]
     vary: Mapping[str, tuple[Any, ...]]
-    seeds: tuple[int, ...]
+    seeds: Sequence[int]
     measures: tuple[str, ...]
     device: str | None
     table: Mapping[str, Any]
@@ -135,28 +140,53 @@ class Experiment:
             for values in itertools.product(*self.vary.values())
         ]
 
+    def check_size(self, folds: int = 1) -> None:
+        """Refuse more units than can be planned, before any is made."""
+        counts = {
+            "folds": folds,
+            "settings": math.prod(map(len, self.vary.values())),
+            "methods": len(self.methods),
+            "seeds": len(self.seeds),
+        }
+        total = math.prod(counts.values())
+        if total > _MOST_UNITS:
+            several = [f"{count:,} {name}" for name, count in counts.items() if count > 1]
+            raise UsageError(
+                f"{', '.join(several[:-1])}{' and ' if several[1:] else ''}{several[-1]} make {total:,} units, and "
+                f"there may be at most {_MOST_UNITS:,} in one run. Take fewer seeds or values, or several runs with a "
+                "part of the seeds each (seeds = [0, 1, 2]) and the same --out."
+            )
+
     def _setting(self, chosen: dict[str, Any]) -> Setting:
         table = {key: value for key, value in self.table.items() if key != "vary"}
         for key, value in chosen.items():
-            table = _merged(table, _nested(key, value))
+            table = merged(table, nested(key, value))
         experiment = _decoded(table, self.name, self.source)
-        shown = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
-        return Setting(json.dumps(shown, sort_keys=True), experiment)
+        taken = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
+        return Setting(json.dumps(taken, sort_keys=True), experiment)
 
     def restricted(self, wanted: Sequence[str]) -> Experiment:
         """Only the methods named, by label or registered name; `module:Class` adds one to those the file has."""
         if not wanted:
             return self
+        from cldrank.experiment.methods import check_use
+
         added = [name for name in wanted if ":" in name]
         named = [name for name in wanted if ":" not in name]
         methods = [_named(self, name) for name in named] if named else list(self.methods)
-        methods += [Method(name.rpartition(":")[2], name) for name in added]
-        described = {
-            method.label: {"use": method.use, **method.parameters, **({"tune": method.tune} if method.tune else {})}
-            for method in methods
-        }
-        table = {**self.table, "methods": described}
-        return replace(self, methods=tuple(methods), table=table)
+        for name in dict.fromkeys(added):
+            check_use(name, "--method")
+            methods.append(Method(name.rpartition(":")[2], name))
+        described: dict[str, Any] = {}
+        for method in methods:
+            entry = {"use": method.use, **method.parameters, **({"tune": method.tune} if method.tune else {})}
+            if described.setdefault(method.label, entry) != entry:
+                raise UsageError(
+                    f"two methods would be called {method.label}; name yours in an experiment file, with a label of "
+                    f'its own: Mine = {{ use = "{method.use}" }}.'
+                )
+        unique = {method.label: method for method in methods}
+        return replace(self, methods=tuple(unique.values()), table={**self.table, "methods": described})
 
 
 @dataclass(frozen=True)
@@ -183,26 +213,63 @@ def read(
     methods   see `Experiment.restricted`
     """
     name, text, place = _found(source)
-    try:
+    with reading(place, "a TOML file"):
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"this is not TOML: {error}.", path=place) from None
+    try:
+        return _made(_changed(table, data, changes, seeds), name, place, methods)
+    except FormatError as error:
+        if (data is None and seeds is None and not changes) or not _is_sound(table, name, place):
+            raise
+        raise UsageError(str(error)) from None  # the file is fine: it is the call that is wrong
+
+
+def _changed(
+    table: Mapping[str, Any], data: str | None, changes: Sequence[str], seeds: int | None
+) -> Mapping[str, Any]:
+    table = dict(table)
     if data is not None:
         old = table.get("data", {})
         kept = old if isinstance(old, Mapping) else {}
         table["data"] = {key: kept[key] for key in ("queries", "test_queries", "seed") if key in kept} | {"name": data}
     if seeds is not None:
         table["seeds"] = seeds
-    varied = _flat(table.get("vary", {}))
-    for change in changes:
-        made = _change(change)
-        _check_not_varied(made, varied, change)
+    check_plain(table)
+    varied = flat(table.get("vary", {}))
+    for text in changes:
+        made = change(text)
+        _check_not_varied(made, varied, text)
         if isinstance(table.get("data"), str) and isinstance(made.get("data"), Mapping):
             table["data"] = {"name": table["data"]}
-        table = _merged(table, made)
+        table = merged(table, made)
+    return table
+
+
+def _made(table: Mapping[str, Any], name: str, place: str, methods: Sequence[str] = ()) -> Experiment:
     experiment = _decoded(table, name, place).restricted(methods)
-    experiment.settings()  # a value that varies is refused now, not when its turn comes
-    return experiment
+    try:
+        experiment.check_size()
+        labels = [method.label for method in experiment.methods]
+        for key in experiment.vary:
+            if key.startswith("methods.") and not any(key.startswith(f"methods.{label}.") for label in labels):
+                raise UsageError(f"vary.{key}: there is no such method here; there are {', '.join(labels)}.")
+        settings = [setting.varied for setting in experiment.settings()]  # a wrong value is refused now
+        if len(set(settings)) < len(settings):
+            twice = next(one for one in settings if settings.count(one) > 1)
+            raise UsageError(f"vary gives the same setting twice: {twice}.")
+    except FormatError:
+        raise
+    except UsageError as error:
+        raise FormatError(str(error), path=place) from None
+    return replace(experiment, seeds=tuple(experiment.seeds))
+
+
+def _is_sound(table: Mapping[str, Any], name: str, place: str) -> bool:
+    """Whether a file says what an experiment must say."""
+    try:
+        _made(_changed(table, None, (), None), name, place)
+    except CldrankError:
+        return False
+    return True
 
 
 def shipped() -> list[Experiment]:
@@ -213,15 +280,18 @@ def shipped() -> list[Experiment]:
 def _found(source: str | Path) -> tuple[str, str, str]:
     """Name, text and place of an experiment."""
     path = Path(source)
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # no name of a file at all
+        is_file = False
     if str(source) in SHIPPED:
         file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
         return str(source), file.read_text(encoding="utf-8"), f"{source}.toml"
-    if path.is_file():
-        try:
+    if is_file:
+        with reading(path, "a text file in UTF-8"):
             return path.stem, path.read_text(encoding="utf-8"), str(path)
-        except UnicodeDecodeError:
-            raise FormatError("this is not a text file in UTF-8.", path=path) from None
-    raise UsageError(f"{source}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
+    told = str(source) if len(str(source)) < 200 else shown(str(source))
+    raise UsageError(f"{told}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
 
 
 def _decoded(table: Mapping[str, Any], name: str, place: str) -> Experiment:
@@ -241,8 +311,8 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
         raise UsageError('data is missing; name a data set: data = "msrd".')
     data = {"name": table["data"]} if isinstance(table["data"], str) else table["data"]
     measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
-    if not isinstance(measures, str | list) or not measures:
-        raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {measures!r}.')
+    if not (isinstance(measures, str) or _is_list_of_texts(measures)) or not measures:
+        raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {shown(measures)}.')
     return Experiment(
         name=name,
         title=decode(_Title, {"title": table.get("title", name)}, "").title,
@@ -258,6 +328,10 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
         table=table,
         source=place,
     )
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 @dataclass(frozen=True)
@@ -280,16 +354,19 @@ def _method(label: str, entry: Any) -> Method:
     from cldrank.experiment.methods import check_use
 
     if not isinstance(entry, Mapping):
-        raise UsageError(f'methods.{label} must be a table such as {{ use = "cld", gamma = 0.1 }}, not {entry!r}.')
+        raise UsageError(f'methods.{label} must be a table such as {{ use = "cld", gamma = 0.1 }}, not {shown(entry)}.')
     use = entry.get("use", label.lower())
     if not isinstance(use, str):
-        raise UsageError(f"methods.{label}.use must be a text, not {use!r}.")
+        raise UsageError(f"methods.{label}.use must be a text, not {shown(use)}.")
     check_use(use, f"methods.{label}")
     parameters = {key: value for key, value in entry.items() if key not in ("use", "tune")}
     tune = entry.get("tune", {})
     if not isinstance(tune, Mapping):
-        raise UsageError(f"methods.{label}.tune must be a table of parameters and their values, not {tune!r}.")
+        raise UsageError(f"methods.{label}.tune must be a table of parameters and their values, not {shown(tune)}.")
     grids = {key: _grid(values, f"methods.{label}.tune.{key}") for key, values in tune.items()}
+    tries = math.prod(map(len, grids.values()))
+    if tries > _MOST_UNITS:
+        raise UsageError(f"methods.{label}.tune makes {tries:,} combinations; at most {_MOST_UNITS:,} can be tried.")
     return Method(label, use, parameters, grids)
 
 
@@ -300,30 +377,39 @@ def _grid(values: Any, place: str) -> tuple[Any, ...]:
     if isinstance(values, list | tuple) and values:
         return tuple(values)
     if isinstance(values, Mapping):
-        return decode(Range, values, place).values()
-    raise UsageError(f"{place} must be a list of values, or {{ low = 0.05, high = 0.3, points = 4 }}, not {values!r}.")
+        found = decode(Range, values, place).values()
+        check_plain(found, place)
+        return found
+    raise UsageError(
+        f"{place} must be a list of values, or {{ low = 0.05, high = 0.3, points = 4 }}, not {shown(values)}."
+    )
 
 
 def _varied(table: Any) -> dict[str, tuple[Any, ...]]:
     if not isinstance(table, Mapping):
-        raise UsageError(f"vary must be a table of keys and their values, not {table!r}.")
-    found = {}
-    for key, values in _flat(table).items():
+        raise UsageError(f"vary must be a table of keys and their values, not {shown(table)}.")
+    found: dict[str, tuple[Any, ...]] = {}
+    for key, values in flat_pairs(table):
+        if key in found:
+            raise UsageError(f"vary.{key} is given twice.")
         if key.partition(".")[0] not in _VARIABLE:
             raise UsageError(f"vary.{key}: what may vary lies in {', '.join(_VARIABLE)}: simulation.noise, say.")
         if not isinstance(values, list) or not values:
-            raise UsageError(f"vary.{key} must be a list of values, not {values!r}.")
+            raise UsageError(f"vary.{key} must be a list of values, not {shown(values)}.")
         found[key] = tuple(values)
     return found
 
 
-def _seeds(value: Any) -> tuple[int, ...]:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return tuple(range(value))
+def _seeds(value: Any) -> Sequence[int]:
+    """The seeds; so many of them are not yet written out, as `check_size` may refuse them."""
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LAST_SEED + 1:
+        return range(value)
     whole = isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
-    if whole and value and min(value) >= 0:
+    if whole and value and min(value) >= 0 and max(value) <= _LAST_SEED:
         return tuple(dict.fromkeys(value))
-    raise UsageError(f"seeds must be how many (at least 1), or a list of seeds from 0 on, not {value!r}.")
+    raise UsageError(
+        f"seeds must be how many (at least 1), or a list of seeds from 0 to {_LAST_SEED}, not {shown(value)}."
+    )
 
 
 def _named(experiment: Experiment, name: str) -> Method:
@@ -341,60 +427,10 @@ def _named(experiment: Experiment, name: str) -> Method:
     )
 
 
-# -- tables ------------------------------------------------------------------------------------------------------
-
-
-def _change(text: str) -> dict[str, Any]:
-    """What `key=value` says, as a table; a value that is no TOML is a text.
-
-    >>> _change("simulation.noise=0.2")
-    {'simulation': {'noise': 0.2}}
-    >>> _change("data=mq2008")
-    {'data': 'mq2008'}
-    """
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"{text!r} is not of the form KEY=VALUE, such as simulation.noise=0.2.")
-    for written in (value, json.dumps(value.strip())):
-        try:
-            return tomllib.loads(f"{key} = {written}")
-        except tomllib.TOMLDecodeError:
-            continue
-    raise UsageError(f"{key!r} is no key of an experiment; write simulation.noise=0.2, say.")
-
-
-def _check_not_varied(made: Mapping[str, Any], varied: Mapping[str, Any], change: str) -> None:
-    for key in _flat(made):
+def _check_not_varied(made: Mapping[str, Any], varied: Mapping[str, Any], text: str) -> None:
+    for key in flat(made):
         if key in varied:
-            raise UsageError(f"{change}: {key} varies here; say vary.{key}=[…] for other values.")
-
-
-def _nested(key: str, value: Any) -> dict[str, Any]:
-    for part in reversed(key.split(".")):
-        value = {part: value}
-    made: dict[str, Any] = value
-    return made
-
-
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with some of its entries changed, at any depth."""
-    merged = dict(table)
-    for key, value in changes.items():
-        old = merged.get(key)
-        merged[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged
-
-
-def _flat(table: Any, before: str = "") -> dict[str, Any]:
-    """The entries of a table of tables by their dotted keys.
-
-    >>> _flat({"simulation": {"eta": [0, 1]}, "production.C": [1]})
-    {'simulation.eta': [0, 1], 'production.C': [1]}
-    """
-    found: dict[str, Any] = {}
-    for key, value in table.items() if isinstance(table, Mapping) else ():
-        found |= _flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": value}
-    return found
+            raise UsageError(f"{shown(text)}: {key} varies here; say vary.{key}=[…] for other values.")
 
 
 def _looked_up(experiment: Experiment, key: str, value: Any) -> Any:

@@ -14,7 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from cldrank.errors import MissingDependencyError, UsageError
+from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.experiment.decoding import shown
+from cldrank.reading import reason
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,20 @@ REGISTERED: dict[str, Registered] = {
 
 def check_use(use: str, place: str) -> None:
     """Refuse a name that is neither registered nor `module:Class`; nothing is imported."""
-    if use in REGISTERED or all(use.partition(":")):
+    if use in REGISTERED or _names_a_class(use):
         return
     near = difflib.get_close_matches(use, REGISTERED, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"{place}: there is no method {use!r}.{guess} Registered are {', '.join(REGISTERED)}; a class of your own is "
-        'named use = "module:Class".'
+        f"{place}: there is no method {shown(use)}.{guess} Registered are {', '.join(REGISTERED)}; a class of your own "
+        'is named use = "module:Class".'
     )
+
+
+def _names_a_class(use: str) -> bool:
+    """Whether it is of the form `package.module:Class`."""
+    module, _, name = use.partition(":")
+    return name.isidentifier() and all(re.fullmatch(r"[^\s\0/\\]+", part) for part in module.split("."))
 
 
 @dataclass(frozen=True)
@@ -109,14 +117,16 @@ class Maker:
         Not the device: as with the number of threads, results differ by rounding alone.
         """
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
-        model = make(self.home, chosen)
-        known = model.get_params(deep=False) if hasattr(model, "get_params") else {}
-        defaults = {key: value for key, value in known.items() if key not in chosen and key != "device"}
-        described = {
-            "class": self.home,
-            "parameters": chosen,
-            "defaults": json.loads(json.dumps(defaults, default=repr)),
-        }
+        try:
+            model = make(self.home, chosen)
+            known = model.get_params(deep=False) if hasattr(model, "get_params") else {}
+            defaults = {key: _plain(known[key]) for key in known if key not in chosen and key != "device"}
+        except CldrankError:
+            raise
+        except Exception as error:  # whatever a class of the user's own does
+            told = f"{type(error).__name__}: {reason(error)}"
+            raise UsageError(f"{self.home} cannot be made with {shown(chosen)} ({told}).") from error
+        described = {"class": self.home, "parameters": chosen, "defaults": defaults}
         return {**described, "source": self.source} if self.source else described
 
     def chosen(self, seed: int) -> dict[str, Any]:
@@ -136,7 +146,10 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     home = known.home if known else re.sub(r"^cldrank:", "cldrank.estimators:", use)
     given = {**(known.parameters if known else {}), **parameters}
     kind = _class(home)
-    taken = inspect.signature(kind).parameters
+    try:
+        taken = inspect.signature(kind).parameters
+    except (TypeError, ValueError):
+        raise UsageError(f"{home} cannot take part: Python cannot tell its parameters.") from None
     if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values()):
         for name in given:
             if name not in taken:
@@ -170,26 +183,40 @@ def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
 
 def _class(home: str) -> Any:
     module, _, name = home.partition(":")
-    try:
-        kind = getattr(_module(module), name)
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{home}: there is no module {error.name!r} here; a module is found in this folder or where Python finds "
-            "packages."
-        ) from None
-    except AttributeError:
-        raise UsageError(f"{home}: the module {module} has no {name}.") from None
+    kind = getattr(_module(module, home), name, None)
+    if kind is None:
+        raise UsageError(f"{home}: the module {module} has no {name}.")
+    if not isinstance(kind, type):
+        raise UsageError(f"{home} cannot take part: it is not a class.")
     for method in ("fit", "predict"):
         if not callable(getattr(kind, method, None)):
             raise UsageError(f"{home} cannot take part: it has no {method}. A ranker has fit and predict.")
     return kind
 
 
-def _module(name: str) -> Any:
+def _module(name: str, home: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path and not name.startswith("cldrank."):
         sys.path.append(here)  # an installed command does not look in the folder it is called from
-    return import_module(name)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{home}: there is no module {error.name!r} here; a module is found in this folder or where Python finds "
+            "packages."
+        ) from None
+    except (Exception, SystemExit) as error:  # whatever a module of the user's own does
+        raise CldrankError(
+            f"{home}: the module cannot be imported ({type(error).__name__}: {reason(error)})."
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON has it; what JSON has no word for, such as infinity, as Python writes it."""
+    try:
+        return json.loads(json.dumps(value, default=repr, allow_nan=False))
+    except (ValueError, TypeError, RecursionError):
+        return repr(value)
 
 
 def _source(kind: Any) -> str:

@@ -72,6 +72,7 @@ def units(experiments: Sequence[Experiment]) -> list[Unit]:
 
 def _units(experiment: Experiment) -> list[Unit]:
     folds = find(experiment.data)
+    experiment.check_size(len(folds))
     settings = experiment.settings()
     makers = {
         (setting.varied, method.label): _maker(method, setting.experiment)

@@ -21,9 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.experiment.result_checks import problems
 from cldrank.files import replacing
 from cldrank.measures import Interval, mean_interval, parse
+from cldrank.reading import reading
 
 CONFIDENCE = 0.9
 
@@ -54,6 +56,7 @@ SCHEMA = pa.schema(
 )
 
 _ORDER = ("naive", "ips", "heckman", "heckman^rank", "rankagg", "pijd", "cld", "cld-n", "cld-pair", "cld-pair-l")
+_MOST_ROWS = 5_000_000  # far more than a run may have units; a damaged file can claim any number
 _PLACE = ("experiment", "fold", "setting", "method", "seed")  # where a unit stands; one unit may stand in several
 
 
@@ -79,6 +82,8 @@ def read(folder: str | PathLike[str]) -> pa.Table:
 def read_all(folder: str | PathLike[str]) -> pa.Table:
     """The same with those that later ones have replaced."""
     source = Path(folder)
+    if not source.exists():
+        raise UsageError(f"{source}: there are no results here, there is no such folder or file.")
     whole = source if source.is_file() else source / "results.parquet"
     found = [_read_file(whole)] if whole.is_file() else []
     if not source.is_file():
@@ -88,6 +93,11 @@ def read_all(folder: str | PathLike[str]) -> pa.Table:
     if not found:
         raise DataError(f"{source}: there are no results here; `cldrank experiment run` writes them.")
     return pa.concat_tables(found)
+
+
+def has_any(folder: str | PathLike[str]) -> bool:
+    """Whether there is anything to read in a folder."""
+    return (Path(folder) / "results.parquet").exists() or any((Path(folder) / "results").glob("*.parquet"))
 
 
 def consolidate(folder: str | PathLike[str]) -> Path:
@@ -111,11 +121,28 @@ def _finished_files(table: pa.Table) -> set[str]:
 
 
 def _read_file(path: Path) -> pa.Table:
-    try:
+    what = "a table of results"
+    with reading(path, what):
         with pq.ParquetFile(path) as file:
-            return judged(file.read().select(SCHEMA.names).cast(SCHEMA))
-    except (pa.ArrowInvalid, KeyError) as error:
-        raise DataError(f"{path}: this is no table of results ({str(error).splitlines()[0]}).") from None
+            if file.metadata.num_rows > _MOST_ROWS:
+                raise FormatError(f"not {what}: {file.metadata.num_rows:,} rows are more than any has.", path=path)
+            whole = file.read()
+        whole.validate(full=True)
+        names = whole.column_names
+        wrong = next((name for name in SCHEMA.names if names.count(name) != 1), None)
+        if wrong is not None:
+            raise FormatError(
+                f"not {what}: {'no' if wrong not in names else 'more than one'} column {wrong}.", path=path
+            )
+        table = whole.select(SCHEMA.names).cast(SCHEMA)
+        pc.min_max(table["finished"]).as_py()  # dates that no calendar has
+    for problem in problems(table):
+        raise FormatError(
+            f"not {what}: {problem}. If it is damaged, remove it; `cldrank experiment run` computes again what is then "
+            "missing.",
+            path=path,
+        )
+    return judged(table)
 
 
 def judged(table: pa.Table) -> pa.Table:
@@ -264,7 +291,9 @@ def setting_order(setting: str) -> list[Any]:
     """
     values = sorted(json.loads(setting).items())
     return [
-        (key, isinstance(value, str), value if isinstance(value, int | float | str) else str(value))
+        (key, 0, value, "")
+        if isinstance(value, int | float)
+        else (key, 1, 0, value if isinstance(value, str) else json.dumps(value))
         for key, value in values
     ]
 

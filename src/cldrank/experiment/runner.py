@@ -9,6 +9,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.experiment import provenance, results
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.forecast import Forecast
@@ -24,6 +25,7 @@ from cldrank.experiment.plan import Unit, canonical, hashed, tuning_of, units
 from cldrank.experiment.pool import Pool
 from cldrank.experiment.work import Outcome, Task
 from cldrank.files import make_folder, replacing
+from cldrank.reading import read_json
 
 Place = tuple[Any, ...]
 
@@ -133,10 +135,17 @@ def run(
                 done(task, outcome)
             ready = zip(tasks, tuned, strict=True)
             pool.run([replace(task, tuned=choice.tuned) for task, choice in ready if not choice.error], done)
-    finally:
-        if (target / "results").is_dir():
-            results.consolidate(target)
+    except BaseException:
+        with suppress(CldrankError, OSError):  # what stopped the run is what has to be told
+            _consolidate(target)
+        raise
+    _consolidate(target)
     return Report(state.done, state.failed, tuple(errors))
+
+
+def _consolidate(folder: Path) -> None:
+    if results.has_any(folder):
+        results.consolidate(folder)
 
 
 class _Recorder:
@@ -197,12 +206,7 @@ def _task(unit: Unit) -> Task:
 
 def _recorded(folder: Path) -> pa.Table:
     """All results in a folder, an empty table if it has none yet."""
-    try:
-        return results.read_all(folder)
-    except DataError:
-        if (folder / "results.parquet").exists() or any((folder / "results").glob("*.parquet")):
-            raise
-        return results.SCHEMA.empty_table()
+    return results.read_all(folder) if results.has_any(folder) else results.SCHEMA.empty_table()
 
 
 def _by_key(recorded: pa.Table) -> dict[str, list[dict[str, Any]]]:
@@ -235,7 +239,7 @@ def _tuned(pool: Pool, tasks: Sequence[Task], folder: Path) -> list[Outcome]:
     for key in wanted:
         file = folder / "tuning" / f"{key}.json"
         if file.is_file():
-            chosen[key] = Outcome(tuned=json.loads(file.read_text(encoding="utf-8"))["tuned"])
+            chosen[key] = Outcome(tuned=_choice(file))
 
     def done(task: Task, outcome: Outcome) -> None:
         chosen[task.key] = replace(outcome, error=f"tuning: {outcome.error}" if outcome.error else "")
@@ -247,6 +251,15 @@ def _tuned(pool: Pool, tasks: Sequence[Task], folder: Path) -> list[Outcome]:
 
     pool.run([task for key, task in wanted.items() if key not in chosen], done)
     return [chosen[key] for key in keys]
+
+
+def _choice(file: Path) -> Mapping[str, Any]:
+    """What tuning chose before."""
+    found = read_json(file, "a JSON file")
+    tuned = found.get("tuned") if isinstance(found, dict) else None
+    if not isinstance(tuned, dict):
+        raise FormatError('there is no table "tuned"; remove the file, and the tuning is done again.', path=file)
+    return tuned
 
 
 # -- a folder that holds results already -------------------------------------------------------------------------
@@ -263,14 +276,21 @@ def _check_fit(wanted: Sequence[Unit], rows: Sequence[Mapping[str, Any]], folder
         methods[unit.experiment, unit.fold.data, unit.setting, unit.method] = _method(described)
     for row in rows:
         described = json.loads(row["configuration"])
-        for key, value in _conditions(row["experiment"], row["setting"], described).items():
+        try:
+            held, method = _conditions(row["experiment"], row["setting"], described), _method(described)
+        except KeyError as error:
+            raise DataError(
+                f"{folder} holds results whose configuration has no {error}, so nobody can tell whether others fit "
+                "with them; choose another folder with --out."
+            ) from None
+        for key, value in held.items():
             if conditions.get(key, value) != value:
                 raise UsageError(
                     f"{folder} holds results of {row['experiment']} on {row['data']} with {key[-1]} {value}, not "
                     f"{conditions[key]}; choose another folder with --out."
                 )
         mine = methods.get((row["experiment"], row["data"], row["setting"], row["method"]))
-        if mine is not None and mine != _method(described) and _place(row) not in places:
+        if mine is not None and mine != method and _place(row) not in places:
             raise UsageError(
                 f"{folder} holds results of {row['method']} with other parameters, of seeds that this run would not "
                 "replace; choose another folder with --out."

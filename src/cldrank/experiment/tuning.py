@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cldrank.experiment.decoding import bounded
 from cldrank.tuning import space
 from cldrank.tuning.judging import Mean, hold_out, mean_of
@@ -31,7 +33,8 @@ class Range(space.Range):
 
     def values(self) -> tuple[float, ...]:
         """The values to try."""
-        return self.spaced(self.points)
+        with np.errstate(over="ignore", invalid="ignore"):  # who asks for these checks that they are finite
+            return self.spaced(self.points)
 
 
 @dataclass(frozen=True)

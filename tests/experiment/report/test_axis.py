@@ -46,3 +46,9 @@ def test_one_value_stands_in_the_middle() -> None:
 def test_marks_are_written_alike() -> None:
     axis = Axis.across([0.0, 0.25, 1.0])
     assert [axis.told(tick) for tick in axis.ticks] == ["0.00", "0.25", "1.00"]
+
+
+def test_numbers_at_the_edge_of_what_there_is() -> None:
+    assert Axis.around([5e-324, 5e-324]).low < 0 < Axis.around([5e-324, 5e-324]).high
+    wide = Axis.across([1e-307, 1e308])
+    assert wide.low <= 1e-307 < 1e308 <= wide.high

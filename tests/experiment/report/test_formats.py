@@ -58,6 +58,22 @@ class TestCsv:
         lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
         assert made.evil in {line["method"] for line in lines}
 
+    @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+    def test_no_text_is_a_formula(self, made: Any, tmp_path: Path, start: str) -> None:
+        label = f"{start}cmd|' /C calc'!A0"
+        folder = made.save(made.rows(label, methods=(label, "CLD"), data=label), tmp_path)
+        (path,) = write(folder, tmp_path / "out.csv", format="csv")
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        assert {line["experiment"] for line in lines} == {line["data"] for line in lines} == {f"'{label}"}
+        assert {line["method"] for line in lines} == {f"'{label}", "CLD"}
+
+    def test_a_number_below_0_stays_one(self, made: Any, tmp_path: Path) -> None:
+        rows = [{**row, "value": -row["value"]} for row in made.rows("mine")]
+        (path,) = write(made.save(rows, tmp_path), tmp_path / "out.csv", format="csv")
+        with path.open(encoding="utf-8", newline="") as file:
+            assert all(float(line["mean"]) < 0 for line in csv.DictReader(file))
+
 
 class TestLatex:
     def test_is_balanced_and_has_all_rows(self, all_seven: Path, tmp_path: Path) -> None:
@@ -189,7 +205,7 @@ class TestWrite:
 
     def test_a_place_that_cannot_be_written(self, all_seven: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.raises(CldrankError, match="cannot be made a folder"):
+        with pytest.raises(CldrankError, match="is a file; name a folder|cannot be made"):
             write(all_seven, tmp_path / "file" / "page.html")
 
     def test_nothing_heavy_is_imported_before_it_is_needed(self) -> None:

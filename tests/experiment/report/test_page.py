@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from cldrank.experiment.report import write
+from cldrank.experiment.report.contents import blocks
+from cldrank.experiment.report.sentences import what_came_out
 from cldrank.experiment.results import read, summary
 
 VOID = {"meta"}
@@ -152,6 +155,11 @@ class TestContent:
             assert "nan" not in re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL).lower()
 
 
+def test_a_conclusion_is_told_once(page: str, all_seven: Path) -> None:
+    for block in blocks(read(all_seven)):
+        assert page.count(escape(what_came_out(block))) == 1, block.name
+
+
 # -- in a browser -------------------------------------------------------------------------------------------------
 
 PROBE = """
@@ -194,6 +202,8 @@ dispatchEvent(new Event("beforeprint"));
 seen.unfolded = [...document.querySelectorAll("details")].every((d) => d.open);
 seen.loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
 seen.wide = document.documentElement.scrollWidth;
+seen.cut = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth + 1).length;
+seen.told = getComputedStyle(document.querySelector("table.results td"), "::before").content;
 seen.room = document.documentElement.clientWidth;
 seen.ground = getComputedStyle(document.body).backgroundColor;
 seen.colour = getComputedStyle(section.querySelector(".series .line")).stroke;
@@ -258,7 +268,7 @@ class TestInABrowser:
             "</body>", PROBE.replace("document.body.dataset.seen =", "parent.document.body.dataset.seen =")
         )
         (tmp_path / "inner.html").write_text(inner, encoding="utf-8")
-        outer = '<body><iframe src="inner.html" style="width:390px;height:800px;border:0"></iframe></body>'
+        outer = '<body><iframe src="inner.html" style="width:375px;height:812px;border:0"></iframe></body>'
         (tmp_path / "outer.html").write_text(outer, encoding="utf-8")
         options = (
             "--dump-dom",
@@ -271,8 +281,10 @@ class TestInABrowser:
         found = re.search(r'data-seen="([^"]*)"', ran.stdout)
         assert found is not None
         seen = json.loads(found[1].replace("&quot;", '"'))
-        assert seen["room"] == 390
-        assert seen["wide"] <= 390  # nothing sticks out of the page; wide tables scroll on their own
+        assert seen["room"] == 375
+        assert seen["wide"] <= 375  # nothing sticks out of the page
+        assert seen["cut"] == 0  # and no table has to be scrolled to be seen whole
+        assert seen["told"] == '"nDCG@1"'  # each number says what it is, without the head of the table
         assert (seen["ground"], seen["colour"]) == ("rgb(21, 24, 28)", "rgb(119, 122, 134)")
 
     def test_it_prints(self, page: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,7 @@ def number(value: Any, name: str, least: float = 0.0, most: float = np.inf) -> f
     >>> number(1, "eta")
     1.0
     """
-    numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not numeric or not least <= value <= most or not np.isfinite(value):
+    if not _is_finite(value) or not least <= value <= most:
         bounds = f"of at least {least:g}" if most == np.inf else f"from {least:g} to {most:g}"
         raise UsageError(f"{name} must be a number {bounds}, not {value!r}.")
     return float(value)
@@ -32,12 +32,21 @@ def whole(value: Any, name: str, least: int = 1) -> int:
     >>> whole(1e5, "sessions")
     100000
     """
-    numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not numeric or not np.isfinite(value) or value != int(value) or value < least:
+    if not _is_finite(value) or value != int(value) or value < least:
         raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     if value > np.iinfo(np.int64).max:
         raise UsageError(f"{name} is {value:g}; more than {np.iinfo(np.int64).max:g} cannot be counted.")
     return int(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def per_position(value: Any, name: str) -> PerPosition:

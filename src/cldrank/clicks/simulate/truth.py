@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from cldrank._version import __version__
 from cldrank.clicks.simulate.parameters import whole
 from cldrank.clicks.simulate.simulation import Simulation
-from cldrank.errors import FormatError
+from cldrank.errors import FormatError, UsageError
 from cldrank.files import replacing
+from cldrank.reading import read_json
 
 FORMAT = "cldrank-simulation"
 FORMAT_VERSION = 1
@@ -27,6 +28,11 @@ def truth_path(path: str | PathLike[str]) -> Path:
     clicks/cells.parquet.json
     """
     return Path(f"{Path(path)}.json")
+
+
+def has_truth(path: str | PathLike[str]) -> bool:
+    """Whether something can lie beside it: not beside a pipe or a device."""
+    return not Path(path).exists() or Path(path).is_file()
 
 
 def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: bool = False) -> dict[str, Any]:
@@ -93,8 +99,10 @@ def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
     return examined / shown
 
 
-def write_truth(told: dict[str, Any], path: str | PathLike[str]) -> Path:
-    """Write what `truth_of` told beside a file of clicks, and say where."""
+def write_truth(told: dict[str, Any], path: str | PathLike[str]) -> Path | None:
+    """Write what `truth_of` told beside a file of clicks, and say where; None beside a pipe or a device."""
+    if not has_truth(path):
+        return None
     target = truth_path(path)
     with replacing(target) as temporary:
         content = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
@@ -105,12 +113,9 @@ def write_truth(told: dict[str, Any], path: str | PathLike[str]) -> Path:
 def read_truth(path: str | PathLike[str]) -> dict[str, Any]:
     """The truth about a file of simulated clicks, found beside it."""
     source = truth_path(path)
-    try:
-        found = json.loads(source.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(f"the truth about simulated clicks cannot be read ({error.strerror}).", path=source) from None
-    except ValueError as error:
-        raise FormatError(f"this is not JSON ({error}).", path=source) from None
+    if not source.exists():
+        raise UsageError(f"{source}: there is no such file, which would tell the truth about simulated clicks.")
+    found = read_json(source, "a JSON file")
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise FormatError(f'this does not describe a simulation: it lacks "format": "{FORMAT}".', path=source)
     return found

@@ -7,7 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import UsageError
+from cldrank.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from cldrank.experiment.report.contents import Block
@@ -43,8 +44,10 @@ def write(folder: str | PathLike[str], out: str | PathLike[str], format: str = "
     if format == "png":
         from cldrank.experiment.report.pictures import save
 
-        return save(found, _folder(out))
+        return save(found, make_folder(out))
     target = _target(out, format)
+    if format == "md" and target.exists() and not target.is_file():
+        raise UsageError(f"{target} is not a file, and pictures are written beside the text; name a file to write.")
     if format == "md":
         from cldrank.experiment.report.markdown import pictures, render
 
@@ -66,21 +69,10 @@ def _target(out: str | PathLike[str], format: str) -> Path:  # noqa: A002
     target = Path(out)
     if target.is_dir():
         return target / f"report{_ENDINGS[format]}"
-    return _folder(target.parent) / target.name
-
-
-def _folder(path: str | PathLike[str]) -> Path:
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CldrankError(f"{folder} cannot be made a folder for the report: {error.strerror}.") from None
-    return folder
+    return make_folder(target.parent) / target.name
 
 
 def _saved(target: Path, text: str) -> Path:
-    from cldrank.files import replacing
-
     with replacing(target) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
     return target

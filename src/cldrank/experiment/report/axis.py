@@ -36,7 +36,7 @@ class Axis:
         margin = 0.035 * (high - low) or 0.5
         low, high = low - margin, high + margin
         if logarithmic:
-            low, high = 10.0**low, 10.0**high
+            low, high = 10.0 ** max(low, -307.0), 10.0 ** min(high, 308.0)
         axis = cls(low, high, tuple(known), logarithmic)
         return cls(low, high, axis._with_room(known), logarithmic)
 
@@ -51,7 +51,7 @@ class Axis:
         least, most = min(known), max(known)
         margin = 0.04 * (most - least)
         if margin < 1e-9 * max(abs(most), 1.0):  # all alike
-            margin = 0.01 * (abs(most) or 1.0)
+            margin = 0.01 * (abs(most) if abs(most) > 1e-6 else 1.0)
         least, most = least - margin, most + margin
         step = round_step((most - least) / marks)
         ticks = range(math.ceil(least / step - 1e-9), math.floor(most / step + 1e-9) + 1)

@@ -23,6 +23,7 @@ _SECTIONS = (
     "simulation",
     "propensities",
 )  # of a configuration: what all methods of a setting share
+_LONGEST_NAME = 80  # files are called after blocks
 _TOLD_ELSEWHERE = ("data.name", "data.fold", "data.fingerprint")
 
 
@@ -131,8 +132,9 @@ def blocks(table: pa.Table) -> tuple[Block, ...]:
     order = sorted(rows, key=lambda key: (_experiment_order(key[0]), key[1]))
     names: list[str] = []
     for key in order:
-        name = plain("-".join(key))
-        names.append(name if name not in names else f"{name}-{len(names) + 1}")
+        name = plain("-".join(key))[:_LONGEST_NAME]
+        another = (f"{name}-{number}" for number in range(2, len(order) + 2))
+        names.append(name if name not in names else next(one for one in another if one not in names))
     return tuple(_block(name, rows[key], cells[key]) for name, key in zip(names, order, strict=True))
 
 
@@ -227,7 +229,7 @@ def _parameters(configurations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict
             if key != "seed" and value is not None and number(value) not in values[label][key]:
                 values[label][key].append(number(value))
     return {
-        label: ", ".join([*found.pop("class"), *(f"{key} = {' or '.join(found[key])}" for key in sorted(found))])
+        label: ", ".join([*found.pop("class", []), *(f"{key} = {' or '.join(found[key])}" for key in sorted(found))])
         for label, found in sorted(values.items(), key=lambda entry: method_order(entry[0]))
     }
 

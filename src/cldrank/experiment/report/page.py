@@ -12,7 +12,7 @@ from cldrank.experiment.report.figures import Figure, figures
 from cldrank.experiment.report.palette import Look, looks, style
 from cldrank.experiment.report.sentences import data_title, experiment_title, what_came_out, what_was_run
 from cldrank.experiment.report.svg import draw, swatch
-from cldrank.experiment.report.tables import Entry, Row, Table, notes, shares, tables
+from cldrank.experiment.report.tables import Entry, Group, Row, Table, notes, shares, tables
 from cldrank.experiment.report.words import count, duration, listed, measure_told, memory, method_told
 from cldrank.experiment.results import method_order
 from cldrank.pages.document import document, packaged, tiles
@@ -21,11 +21,12 @@ from cldrank.pages.document import document, packaged, tiles
 def render(blocks: Sequence[Block]) -> str:
     """The whole page."""
     chosen = looks(sorted({method for block in blocks for method in block.methods}, key=method_order))
+    leading = _leading(blocks)
     here = "cldrank.experiment.report"
     body = [
         f"<header><h1>{escape(_title(blocks))}</h1><p>{escape(_subtitle(blocks))}</p></header>",
-        *([_short(blocks), _tiles(blocks), _contents(blocks), _reading(blocks)] if blocks else [_nothing()]),
-        *(_section(block, chosen) for block in blocks),
+        *([_short(leading), _tiles(blocks), _contents(blocks), _reading(blocks)] if blocks else [_nothing()]),
+        *(_section(block, chosen, is_told=block in leading) for block in blocks),
         f"<footer>Made by cldrank {escape(__version__)}. Intervals are 90% t-intervals over seeds: they tell how much "
         "a mean would move with other seeds, not with other queries.</footer>",
     ]
@@ -57,14 +58,18 @@ def _nothing() -> str:
     return '<section class="verdict note"><b>In short</b>There are no results yet; run an experiment first.</section>'
 
 
-def _short(blocks: Sequence[Block]) -> str:
-    """What came out of the experiments in which nothing varies; of all, if something varies in each."""
-    leading = [block for block in blocks if block.across is None and block.has_values] or list(blocks)
+def _leading(blocks: Sequence[Block]) -> list[Block]:
+    """The experiments in which nothing varies; all, if something varies in each."""
+    return [block for block in blocks if block.across is None and block.has_values] or list(blocks)
+
+
+def _short(leading: Sequence[Block]) -> str:
+    """What came out of these; their sections do not say it again."""
     lines = [
         f'<li><a href="#{block.name}">{escape(_named(block))}</a>: {escape(what_came_out(block))}</li>'
         for block in leading
     ]
-    tone = "note" if any(block.has_values for block in blocks) else "blocking"
+    tone = "note" if any(block.has_values for block in leading) else "blocking"
     return f'<section class="verdict {tone}"><b>In short</b><ul>{"".join(lines)}</ul></section>'
 
 
@@ -112,7 +117,7 @@ def _reading(blocks: Sequence[Block]) -> str:
 # -- an experiment ------------------------------------------------------------------------------------------------
 
 
-def _section(block: Block, chosen: Mapping[str, Look]) -> str:
+def _section(block: Block, chosen: Mapping[str, Look], *, is_told: bool) -> str:
     chip = '<span class="chip warning">synthetic data</span>' if block.synthetic else ""
     title = data_title(block.data)
     named = escape(block.data) if title == block.data else f"{escape(title)} ({escape(block.data)})"
@@ -121,7 +126,7 @@ def _section(block: Block, chosen: Mapping[str, Look]) -> str:
         f'<section id="{block.name}" class="experiment">',
         f"<h2>{escape(experiment_title(block.experiment))} <small>{escape(block.data)}</small>{chip}</h2>",
         f'<p class="run">On {named}{made}. {escape(what_was_run(block))}</p>',
-        f'<p class="found">{escape(what_came_out(block))}</p>',
+        "" if is_told else f'<p class="found">{escape(what_came_out(block))}</p>',
     ]
     if block.has_values:
         body = [_table(table) for table in tables(block)]
@@ -185,7 +190,8 @@ def _table(table: Table) -> str:
         for place, column in enumerate(group.columns)
     )
     kinds = [_kind(group.ours, place) for group in table.groups for place in range(len(group.columns))]
-    rows = "".join(_row(row, kinds) for row in table.rows)
+    names = [_name(table, group, column) for group in table.groups for column in group.columns]
+    rows = "".join(_row(row, kinds, names) for row in table.rows)
     return (
         f'<div class="scroll"><table class="results">{caption}<thead>{top}<tr><th>method</th>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
@@ -196,12 +202,20 @@ def _kind(ours: bool, place: int) -> str:
     return f"{'' if ours else 'theirs '}{'first' if place == 0 else ''}".strip()
 
 
-def _row(row: Row, kinds: Sequence[str]) -> str:
-    cells = "".join(_cell(entry, kind) for entry, kind in zip(row.entries, kinds, strict=True))
+def _name(table: Table, group: Group, column: str) -> str:
+    """What a number is, beside itself: on a phone, tables have no head."""
+    if not group.name:
+        return column
+    about = group.brief or group.name
+    return f"{about} = {column}" if len(table.groups) == 1 else f"{column}, {about}"
+
+
+def _row(row: Row, kinds: Sequence[str], names: Sequence[str]) -> str:
+    cells = "".join(_cell(*cell) for cell in zip(row.entries, kinds, names, strict=True))
     return f'<tr{" class=apart" if row.apart else ""}><th scope="row">{escape(row.method)}</th>{cells}</tr>'
 
 
-def _cell(entry: Entry, kind: str) -> str:
+def _cell(entry: Entry, kind: str, name: str) -> str:
     text = escape(entry.text)
     if " ± " in text:
         mean, half = text.split(" ± ")
@@ -215,13 +229,14 @@ def _cell(entry: Entry, kind: str) -> str:
     if entry.share is not None:
         width = 100 * min(max(entry.share, 0.0), 1.0)
         text = f'<span class="share" style="--w:{width:.0f}%">{text}</span>'
-    return f'<td class="{kind.strip()}">{text}</td>' if kind.strip() else f"<td>{text}</td>"
+    named = f'data-name="{escape(name)}"'
+    return f'<td class="{kind.strip()}" {named}>{text}</td>' if kind.strip() else f"<td {named}>{text}</td>"
 
 
 def _failures(entries: Iterable[Failure], what: str) -> str:
     rows = "".join(
-        f'<tr><td>{escape(entry.method)}</td><td class="text">{escape(entry.error)}</td>'
-        f'<td class="text">{escape(entry.where)}</td><td>{entry.units:,}</td></tr>'
+        f'<tr><td>{escape(entry.method)}</td><td class="text" data-name="{what}">{escape(entry.error)}</td>'
+        f'<td class="text" data-name="where">{escape(entry.where)}</td><td data-name="units">{entry.units:,}</td></tr>'
         for entry in entries
     )
     return (
@@ -272,8 +287,9 @@ def _times(block: Block) -> str:
     rows = "".join(
         f"<tr><td>{escape(timing.method)}</td>"
         f'<td class="meter"><span style="--w:{100 * timing.median / most:.1f}%"></span></td>'
-        f"<td>{duration(timing.median)}</td><td>{duration(timing.least)} … {duration(timing.most)}</td>"
-        f"<td>{memory(timing.peak_mib)}</td><td>{timing.fits:,}</td></tr>"
+        f'<td data-name="a fit (median)">{duration(timing.median)}</td>'
+        f'<td data-name="range">{duration(timing.least)} … {duration(timing.most)}</td>'
+        f'<td data-name="most memory">{memory(timing.peak_mib)}</td><td data-name="fits">{timing.fits:,}</td></tr>'
         for timing in block.timings
     )
     return (

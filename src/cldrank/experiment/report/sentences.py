@@ -132,5 +132,5 @@ def _varied(block: Block) -> list[str]:
 def _seeds(seeds: Sequence[int]) -> str:
     if len(seeds) == 1:
         return f"one seed ({seeds[0]})"
-    whole = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    whole = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
     return f"{len(seeds)} seeds ({f'{seeds[0]} to {seeds[-1]}' if whole else listed([str(seed) for seed in seeds])})"

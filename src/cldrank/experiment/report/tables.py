@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cldrank.experiment.report.contents import Block, Panel
 from cldrank.experiment.report.published import CONDITIONS, published
-from cldrank.experiment.report.words import axis_name, count, number
+from cldrank.experiment.report.words import axis_name, count, key_name, number
 from cldrank.experiment.results import Summary
 
 MISSING = "–"
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that stand together under one name; `ours` is False for numbers that others published."""
+    """Columns that stand together under one name, or a brief one; `ours` is False for numbers that others published."""
 
     name: str
     columns: tuple[str, ...]
@@ -140,7 +140,8 @@ def _along(block: Block, panel: Panel, measure: str, as_share: bool = False) -> 
         cells = [block.cells.get((setting, method, measure)) for setting in panel.settings]
         rows.append(_row(method, [_share(cell) if as_share else _mean(block, cell) for cell in cells]))
     title = f"{measure}, {SHARE}" if as_share else measure
-    group = Group(axis_name(block.across or ""), tuple(map(number, panel.places)))
+    varied = block.across or ""
+    group = Group(axis_name(varied), tuple(map(number, panel.places)), brief=key_name(varied))
     return Table(f"{title} · {panel.label}" if panel.label else title, (group,), tuple(rows))
 
 

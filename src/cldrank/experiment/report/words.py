@@ -89,7 +89,7 @@ def number(value: Any) -> str:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         return json.dumps(value, ensure_ascii=False)
-    whole = isinstance(value, int) or (value == int(value) and abs(value) >= 1000)
+    whole = isinstance(value, int) or (abs(value) >= 1000 and value.is_integer())
     return f"{int(value):,}" if whole else f"{value:g}"
 
 
@@ -128,9 +128,11 @@ def duration(seconds: float) -> str:
 def memory(mebibytes: float) -> str:
     """An amount of memory.
 
-    >>> memory(312.4), memory(2048)
-    ('312 MiB', '2.0 GiB')
+    >>> memory(312.4), memory(2048), memory(float("nan"))
+    ('312 MiB', '2.0 GiB', '–')
     """
+    if mebibytes != mebibytes:  # not every system tells it
+        return "–"
     return f"{mebibytes / 1024:.1f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"
 
 

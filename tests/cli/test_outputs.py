@@ -1,0 +1,185 @@
+"""What every command does with the places it is told to write to."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from cldrank import cli
+
+Run = Callable[..., Any]
+
+# of each command with --out: a call without it, and what is read and must not be written over
+CALLS: dict[str, tuple[list[str], list[str]]] = {
+    "data convert": (["train.parquet"], ["train.parquet"]),
+    "data make": (["web10k-like", "-n", "2"], []),
+    "clicks aggregate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
+    "propensity estimate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
+    "propensity compare": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
+    "simulate": (["train.parquet", "--production", "scores.txt"], ["train.parquet", "scores.txt"]),
+    "train": (
+        ["cld", "-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
+        ["train.parquet", "cells.parquet"],
+    ),
+    "tune": (
+        ["cld", "-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
+        ["train.parquet", "cells.parquet"],
+    ),
+    "experiment run": (["table1"], ["train.parquet"]),
+    "experiment report": (["results.parquet"], ["results.parquet"]),
+    "demo": (["--linear"], ["train.parquet"]),
+}
+
+
+def commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*before, name))
+        else:
+            yield " ".join((*before, name)), command
+
+
+def with_out() -> set[str]:
+    found = commands(typer.main.get_command(cli.app))
+    return {name for name, command in found if any("--out" in option.opts for option in command.params)}
+
+
+@pytest.fixture
+def scene(folder: Path) -> Path:
+    """Beside features and cells, a log, scores and results."""
+    lines = [
+        "session_id,query_id,doc_id,position,clicked",
+        *(f"{s},{s % 3},{k},{k},0" for s in range(9) for k in (1, 2)),
+    ]
+    (folder / "log.csv").write_text("\n".join(lines))
+    (folder / "scores.txt").write_text("1\n" * 480)
+    (folder / "results.parquet").write_bytes(b"PAR1")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_every_command_that_writes_is_tried() -> None:
+    assert with_out() == set(CALLS)
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_what_is_read_is_not_written_over(run: Run, scene: Path, command: str) -> None:
+    before = contents(scene)
+    call, read = CALLS[command]
+    os.link(scene / "train.parquet", scene / "linked.parquet")
+    (scene / "symbolic.parquet").symlink_to("train.parquet")
+    linked = ["linked.parquet", "symbolic.parquet"] if "train.parquet" in read else []
+    for target in [*read, *linked]:
+        ran = run(*command.split(), *call, "--out", target)
+        assert ran.code == 2, (target, ran)
+        assert "written over" in ran.err or "name a folder" in ran.err or "must end in .parquet" in ran.err
+    assert contents(scene) | before == contents(scene)
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_a_place_where_nothing_can_be_written_is_told_at_once(
+    run: Run, scene: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object, **__: object) -> None:
+        raise AssertionError("work was begun")
+
+    monkeypatch.setattr("cldrank.data.loading.load", nothing)
+    monkeypatch.setattr("cldrank.data.synthetic.make", nothing)
+    monkeypatch.setattr("cldrank.experiment.results.read", nothing)
+    (scene / "results.parquet").unlink()
+    ran = run(*command.split(), *CALLS[command][0], "--out", "log.csv/x.parquet")
+    assert ran.code == 2, ran
+    assert "does not exist" in ran.err or "log.csv is a file" in ran.err
+
+
+def test_a_pattern_reads_what_it_fits(run: Run, scene: Path) -> None:
+    before = contents(scene)
+    ran = run("clicks", "aggregate", "train*.parquet", "--out", "train.parquet")
+    assert (ran.code, "train.parquet is read and would be written over" in ran.err) == (2, True), ran
+    assert contents(scene) == before
+
+
+def test_the_truth_about_a_simulation_is_a_file_too(run: Run, scene: Path) -> None:
+    ran = run("simulate", "train.parquet", "--log", "x", "--out", "x.json")
+    assert (ran.code, "x.json is to be written twice" in ran.err) == (2, True), ran
+
+
+SIMULATE = ["simulate", "train.parquet", "--production", "scores.txt", "-n", "100", "--relevant-from", "1"]
+CONVERT = ["data", "make", "web10k-like", "-n", "2"]
+
+
+@pytest.mark.parametrize("call", [SIMULATE, CONVERT], ids=["simulate", "data make"])
+def test_a_link_is_followed_and_permissions_stay(run: Run, scene: Path, call: list[str]) -> None:
+    target = scene / "real.parquet"
+    target.write_bytes(b"old")
+    target.chmod(0o600)
+    (scene / "link.parquet").symlink_to("real.parquet")
+    assert run(*call, "--out", "link.parquet").code == 0
+    assert (scene / "link.parquet").is_symlink()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert pq.read_table(target).num_rows > 0
+
+
+@pytest.mark.parametrize("call", [SIMULATE, CONVERT], ids=["simulate", "data make"])
+def test_a_pipe_gets_the_bytes(run: Run, scene: Path, call: list[str]) -> None:
+    pipe = scene / "pipe.parquet"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    ran = run(*call, "--out", "pipe.parquet")
+    reader.join(30)
+    assert ran.code == 0, ran
+    assert received[0].startswith(b"PAR1")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert not (scene / "pipe.parquet.json").exists()  # nothing lies beside a pipe
+
+
+def started(scene: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[bytes]:
+    script = f"import resource; {before}\nfrom cldrank.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", script, *arguments], cwd=scene, capture_output=True, check=False)
+
+
+def test_standard_output_can_be_the_target(scene: Path) -> None:
+    for options in ([], ["--json"]):
+        ran = started(scene, *SIMULATE, "--out", "/dev/stdout", *options)
+        assert ran.returncode == 0, ran.stderr
+        assert pq.read_table(pa.BufferReader(ran.stdout)).num_rows > 0  # nothing else is mixed in
+        assert b"impressions" in ran.stderr
+    assert not Path("/dev/stdout.json").exists()
+
+
+@pytest.mark.parametrize("call", [SIMULATE, CONVERT], ids=["simulate", "data make"])
+def test_a_full_disk_is_told_with_the_file(scene: Path, call: list[str]) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); import signal; signal.signal(25, signal.SIG_IGN)"
+    ran = started(scene, *call, "--out", "made.parquet", before=limit)
+    assert ran.returncode == 1
+    assert b"made.parquet cannot be written: File too large" in ran.stderr
+    assert not [path for path in scene.iterdir() if "made" in path.name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_standard_output_is_told(scene: Path) -> None:
+    for buffered in ("", "1"):
+        for options in ([], ["--json"]):
+            with Path("/dev/full").open("w") as full:
+                ran = subprocess.run(
+                    [sys.executable, "-m", "cldrank", "data", "list", *options],
+                    stdout=full, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": buffered}, check=False,
+                )  # fmt: skip
+            assert ran.returncode == 1
+            assert ran.stderr == b"error: standard output cannot be written: No space left on device.\n"
