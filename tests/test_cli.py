@@ -219,7 +219,7 @@ class TestClicks:
         assert not (tmp_path / "sum.parquet").exists()
         assert run(*more, "--again").json["impressions"] == 480
         twice = run("clicks", "aggregate", log, log, "-o", "sum.parquet")
-        assert (twice.code, "log.csv is named twice" in twice.err) == (1, True)
+        assert (twice.code, "log.csv is named twice" in twice.err) == (2, True)
         assert "2 set aside" in run("clicks", "aggregate", log, "-o", "cells.parquet").out
         assert "click rate" in run("clicks", "show", "cells.parquet").out
 
@@ -250,7 +250,7 @@ class TestClicks:
             (2, "no such file", ["clicks", "show", "absent"]),
             (2, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
             (2, "no log matches", ["clicks", "audit", "absent/*.csv"]),
-            (2, "--memory-limit '-1' is no amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
+            (2, "the memory limit '-1' is not an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
             (1, "the limit of 1KB, though", ["clicks", "audit", log, "--memory-limit", "1KB"]),
             (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--column", "clicked=doc_id"]),
             (2, "--one-query takes all pages", ["clicks", "audit", log, "-f", train, "--one-query"]),

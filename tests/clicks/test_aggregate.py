@@ -295,7 +295,7 @@ class TestRefusing:
             (DataError, "few.parquet has no column 'query_id', which", [good, tmp_path / "few.parquet"], {}),
             (UsageError, "no engine 'postgres'", good, {"engine": "postgres"}),
             (UsageError, "int is no Ibis connection", good, {"engine": 7}),
-            (UsageError, "'lots' is no amount of memory", good, {"memory_limit": "lots"}),
+            (UsageError, "'lots' is not an amount of memory", good, {"memory_limit": "lots"}),
             (UsageError, "DuckDB refuses its settings", good, {"threads": -1}),
         ]
         for kind, message, paths, options in cases:
@@ -375,17 +375,10 @@ class TestOddTypes:
         assert result.report.rejected == {"null key": 1}
         assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
 
-    def test_text_that_is_not_marked_as_such(self, tmp_path: Path) -> None:
-        text, bytes_ = pa.array([b"a", b"b"]), pa.array([b"a", b"\xff"])
-        result = aggregate(self.log(tmp_path / "log.parquet", doc_id=text, session_id=bytes_))
-        assert set(cells(result.clicks)) == {("q", "a", 1), ("q", "b", 1)}
-        with pytest.raises(DataError, match="doc_id of the log holds binary; ids are whole numbers or text"):
-            aggregate(self.log(tmp_path / "odd.parquet", doc_id=bytes_))
-
     @pytest.mark.parametrize("name", ["session_id", "query_id", "doc_id"])
     def test_nested_ids(self, tmp_path: Path, name: str) -> None:
         path = self.log(tmp_path / "log.parquet", **{name: pa.array([[1], [2]])})
-        with pytest.raises(FormatError, match=f"the {name} of the log holds array<int64>"):
+        with pytest.raises(FormatError, match=rf"column '{name}' \({name}\) holds array<int64>, not text"):
             aggregate(path)
 
 
@@ -395,10 +388,10 @@ class TestSources:
         folder.mkdir()
         path = write(folder / "1.parquet", CLEAN)
         for named in ([path, path], [folder, path], [folder, folder / "*.parquet"]):
-            with pytest.raises(DataError, match=r"1\.parquet is named twice .* \(--again\)"):
+            with pytest.raises(UsageError, match="is named twice, and its rows would be counted twice"):
                 aggregate(named)
         shutil.copy(path, folder / "2.parquet")
-        with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet"):
+        with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet.* \(--again\)"):
             aggregate(folder)
         assert aggregate(folder, again=True, max_rejected=1).report.rows == 10
 

@@ -161,12 +161,12 @@ class TestNumbers:
             (pa.decimal128(38, 0), [Decimal(10**30), Decimal(-(10**30))]),
             (pa.string(), ["1e300", "-inf"]),
         ):
-            values: list[Any] = ["1" if kind == pa.string() else 1] * 18
-            path = write(tmp_path / "log.parquet", position=pa.array([*values, *odd], kind))
             for first in (0, 1) if engine == "duckdb" else (0,):
+                values: list[Any] = [str(first) if kind == pa.string() else first] * 18
+                path = write(tmp_path / "log.parquet", position=pa.array([*values, *odd], kind))
                 found = aggregate(path, engine=engine, max_rejected=1, first_position=first)
                 assert found.report.n_rejected == 2, kind
-                assert found.clicks.position.tolist() == [2 - first], kind
+                assert found.clicks.position.tolist() == [1], kind
 
     def test_small_types_do_not_overflow(self, tmp_path: Path) -> None:
         path = write(tmp_path / "log.parquet", position=pa.array([127] * 20, pa.int8()))

@@ -215,6 +215,9 @@ def test_no_name_is_cut_on_80_columns(
 def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
     experiment: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from cldrank.cli.output import console
+
+    monkeypatch.setattr(console, "_width", 200)
     printed = experiment(
         "run", "small.toml", "--dry-run", "--set", "vary.methods.CLD.l2=[0.1]", "--set", "vary.methods.Naive.l2=[0.2]"
     )

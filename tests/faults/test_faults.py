@@ -10,10 +10,31 @@ from pathlib import Path
 
 import pytest
 from harness import KILLED, Commands, Fault, junk
-from scenarios import SCENARIOS, copied
+from scenarios import SCENARIOS, copied, prepare
 from trials import Bench, full_disks, random_kills
 
 Benches = Callable[[str], Bench]
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    """Commands that can be disturbed."""
+    with Commands(tmp_path_factory.mktemp("commands")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Path:
+    """A folder with the inputs of all scenarios."""
+    folder = tmp_path_factory.mktemp("scene")
+    prepare(folder, commands)
+    return folder
+
+
+@pytest.fixture
+def bench(tmp_path: Path, commands: Commands, scene: Path) -> Callable[[str], Bench]:
+    """The bench of a scenario, by its name."""
+    return lambda name: Bench(commands, scene, tmp_path, SCENARIOS[name])
 
 
 def failures(bench: Bench, faults: list[Fault]) -> list[str]:

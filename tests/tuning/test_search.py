@@ -147,7 +147,7 @@ def test_gains_that_are_damaged_or_gone_are_told_by_their_file(tmp_path: Path) -
         with pytest.raises(FormatError, match=r"00001\.npy: .*(not|another folder)"):
             tune(IPS(), *SCENE, trials=2, folder=tmp_path)
     file.unlink()
-    with pytest.raises(DataError, match=r"00001\.npy: no such file"):
+    with pytest.raises(FormatError, match=r"00001\.npy: the gains of a trial are missing"):
         tune(IPS(), *SCENE, trials=2, folder=tmp_path)
 
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
-from cldrank.cli.output import as_log_options, flush, print_error, say
+from cldrank.cli.output import flush, print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
@@ -130,9 +130,9 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"{message}\nTry `{command} --help`." if message else "", 2  # no message: its help was printed
     match error:
         case UsageError():
-            return as_log_options(str(error)), 2
+            return str(error), 2
         case CldrankError():
-            return as_log_options(str(error)), 1
+            return str(error), 1
         case OSError():
             return f"{error.filename or _nameless(error)}: {error.strerror or error}.", 1
         case MemoryError():

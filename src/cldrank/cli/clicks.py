@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import clicks_audit, options
-from cldrank.cli.output import as_log_options, check_parquet_name, console, new_table, print_json, say, working
+from cldrank.cli.output import check_parquet_name, console, new_table, print_json, say, working
 from cldrank.files import replacing
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def aggregate(
         if rejects:
             _write(error.rejects, rejects)
             say(f"the rows set aside: {rejects}")
-        say(as_log_options(str(error.report)))
+        say(str(error.report))
         raise
     if rejects:
         _write(result.rejects, rejects)
@@ -103,7 +103,7 @@ def aggregate(
     if as_json:
         print_json({"out": str(out), **_summary(cells), "log": _accounted(result.report)})
         return
-    console.print(as_log_options(str(result.report)), markup=False)
+    console.print(str(result.report), markup=False)
     if result.report.rejected and rejects:
         console.print(f"the rows set aside: {rejects}", markup=False)
     elif result.report.rejected:

@@ -113,25 +113,6 @@ def some(names: Sequence[str], most: int = 6) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
-_SPELLINGS = (
-    ("first_position=0", "--first-position 0"),
-    ("memory_limit=", "--memory-limit "),
-    ("memory_limit", "--memory-limit"),
-    ("one_query ", "--one-query "),
-)
-
-
-def as_log_options(text: str) -> str:
-    """What the library says of how a log is read, spelled as at the command line.
-
-    >>> as_log_options("if the log counts from 0: first_position=0")
-    'if the log counts from 0: --first-position 0'
-    """
-    for name, option in _SPELLINGS:
-        text = text.replace(name, option)
-    return text
-
-
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Show that something is going on, where somebody watches."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.cli import options
 from cldrank.cli.methods import spelled
-from cldrank.cli.output import as_log_options, say, working
+from cldrank.cli.output import say, working
 from cldrank.errors import DataError, MissingDependencyError, UnidentifiableError, UsageError
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Source:
             try:
                 found = aggregate(self.log, dataset, engine=self.engine, **self._reading())
             except TooManyRejectsError as error:
-                say(as_log_options(str(error.report)))
+                say(str(error.report))
                 say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
         _account(found.report)
@@ -173,7 +173,7 @@ class Source:
 
 def _account(report: Report) -> None:
     if report.n_rejected:
-        say(as_log_options(str(report)))
+        say(str(report))
 
 
 def _clicked(table: ClickTable) -> ClickTable:

@@ -247,7 +247,7 @@ def memory_bytes(text: str) -> int:
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?|)b\s*", str(text), re.IGNORECASE)
     size = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
     if size <= 0:
-        raise UsageError(f"memory_limit={text!r} is no amount of memory; say 3GB, 500MB or 2GiB, for example.")
+        raise UsageError(f"the memory limit {text!r} is not an amount of memory; say 3GB, 500MB or 2GiB, for example.")
     return size
 
 
@@ -262,11 +262,12 @@ def _explaining(limit: str, folder: str) -> Iterator[None]:
         if "Out of Memory" in str(error) and "max_temp_directory_size" not in str(error):
             raise CldrankError(
                 f"DuckDB ran out of memory within the limit of {limit}, though it spills what it can to disk; allow it "
-                f"more with memory_limit ({reason(error)})."
+                f"more with memory_limit=… (--memory-limit; {reason(error)})."
             ) from error
         raise CldrankError(
             f"the disk is full: DuckDB spills to {folder} what does not fit in the memory limit of {limit}. Make room "
-            f"there, name another folder with the environment variable TMPDIR, or raise memory_limit ({reason(error)})."
+            f"there, name another folder with the environment variable TMPDIR, or raise memory_limit=… "
+            f"(--memory-limit; {reason(error)})."
         ) from error
 
 

@@ -92,8 +92,8 @@ def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
     """The query that all pages of a log without queries answer: the only one of a dataset, whatever its id."""
     if len(query_ids) != 1:
         raise UsageError(
-            f"one_query takes all pages as answers to one query, but the dataset has {len(query_ids):,} queries; give "
-            "candidates of one query, or a log that tells the query of each page."
+            "one_query (--one-query) takes all pages as answers to one query, but the dataset has "
+            f"{len(query_ids):,} queries; give candidates of one query, or a log that tells the query of each page."
         )
     return str(query_ids[0])
 

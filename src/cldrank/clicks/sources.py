@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from cldrank.clicks.parts import files_below
+from cldrank.clicks.parts import files_below, partition
 from cldrank.errors import DataError
 from cldrank.reading import reading
 
@@ -26,7 +26,7 @@ class Source:
     name      what it was called; a copy under another name is the same source
     size      in bytes
     sha256    of its content; of a file above 16 MiB, of 64 samples of 256 KiB, the first and the last bytes among them
-    part      which of its rows were counted, "device=phone"; empty: all
+    part      what else tells its rows: those that were counted, or the folder of its partition, "device=phone"
     """
 
     name: str
@@ -46,12 +46,13 @@ def sources_of(paths: Sequence[Path], *, part: str = "", again: bool = False) ->
     again   accept a file that is named twice, or two of the same content
     """
     found: dict[tuple[int, str, str], tuple[Source, Path]] = {}
-    for file, _ in files_below(paths):
+    for file, root in files_below(paths):
         with reading(file, "a log"):
             state = file.stat()
             if _is_empty(file, state.st_size):
                 continue
-            source = Source(file.name, state.st_size, _fingerprint(file, state.st_size, state.st_mtime_ns), part)
+            rows = ", ".join([f"{key}={value}" for key, value in partition(file, root).items()] + [part] * bool(part))
+            source = Source(file.name, state.st_size, _fingerprint(file, state.st_size, state.st_mtime_ns), rows)
         _, earlier = found.setdefault(source.content, (source, file))
         if earlier is not file and not again:
             told = "is named twice" if earlier.samefile(file) else f"has the same content as {earlier}"

@@ -82,7 +82,7 @@ def _read_entry(entry: Path) -> RankingDataset | None:
     try:
         with reading(entry, "a whole cache entry"):
             return _dataset(entry)
-    except DataError as error:
+    except CldrankError as error:
         _LOG.info("%s Reading the source again.", error)
         shutil.rmtree(entry, ignore_errors=True)
         return None

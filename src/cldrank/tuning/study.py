@@ -67,6 +67,8 @@ class Search:
     def gains(self, number: int) -> NDArray[np.float64]:
         """The gains of a trial that came to its end."""
         file = self.gains_file(number)
+        if not file.exists():
+            raise FormatError("the gains of a trial are missing; tune in another folder.", path=file)
         with reading(file, "the gains of a trial"):
             found: NDArray[np.float64] = np.load(file, allow_pickle=False)
         if found.dtype != np.float64 or found.shape != self.judge.weight.shape or not np.isfinite(found).all():
