@@ -253,7 +253,7 @@ class TestClicks:
             (2, "the memory limit '-1' is not an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
             (1, "the limit of 1KB, though", ["clicks", "audit", log, "--memory-limit", "1KB"]),
             (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--column", "clicked=doc_id"]),
-            (2, "--one-query takes all pages", ["clicks", "audit", log, "-f", train, "--one-query"]),
+            (2, "(--one-query) takes all pages", ["clicks", "audit", log, "-f", train, "--one-query"]),
             (2, "no engine 'hive'", ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"]),
             (2, "must end in .parquet", ["clicks", "aggregate", log, "-o", "x.parquet", "--rejects", "r.csv"]),
             (2, "takes one column", ["clicks", "aggregate", log, "-o", "x.parquet", "--column", "doc_id=a,b"]),

@@ -460,7 +460,7 @@ class TestAmounts:
         assert "<svg" in result.to_html()
 
     @pytest.mark.parametrize(
-        ("impressions", "severity"), [(30, Severity.warning), (200, Severity.note), (3000, Severity.ok)]
+        ("impressions", "severity"), [(4, Severity.warning), (15, Severity.note), (3000, Severity.ok)]
     )
     def test_what_is_rough_is_not_ok(self, impressions: int, severity: Severity) -> None:
         random = np.random.default_rng(0)

@@ -22,7 +22,7 @@ HEADER = "session_id,query_id,doc_id,position,clicked\n"
 def test_memory_limits_that_are_none(tmp_path: Path, limit: str) -> None:
     (tmp_path / "log.csv").write_text(HEADER + "1,q,a,1,0\n")
     for engine in ("duckdb", "spark"):
-        with pytest.raises(UsageError, match="is no amount of memory; say 3GB"):
+        with pytest.raises(UsageError, match="is not an amount of memory; say 3GB"):
             aggregate(tmp_path / "log.csv", memory_limit=limit, engine=engine)
 
 

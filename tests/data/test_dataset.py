@@ -261,3 +261,9 @@ class TestRepr:
         assert repr(sample()[:1]) == "RankingDataset(sample: 1 query, 1 row, 2 features, labels 0…0, document ids)"
         bare = RankingDataset.from_arrays([[1.0]], [1], synthetic=True)
         assert repr(bare) == "RankingDataset(synthetic: 1 query, 1 row, 1 feature, no labels)"
+
+
+@pytest.mark.parametrize("ids", [["a", "a\0"], np.array(["a", "a\0"], dtype=object)])
+def test_ids_that_numpy_would_shorten_are_refused(ids: Any) -> None:
+    with pytest.raises(DataError, match="ends in a NUL character"):
+        RankingDataset.from_arrays([[1.0], [2.0]], np.array(ids, dtype=object))

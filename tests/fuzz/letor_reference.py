@@ -43,9 +43,7 @@ def read(content: bytes) -> tuple[np.ndarray[Any, Any], list[float], list[str]]:
         raise UnreadableError("no rows")
     ids = {name for row in rows for name in row}
     first = 0 if 0 in ids else 1
-    table = (
-        np.zeros((len(rows), max(ids, default=first - 1) + 1 - first), dtype=np.float32) if ids else np.zeros((0, 0))
-    )
+    table = np.zeros((len(rows), max(ids, default=first - 1) + 1 - first), dtype=np.float32)
     for place, row in enumerate(rows):
         for name, value in row.items():
             table[place, name - first] = value

@@ -158,8 +158,9 @@ def _read_features(path: Path) -> None:
     for name, found in (("query_id", np.repeat(data.query_ids, np.diff(data.offsets))), ("doc_id", data.doc_ids)):
         if name in table.column_names and found is not None:
             expected = [table[name][int(row)].as_py() for row in order]
-            if [_plain(value) for value in found.tolist()] != [_plain(value) for value in expected]:
-                raise WrongError(f"{name} {found[:4]} where the file says {expected[:4]}")
+            for one, two in zip(found.tolist(), expected, strict=True):
+                if _plain(one) != _plain(two):
+                    raise WrongError(f"{name} {one!r} where the file says {two!r}")
 
 
 def _plain(value: Any) -> Any:
@@ -265,7 +266,8 @@ def _read_propensities(path: Path) -> None:
     rho = cr.Propensities.load(path)
     content = json.loads(path.read_text())
     values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
-    _same(rho.values, np.asarray(values, dtype=np.float64), "propensities")
+    told = np.asarray(values, dtype=np.float64)
+    _same(rho.values, told / told[0], "propensities, relative to the first")
     if not np.isfinite(rho.values).all() or (rho.values <= 0).any():
         raise WrongError(f"propensities {rho.values}")
     for array in (rho.low, rho.high, rho.comparisons):

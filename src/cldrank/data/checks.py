@@ -60,6 +60,19 @@ def check_lengths(count: int, longest: int, total: int) -> None:
         )
 
 
+def check_texts(texts: Sequence[str]) -> None:
+    """Refuse ids that an array of numpy could not hold as they are."""
+    check_lengths(len(texts), max(map(len, texts), default=0), sum(map(len, texts)))
+    for text in texts:
+        if text.endswith("\0"):
+            raise ends_in_nul(f"the id {text!r}")
+
+
+def ends_in_nul(what: str) -> DataError:
+    """What to say of text that an array of numpy would silently shorten."""
+    return DataError(f"{what} ends in a NUL character, which cannot be kept; take it off.")
+
+
 @contextmanager
 def enough_memory(path: Path) -> Iterator[None]:
     """Running out of memory while data is loaded becomes an error that names the file."""
@@ -216,7 +229,7 @@ def _object_ids(ids: NDArray[Any], what: str) -> NDArray[Any]:
         if isinstance(value, float | np.floating):
             _check_exact(np.array([value]), what)
     texts = [str(value) for value in ids]
-    check_lengths(len(texts), max(map(len, texts)), sum(map(len, texts)))
+    check_texts(texts)
     return np.array(texts, dtype=np.str_)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.data.checks import check_lengths
+from cldrank.data.checks import check_texts
 
 
 def gather_queries(
@@ -41,7 +41,7 @@ def narrowed(tokens: Sequence[str]) -> NDArray[Any]:
     >>> narrowed(["7", "12"]), narrowed(["007", "12"])
     (array([ 7, 12]), array(['007', '12'], dtype='<U3'))
     """
-    check_lengths(len(tokens), max(map(len, tokens), default=0), sum(map(len, tokens)))
+    check_texts(tokens)
     try:
         numbers = np.array([int(token) for token in tokens], dtype=np.int64)
     except (ValueError, OverflowError):

@@ -156,6 +156,8 @@ def _plain_ids(values: Any) -> NDArray[Any]:
     if is_text(values.type):
         lengths = pc.binary_length(values)
         checks.check_lengths(len(values), pc.max(lengths).as_py(), pc.sum(lengths).as_py())
+        if pc.any(pc.ends_with(values, "\0")).as_py():
+            raise checks.ends_in_nul("an id")
     ids: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     return ids if ids.dtype == np.int64 else ids.astype(np.str_)
 
