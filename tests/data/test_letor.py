@@ -411,3 +411,11 @@ class TestRealFiles:
         assert (data.n_queries, data.n_rows, data.n_features) == (43, 5_000, 136)
         assert data.labels is not None
         assert set(np.unique(data.labels)) == {0, 1, 2, 3, 4}
+
+
+def test_rows_without_any_feature_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("1 qid:1\n0 qid:1\n")
+    with pytest.raises(FormatError, match=r"no row lists a feature; .* \(--n-features\)"):
+        read_letor([path])
+    assert read_letor([path], n_features=2).features.tolist() == [[0.0, 0.0]] * 2

@@ -77,6 +77,10 @@ def read_letor(
             rows = _Reading(paths, layout, fill).run()
         if rows.count == 0:
             raise FormatError("holds no rows.", path=paths[0])
+        if layout.is_empty:
+            raise FormatError(
+                "no row lists a feature; if all are 0, say how many with n_features=… (--n-features).", path=paths[0]
+            )
         return _dataset(rows, group_paths, name)
 
 
@@ -110,6 +114,7 @@ class _Layout(NamedTuple):
     width: int
     with_queries: bool
     asked: bool  # whether the caller said how many features there are
+    is_empty: bool  # whether neither the caller nor any row tells of a feature
     surprises: bool  # whether an id outside may change the layout, or is an error
 
 
@@ -266,7 +271,9 @@ def _layout(
     first_id = 0 if zero_based else 1
     width = n_features if n_features is not None else max(largest - first_id + 1, 1)
     asked = n_features is not None
-    return _Layout(first_id, width, with_queries, asked, surprises=not asked or is_guessed)
+    return _Layout(
+        first_id, width, with_queries, asked, is_empty=not asked and largest < 0, surprises=not asked or is_guessed
+    )
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
