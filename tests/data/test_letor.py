@@ -253,7 +253,7 @@ class TestBadInput:
     def test_features_beyond_what_was_asked_for(self, write: Write) -> None:
         with pytest.raises(FormatError, match=r":1:13: feature 3 is outside the features 1 … 2"):
             read_letor([write("1 qid:1 1:1 3:1\n")], n_features=2)
-        with pytest.raises(DataError, match="n_features is 0"):
+        with pytest.raises(UsageError, match="n_features is 0"):
             read_letor([write("1 qid:1 1:1\n")], n_features=0)
 
     @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,3 +77,10 @@ def test_known_data_sets(real_data: Path) -> None:
     assert len(np.unique(tests)) == 784  # every query is tested once
     assert cr.load("msrd:vali").n_queries == 3_256
     assert cr.load("web10k-sample:test").n_queries == 43
+
+
+@pytest.mark.parametrize("options", [{"missing": float("nan")}, {"missing": float("inf")}, {"n_features": 10**40}])
+def test_numbers_that_no_file_can_have(options: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("1 qid:1 1:2\n")
+    with pytest.raises(UsageError, match="missing is|n_features is"):
+        cr.load(tmp_path / "train.txt", **options)

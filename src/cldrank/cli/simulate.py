@@ -13,6 +13,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.output import console, new_table, print_json, progress_bar, say, working
 from cldrank.errors import UsageError
+from cldrank.files import recover_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -388,6 +389,7 @@ def _production(
             some = ", ".join(dataset.feature_names[:5])
             raise UsageError(f"there is no feature {name!r} to rank by; there are {some}, …")
         return dataset.features[:, dataset.feature_names.index(name)], {"kind": "column", "source": name}
+    recover_folder(production)
     if Path(production).is_dir():
         from dataclasses import asdict
 

@@ -28,7 +28,7 @@ from cldrank.data import letor_kernel as kernel
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.grouping import gather_queries, narrowed
 from cldrank.data.lines import LineBlock, is_compressed, open_bytes, read_blocks
-from cldrank.errors import CldrankWarning, DataError, FormatError
+from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 
 GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
 _MOST_FEATURES = 1_000_000  # that a file may have without a word about it
@@ -259,8 +259,8 @@ def _layout(
     blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool
 ) -> _Layout:
     """The layout that these blocks show; what the caller knows goes before what is seen."""
-    if n_features is not None and n_features < 1:
-        raise DataError(f"n_features is {n_features}; it must be at least 1.")
+    if n_features is not None and not 1 <= n_features <= 1 << 40:
+        raise UsageError(f"n_features is {n_features}; it must lie between 1 and 2^40.")
     smallest, largest = 1 << 62, -1
     for block in blocks:
         low, high = kernel.survey(np.frombuffer(block.text, dtype=np.uint8))

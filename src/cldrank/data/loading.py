@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -59,6 +60,7 @@ def load(
     parquet = {_is_parquet(path) for path in paths}
     if len(parquet) > 1:
         raise UsageError(f"{paths[0]} and {paths[-1]} are of different formats; load Parquet and text separately.")
+    _check_filler(missing)
     group_paths = _group_paths(groups)
 
     def read() -> RankingDataset:
@@ -91,6 +93,11 @@ def load(
     watched = [*paths, *(group_paths or [path for path in beside if path.exists()])]
     options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing, "name": name}
     return cached(read, watched, options)
+
+
+def _check_filler(missing: float | None) -> None:
+    if missing is not None and not math.isfinite(missing):
+        raise UsageError(f"missing is {missing}; what stands for a missing value must be a finite number.")
 
 
 def _expanded(source: Source) -> list[Path]:

@@ -27,6 +27,7 @@ from cldrank.tuning.study import Report, Search, Study, value_of
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
+_MOST_TRIALS, _MOST_JOBS = 1_000_000, 1024
 _STATES: dict[str, State] = {"COMPLETE": "completed", "PRUNED": "pruned", "FAIL": "failed"}
 
 
@@ -202,6 +203,8 @@ def _check_numbers(trials: Any, seed: Any, jobs: Any, timeout: Any, held_out: An
     for name, value, least in (("trials", trials, 1), ("seed", seed, 0), ("jobs", jobs, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    if trials > _MOST_TRIALS or jobs > _MOST_JOBS:
+        raise UsageError(f"a search has at most {_MOST_TRIALS:,} trials and {_MOST_JOBS:,} jobs.")
     if timeout is not None and not timeout > 0:
         raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!r}.")
     if not 0 < held_out < 1:

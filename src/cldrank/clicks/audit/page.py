@@ -123,7 +123,7 @@ def _propensities(facts: Facts) -> str:
     cards = [
         _card(
             "Ways to estimate propensities",
-            "Error: the largest standard error of a log propensity; 0.1 means about ±10%.",
+            "Error: the largest standard error of a log propensity; 0.1 means about ±18% at 90% confidence.",
             f'<ul class="methods">{ways}</ul>',
             wide=True,
         )
