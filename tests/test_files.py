@@ -230,6 +230,10 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path: Path) -> None:
     (tmp_path / ".ranker.abcdefgh.part").mkdir()
     recover_folder(tmp_path / "ranker")
     assert (tmp_path / "ranker" / "content").read_text() == "one"
+    (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")
+    with pytest.raises(ZeroDivisionError), replacing_folder(tmp_path / "ranker") as temporary:
+        (temporary / "content").write_text(str(1 / 0))
+    assert (tmp_path / "ranker" / "content").read_text() == "one"  # a run that fails brings it back too
     save(tmp_path / "ranker", "two")
     assert names(tmp_path) == ["ranker"]
 
@@ -316,3 +320,25 @@ def test_a_folder_is_swept_of_what_the_dead_left_and_of_nothing_else(tmp_path: P
         assert temporary.exists()
     sweep(tmp_path / "missing")
     assert names(tmp_path) == [".hidden", ".notes.part", ".upper.ABCDEFGH.part", "mine", "visible.abcdefgh.part"]
+
+
+def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    fsync, replace, exchanged = os.fsync, os.replace, files._exchanged
+
+    def name_of(handle: int) -> str:
+        return Path(f"/proc/self/fd/{handle}").readlink().name
+
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(f"sync {name_of(handle)}"), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("name"), replace(*names)))
+    monkeypatch.setattr(files, "_exchanged", lambda *names: (done.append("name"), exchanged(*names))[1])
+    with replacing(tmp_path / "file") as temporary:
+        temporary.write_text("whole")
+    assert done == [f"sync {temporary.name}", "name", f"sync {tmp_path.name}"]
+    save(tmp_path / "ranker", "one")
+    done.clear()
+    save(tmp_path / "ranker", "two")
+    place = done.index("name")
+    assert done[0] == "sync content"
+    assert done[place - 1].startswith("sync .ranker.")
+    assert done[place + 1 :] == [f"sync {tmp_path.name}"]
