@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -326,12 +327,20 @@ def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypat
     done: list[str] = []
     fsync, replace, exchanged = os.fsync, os.replace, files._exchanged
 
-    def name_of(handle: int) -> str:
-        return Path(f"/proc/self/fd/{handle}").readlink().name
+    def told_fsync(handle: int) -> None:
+        done.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
+        fsync(handle)
 
-    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(f"sync {name_of(handle)}"), fsync(handle)))
-    monkeypatch.setattr(os, "replace", lambda *names: (done.append("name"), replace(*names)))
-    monkeypatch.setattr(files, "_exchanged", lambda *names: (done.append("name"), exchanged(*names))[1])
+    def told(name: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            done.append("name")
+            return name(*arguments)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", told_fsync)
+    monkeypatch.setattr(os, "replace", told(replace))
+    monkeypatch.setattr(files, "_exchanged", told(exchanged))
     with replacing(tmp_path / "file") as temporary:
         temporary.write_text("whole")
     assert done == [f"sync {temporary.name}", "name", f"sync {tmp_path.name}"]
