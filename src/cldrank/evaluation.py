@@ -66,7 +66,7 @@ class _ByMeasure(Mapping[str, Value], ABC):
 class Evaluation(_ByMeasure[float]):
     """The measures of one ranker on one dataset: a mapping from their text form to their mean over queries.
 
-    per_query   one value a query for each measure; NaN where a query without a relevant document is skipped
+    per_query   one value per query for each measure; NaN where a query without a relevant document is skipped
     intervals   the mean with its bootstrap interval over queries; absent for a single query
     """
 

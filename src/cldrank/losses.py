@@ -1,4 +1,4 @@
-"""Losses over lists of candidates, as pure functions of torch tensors: one value a list, smaller is better.
+"""Losses over lists of candidates, as pure functions of torch tensors: one value per list, smaller is better.
 
 Everywhere, B lists of S shown candidates and U candidates that were not shown:
 

@@ -116,7 +116,7 @@ def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
         (["--out", "c", "--log", "c"], 2, "c is to be written twice"),
         (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
         (["--out", "."], 2, "is a folder; name a file"),
-        (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is no number"),
+        (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is not a number"),
         (["--out", "c", "--sessions", "0.5"], 2, "--sessions must be a whole number of at least 1, not 0.5"),
         (["--out", "c", "--cutoff", "9" * 40], 2, "more than 9.22337e+18 cannot be counted"),
         (["--out", "c", "--seed", "9" * 400], 2, "seed must be a whole number of at least 0"),

@@ -159,7 +159,7 @@ BAD_ROWS = [
     ("0 qid:1 1", 9, "found '1'"),
     ("0 qid:1 1 :1", 9, "found '1'"),
     ("0 qid:1 99999999999999999999:1", 9, "found '99999999999999999999:1'"),
-    ("0 qid:1 2:abc", 11, "the value of feature 2 is 'abc', which is no number"),
+    ("0 qid:1 2:abc", 11, "the value of feature 2 is 'abc', which is not a number"),
     ("0 qid:1 2:1.2.3", 11, "the value of feature 2 is '1.2.3'"),
     ("0 qid:1 2:0x1F", 11, "the value of feature 2 is '0x1F'"),
     ("0 qid:1 2:1e", 11, "the value of feature 2 is '1e'"),
@@ -234,8 +234,8 @@ class TestBadInput:
         ("groups", "message"),
         [
             ("2\n2\n", "counts 4 rows in all, but the data has 3"),
-            ("2\nx\n", r":2: 'x' is no number of rows"),
-            ("3\n0\n", r":2: '0' is no number of rows"),
+            ("2\nx\n", r":2: 'x' is not a number of rows"),
+            ("3\n0\n", r":2: '0' is not a number of rows"),
             ("", "counts 0 rows"),
         ],
     )
@@ -297,7 +297,7 @@ class TestBadInput:
             read_letor([path], zero_based=False)
 
     def test_a_size_of_thousands_of_digits(self, write: Write) -> None:
-        with pytest.raises(FormatError, match="is no number of rows"):
+        with pytest.raises(FormatError, match="is not a number of rows"):
             read_letor([write("1 1:1\n")], groups=[write("9" * 5000, "sizes")])
 
     def test_a_query_id_as_long_as_a_book_does_not_take_its_length_for_all(self, write: Write) -> None:

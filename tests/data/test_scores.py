@@ -54,10 +54,10 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
     [
         ("1\n2\n", "has 2 scores for 3 rows"),
         ("1\n2\n3\n4\n", "has 4 scores for 3 rows"),
-        ("1\nx\n3\n", r"s.txt:2: 'x' is no number"),
+        ("1\nx\n3\n", r"s.txt:2: 'x' is not a number"),
         ("1\nnan\n3\n", "score 2 is nan"),
-        ("1 2 3\n", "'1 2 3' is no number"),
-        ("1\n1_000\n3\n", "'1_000' is no number"),
+        ("1 2 3\n", "'1 2 3' is not a number"),
+        ("1\n1_000\n3\n", "'1_000' is not a number"),
     ],
 )
 def test_text_that_does_not_fit(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:

@@ -93,7 +93,7 @@ def test_parameters_that_a_user_froze_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        (Gated(outputs=2), r"the model gives \(2, 2\) for 2 rows; it must give one score a row"),
+        (Gated(outputs=2), r"the model gives \(2, 2\) for 2 rows; it must give one score per row"),
         (Gated(width=5), "the model cannot score rows of 3 features: "),
         (nn.Flatten(0), r"the model gives \(6,\) for 2 rows"),
         (nn.Linear(3, 1).requires_grad_(False), "no parameter that can be trained"),

@@ -97,7 +97,7 @@ def test_all_is_one_plan(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(told["units"]) == 35 + 280 + 175 + 140 + 140 + 300 + 20
     assert told["out"] == "experiments/all"
     oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
-    assert len(oracles) == 5  # one a seed, whatever is simulated
+    assert len(oracles) == 5  # one per seed, whatever is simulated
     assert told["fits"] == len({unit["unit"] for unit in told["units"]})
 
 
@@ -123,7 +123,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
         (["run", "small.toml", "--set", "simulation.cutof=3"], 2, "small.toml: simulation.cutof is unknown"),
         (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no such parameter"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
-        (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is no size; write 8GiB"),
+        (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is not a size; write 8GiB"),
         (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
         (["run", "small.toml", "--set", "simulation.sessions=inf"], 2, "simulation.sessions must be a finite number"),
         (["run", "small.toml", "--seeds", "1000000000"], 2, "1,000,000,000 seeds make 3,000,000,000 units"),

@@ -102,7 +102,7 @@ class TestLogged:
 
     @pytest.mark.parametrize(
         ("chance", "message"),
-        [(None, "needs the probability"), ([0.5], "one a cell"), (0.0, "probability 0.0"), (1.5, "probability 1.5")],
+        [(None, "needs the probability"), ([0.5], "one per cell"), (0.0, "probability 0.0"), (1.5, "probability 1.5")],
     )
     def test_wrong_probabilities(self, world: Any, chance: Any, message: str) -> None:
         table = world.shuffled(1e3)

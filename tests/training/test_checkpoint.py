@@ -340,7 +340,7 @@ def test_a_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path: Path) -> None:
     data = tmp_path / "train.parquet"
     data.write_bytes(b"PAR1, and much else that took long to collect")
     with pytest.raises(
-        UsageError, match="train.parquet is no checkpoint, and would be written over; name another file"
+        UsageError, match="train.parquet is not a checkpoint, and would be written over; name another file"
     ):
         small_pair(epochs=1, checkpoint=data).fit(*GIVEN)
     assert data.read_bytes() == b"PAR1, and much else that took long to collect"

@@ -312,7 +312,7 @@ def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any) -> None:
         counted.append(list(_Counting.rows))
     assert counted[0] == counted[1]
     assert sum(counted[0]) <= GIVEN.data.n_rows  # of the shown, each once; of the others, one for each list
-    assert len(counted[0]) <= 2  # one call a step
+    assert len(counted[0]) <= 2  # one call per step
 
 
 def test_each_document_of_a_long_list_is_scored_once_a_step() -> None:

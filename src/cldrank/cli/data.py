@@ -129,7 +129,7 @@ def convert(
         Path, typer.Option("--out", "-o", metavar="FILE", help="The Parquet file to write.", show_default=False)
     ],
     as_list: Annotated[
-        bool, typer.Option("--list", help="One list column `features` instead of one column a feature.")
+        bool, typer.Option("--list", help="One list column `features` instead of one column per feature.")
     ] = False,
     column: options.Columns = None,
     groups: options.Groups = None,

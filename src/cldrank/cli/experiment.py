@@ -110,7 +110,7 @@ def run(
         str | None, typer.Option("--device", help="`cuda` to train on a GPU what can be trained there.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one a core]")
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one per core]")
     ] = None,
     memory: Annotated[
         str | None,
@@ -364,5 +364,5 @@ def _bytes(text: str) -> int:
     """
     form = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", text.lower())
     if form is None or not float(form[1]):
-        raise UsageError(f"--memory {text!r} is no size; write 8GiB or 512MiB.")
+        raise UsageError(f"--memory {text!r} is not a size; write 8GiB or 512MiB.")
     return int(float(form[1]) * _UNITS[form[2]])

@@ -90,7 +90,7 @@ def simulate(
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="FILE", help="Write the raw log, one row an impression, session by session."),
+        typer.Option("--log", metavar="FILE", help="Write the raw log, one row per impression, session by session."),
     ] = None,
     cutoff: Annotated[int, typer.Option("--cutoff", "-k", min=1, help="Results on a page, K.")] = 5,
     relevant_from: Annotated[
@@ -124,7 +124,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="NUMBERS",
-            help="trust: P(click | examined, relevant), one number, or one a position separated by commas.",
+            help="trust: P(click | examined, relevant), one number, or one per position separated by commas.",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -427,7 +427,7 @@ def _number(text: str, option: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{option} {text!r} is no number; write it as 100000 or 1e5.") from None
+        raise UsageError(f"{option} {text!r} is not a number; write it as 100000 or 1e5.") from None
 
 
 def _spelled(name: str) -> str:

@@ -234,7 +234,7 @@ def _by_reason(rejects: pa.Table) -> dict[str, int]:
 def _aligned(
     cells: pa.Table, dataset: RankingDataset | None, every_click: bool, sources: tuple[Source, ...]
 ) -> tuple[ClickTable, pa.Table]:
-    """The cells of known candidates as a table, and the others as rejects, one row a cell."""
+    """The cells of known candidates as a table, and the others as rejects, one row per cell."""
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     position, impressions, clicks = (cells[name].to_numpy() for name in ("position", "impressions", "clicks"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)

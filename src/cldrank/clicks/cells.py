@@ -1,4 +1,4 @@
-"""Cells on disk: a Parquet file with one row a cell."""
+"""Cells on disk: a Parquet file with one row per cell."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _MASK_WORDS = 4  # with more moving documents a query, grouping by document is t
 class Counted:
     """Cells of the rows that are kept, the number of all rows, and the rows set aside.
 
-    top   rows at positions 0, 1 and 2, right or wrong; in a log with one row a page, clicks at those positions
+    top   rows at positions 0, 1 and 2, right or wrong; in a log with one row per page, clicks at those positions
     """
 
     cells: pa.Table

@@ -170,7 +170,7 @@ def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
 
 
 def _json_type(kind: str) -> str:
-    """The type to read a JSON value as; what is no number, truth value, list or object stays the text that it is."""
+    """The type to read a JSON value as; what is not a number, truth value, list or object stays the text that it is."""
     single = kind.rstrip("[]")
     return kind.replace(single, "VARCHAR") if single.startswith(_AS_TEXT) else kind
 

@@ -57,7 +57,7 @@ class ClickTable:
         row, position = _counts(self.row, "row", 0), _counts(self.position, "position", 1, DEEPEST)
         impressions, clicks = _counts(self.impressions, "impressions", 0), _counts(self.clicks, "clicks", 0)
         if not len(row) == len(position) == len(impressions) == len(clicks):
-            raise DataError("row, position, impressions and clicks must have one entry a cell each.")
+            raise DataError("row, position, impressions and clicks must have one entry per cell each.")
         if len(row) and row.max() >= self.candidates.n_rows:
             raise DataError(f"a cell names row {row.max()}, but there are {self.candidates.n_rows:,} candidates.")
         if not self.every_click and (clicks > impressions).any():
@@ -89,7 +89,7 @@ class ClickTable:
     ) -> ClickTable:
         """A table from arrays with one entry a dataset row, position 0 where the row was not shown.
 
-        With `row`, one entry a cell instead: the dataset row it belongs to, so that rows may have several positions.
+        With `row`, one entry per cell instead: the dataset row it belongs to, so that rows may have several positions.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
@@ -98,7 +98,7 @@ class ClickTable:
         positions = _counts(position, "position", 0, DEEPEST)
         if row is None and len(positions) != dataset.n_rows:
             raise DataError(
-                f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry a row "
+                f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry per row "
                 "(0 = not shown), or say with row= which rows the entries belong to."
             )
         rows = np.arange(dataset.n_rows) if row is None else _counts(row, "row", 0)
@@ -245,7 +245,7 @@ class ClickTable:
         return self.where(self.position <= depth)
 
     def where(self, kept: NDArray[np.bool_]) -> ClickTable:
-        """Only the cells that a mask, one entry a cell, tells to keep; the candidates stay all.
+        """Only the cells that a mask, one entry per cell, tells to keep; the candidates stay all.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> table = ClickTable.from_arrays(data, position=[2, 1], impressions=[10, 10], clicks=[1, 4])
@@ -272,7 +272,7 @@ class ClickTable:
         says that it shall. Without cells in common, as in two parts of a split, nothing can count twice.
         """
         if self.every_click != other.every_click:
-            raise DataError("one table counts every click, the other one click an impression; they cannot be merged.")
+            raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
         candidates = self.candidates
         mine, theirs = self.row, other.row
         if not candidates.equals(other.candidates):

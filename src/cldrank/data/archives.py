@@ -68,7 +68,7 @@ class _Room:
         self.taken += max(size, _BLOCK)
         problem = ""
         if self.taken > self.most:
-            problem = f"more than {_TIMES} times its own size; this is no archive of data"
+            problem = f"more than {_TIMES} times its own size; this is not an archive of data"
         elif self.taken > self.free:
             problem = f"but {self.folder} has room for {self.free:,} only"
         if problem:

@@ -171,7 +171,7 @@ def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
     except (TypeError, ValueError, OverflowError):
         raise DataError("labels must be numbers.") from None
     if values.shape != (rows,):
-        raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry a row.")
+        raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry per row.")
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise DataError(f"the label of row {bad[0]} is {values[bad[0]]}; labels must be finite numbers.")
@@ -239,10 +239,10 @@ def _too_large(what: str, ids: NDArray[Any]) -> DataError:
 
 
 def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
-    """One id a query, none twice."""
+    """One id per query, none twice."""
     ids = flat_ids(values, "query_ids")
     if len(ids) != queries:
-        raise DataError(f"query_ids has {len(ids):,} entries for {queries:,} queries; it needs one entry a query.")
+        raise DataError(f"query_ids has {len(ids):,} entries for {queries:,} queries; it needs one entry per query.")
     unique, counts = np.unique(ids, return_counts=True)
     if len(unique) < len(ids):
         raise DataError(f"query id {unique[counts > 1][0].item()!r} appears more than once; ids must be unique.")
@@ -250,10 +250,10 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
 
 
 def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
-    """One id a row, none twice within a query."""
+    """One id per row, none twice within a query."""
     ids = flat_ids(values, "doc_ids")
     if len(ids) != offsets[-1]:
-        raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry a row.")
+        raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
     import pyarrow as pa
 
     codes = pa.array(ids).dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -266,7 +266,7 @@ def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
 
 
 def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
-    """One name a feature, none twice; f1, f2, … if there are none."""
+    """One name per feature, none twice; f1, f2, … if there are none."""
     if not names:
         return tuple(f"f{index}" for index in range(1, width + 1))
     names = tuple(str(name) for name in names)

@@ -28,7 +28,7 @@ class RankingDataset:
     labels          (rows,) float32, or None
     query_ids       (queries,) int64 or text
     doc_ids         (rows,) int64 or text, or None; unique within a query
-    feature_names   one name a feature
+    feature_names   one name per feature
     name            what to call the data in reports
     synthetic       True for generated data, whose results must always be labelled as such
     source_rows     (rows,) the place of each row in the file it came from, where reading had to regroup them; or None
@@ -85,7 +85,7 @@ class RankingDataset:
         name: str = "",
         synthetic: bool = False,
     ) -> Self:
-        """A dataset from arrays with one entry a row; `qid` names the query of each row.
+        """A dataset from arrays with one entry per row; `qid` names the query of each row.
 
         A table that names its columns (pandas, Polars, Arrow) gives the features those names. The rows of a query must
         lie together, so that every other array you hold stays aligned with the dataset.
@@ -97,7 +97,7 @@ class RankingDataset:
         features = checks.matrix(features)
         qid = checks.flat_ids(qid, "qid")
         if len(qid) != len(features):
-            raise DataError(f"qid has {len(qid):,} entries for {len(features):,} rows; it needs one entry a row.")
+            raise DataError(f"qid has {len(qid):,} entries for {len(features):,} rows; it needs one entry per row.")
         starts = np.flatnonzero(np.concatenate([[True], qid[1:] != qid[:-1]])) if len(qid) else np.empty(0, np.int64)
         query_ids = qid[starts]
         unique, counts = np.unique(query_ids, return_counts=True)

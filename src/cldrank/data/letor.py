@@ -48,7 +48,7 @@ def read_letor(
 ) -> RankingDataset:
     r"""Read LETOR / SVMlight text: one file, or one data set split into several.
 
-    groups       files with the number of rows of each query, one a line, for rows without `qid:`; looked for
+    groups       files with the number of rows of each query, one per line, for rows without `qid:`; looked for
                  beside the data (`train.txt.query`, `train.txt.group`) if not given
     n_features   how many features there are, if the rows may leave out the last ones
     zero_based   whether feature ids start at 0; if not given, they do when an id 0 occurs
@@ -288,7 +288,7 @@ def _format_error(block: LineBlock, parsed: _Parsed, layout: _Layout) -> FormatE
         kernel.BAD_LABEL_RANGE: f"the label {found} is too large for a 32-bit number.",
         kernel.BAD_QUERY: "`qid:` has no query behind it.",
         kernel.BAD_FEATURE: f"expected `feature:value`, with a whole number as feature, found {found}.",
-        kernel.BAD_VALUE: f"the value of feature {feature} is {found}, which is no number.",
+        kernel.BAD_VALUE: f"the value of feature {feature} is {found}, which is not a number.",
         kernel.MISSING_VALUE: f"the value of feature {feature} is missing ({found}); "
         "clean the file, or choose what to fill in with missing=0.0 (--missing 0).",
         kernel.NOT_FINITE: f"the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
@@ -340,7 +340,7 @@ def _group_files(paths: Sequence[Path], groups: Sequence[Path] | None, with_quer
 
 
 def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
-    """Offsets from files that hold the number of rows of each query, one a line."""
+    """Offsets from files that hold the number of rows of each query, one per line."""
     sizes: list[int] = []
     for path in paths:
         with open_bytes(path) as file:
@@ -352,7 +352,7 @@ def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
             if not word.isdigit() or len(word) > _MOST_DIGITS or int(word) == 0:
                 shown = word.decode("utf-8", errors="backslashreplace")
                 raise FormatError(
-                    f"{shown!r} is no number of rows; each line holds one, at least 1.", path=path, line=number
+                    f"{shown!r} is not a number of rows; each line holds one, at least 1.", path=path, line=number
                 )
             sizes.append(int(word))
     if sum(sizes) != rows:

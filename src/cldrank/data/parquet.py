@@ -1,4 +1,4 @@
-"""Parquet files of candidates: `query_id`, `doc_id`, `label`, and one column a feature or one list column."""
+"""Parquet files of candidates: `query_id`, `doc_id`, `label`, and one column per feature or one list column."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from cldrank.reading import reading
 def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
     r"""The score of each row of a dataset, from a file.
 
-    Text has one number a line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet
+    Text has one number per line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet
     has a column `score`, in that order too, or with columns `query_id` and `doc_id`, which then find the row.
 
     >>> import tempfile
@@ -56,7 +56,7 @@ def _from_text(path: Path) -> NDArray[np.float64]:
             except ValueError:
                 shown = word[:40].decode("utf-8", errors="backslashreplace")
                 raise FormatError(
-                    f"{shown!r} is no number; a score file has one number a line.", path=path, line=number
+                    f"{shown!r} is not a number; a score file has one number per line.", path=path, line=number
                 ) from None
     return np.array(scores)
 

@@ -1,4 +1,4 @@
-"""Estimators: one method a file, all with scikit-learn's habits, each leaving a ranker behind."""
+"""Estimators: one method per file, all with scikit-learn's habits, each leaving a ranker behind."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Estimator(BaseEstimator, ABC):
         """Learn from a dataset, the clicks on it, and the propensities of the positions."""
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """The scores of the learned ranker, one a row."""
+        """The scores of the learned ranker, one per row."""
         self._check_fitted()
         return self.ranker_.score(X)
 
@@ -113,7 +113,7 @@ def check_penalty(l2: Any) -> float:
 
 
 def check_share(name: str, value: Any) -> None:
-    """Refuse what is no number of at least 0."""
+    """Refuse what is not a number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= _LARGEST:
         raise UsageError(f"{name} must be a number of at least 0, not {value!r}.")
 

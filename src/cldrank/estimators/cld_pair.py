@@ -33,7 +33,7 @@ class CLDPair(NeuralFit):
     Candidates are ranked by f alone. Propensities are those of the positions, r̄ = c / (n ρ).
 
     model               "mlp": 256-128-64; an `MLP` of other sizes; "linear" (CLD-pair-L); or a torch module that gives
-                        one score a row
+                        one score per row
     selection_weight    C; the paper has 1
     unshown_ratio       pairs with an unshown candidate for each pair of two shown ones
     l2                  weight decay (decoupled, as in AdamW)

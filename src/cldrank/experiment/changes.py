@@ -34,7 +34,7 @@ def change(text: str) -> dict[str, Any]:
             raise UsageError(f"{shown(key)}: {reason(error)}.") from None
         check_plain(made)
         return made
-    raise UsageError(f"{shown(key)} is no key of an experiment; write simulation.noise=0.2, say.")
+    raise UsageError(f"{shown(key)} is not a key of an experiment; write simulation.noise=0.2, say.")
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Boosted trees of other packages as methods of an experiment, trained on the same clicks.
 
-What they are given. One row a cell: a candidate at a position where it was shown; the rows of a query are one list, in
+What they are given. One row per cell: a candidate at a position where it was shown; the rows of a query are one list, in
 the order of their positions. What was never shown is left out, as these methods have no use for it. The label is the
 share of the impressions that were clicked, in GRADES steps with a linear gain, so that a list stands for all its
 sessions at once, and a query weighs the sessions it had.
@@ -43,7 +43,7 @@ class Lists(NamedTuple):
 
 
 def lists_of(dataset: RankingDataset, clicks: ClickTable) -> Lists:
-    """The clicks as graded lists, one a query that was shown.
+    """The clicks as graded lists, one per query that was shown.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
@@ -128,7 +128,7 @@ class XGBoostRanker(_Trees):
         return self
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """One score a row."""
+        """One score per row."""
         scores = self.booster_.inplace_predict(_features(X))
         return np.asarray(scores, dtype=np.float64)
 
@@ -171,7 +171,7 @@ class LightGBMRanker(_Trees):
         return self
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """One score a row."""
+        """One score per row."""
         return np.asarray(self.booster_.predict(_features(X)), dtype=np.float64)
 
 

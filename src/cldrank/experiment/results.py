@@ -66,7 +66,7 @@ _PLACE = ("experiment", "fold", "setting", "method", "seed")  # where a unit sta
 def append(folder: str | PathLike[str], rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write the rows of one finished unit, replacing what was recorded of it before; returns the file."""
     if not rows:
-        raise UsageError("a unit has at least one row: one a measure.")
+        raise UsageError("a unit has at least one row: one per measure.")
     target = Path(folder) / "results" / _file_name(rows[0])
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary:

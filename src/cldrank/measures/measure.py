@@ -25,7 +25,7 @@ _EXAMPLE = "a name, then parameters and a cutoff where wanted, like nDCG@3, AP o
 class Measure(ABC):
     """What to measure, as an immutable value: equal measures are equal, hash alike, and print alike.
 
-    Called with scores, labels and offsets it gives one value a query. To add a measure, write a dataclass of this
+    Called with scores, labels and offsets it gives one value per query. To add a measure, write a dataclass of this
     kind: its fields are the parameters of its text form, and it is known to `parse` from then on.
 
     >>> Measure.parse("ndcg@3")
@@ -126,11 +126,11 @@ class Measure(ABC):
     # -- values --------------------------------------------------------------------------------------------------
 
     def __call__(self, scores: Array, labels: Array, offsets: Array, *, empty: Empty = "zero") -> Array:
-        """One value a query, as `cldrank.measures.compute` would give it."""
+        """One value per query, as `cldrank.measures.compute` would give it."""
         return self.per_query(Ranking.of(scores, labels, offsets), empty)
 
     def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
-        """One value a query; for a query without a relevant document 0, or NaN when these are to be skipped.
+        """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped.
 
         Where less is better a 0 would be the best of all, so there such a query is always NaN.
         """
@@ -147,7 +147,7 @@ class Measure(ABC):
 
     @abstractmethod
     def _values(self, ranking: Ranking) -> Array:
-        """A fresh array of one value a query; any number where the query has no relevant document."""
+        """A fresh array of one value per query; any number where the query has no relevant document."""
 
 
 def parse(text: str | Measure) -> Measure:

@@ -119,7 +119,7 @@ class Ranking:
         """Refuse a grade whose 2^grade would overflow."""
         if grade > LARGEST_EXPONENT:
             raise DataError(
-                f"the largest grade is {grade:g}, and 2^{grade:g} is no usable gain; "
+                f"the largest grade is {grade:g}, and 2^{grade:g} is not a usable gain; "
                 "use gain=linear, or labels on a scale of a few grades."
             )
 
@@ -163,7 +163,7 @@ def _numbers(values: Any, what: str, like: Any) -> Array:
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"{what} must be a flat array of numbers: {str(error).rstrip('.')}.") from None
     if array.ndim != 1:
-        raise DataError(f"{what} have shape {tuple(array.shape)}; they need one number a row.")
+        raise DataError(f"{what} have shape {tuple(array.shape)}; they need one number per row.")
     return array
 
 

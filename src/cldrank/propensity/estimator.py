@@ -190,7 +190,7 @@ class SumEstimator(PropensityEstimator):
 
 
 def check_whole(name: str, value: Any, least: int) -> None:
-    """Refuse what is no whole number of at least `least`.
+    """Refuse what is not a whole number of at least `least`.
 
     >>> check_whole("depth", 1, 2)
     Traceback (most recent call last):

@@ -48,7 +48,7 @@ class Logged(Stratified):
             raise DataError("Logged needs the probability with which each cell was shown: fit(clicks, probability).")
         chance = np.asarray(probability, dtype=np.float64)
         if chance.shape != (clicks.n_cells,):
-            raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; give one a cell.")
+            raise DataError(f"probability has shape {chance.shape} for {clicks.n_cells:,} cells; give one per cell.")
         bad = ~((chance > 0) & (chance <= 1 + 1e-9))
         if bad.any():
             cell = int(np.flatnonzero(bad)[0])

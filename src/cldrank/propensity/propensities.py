@@ -143,7 +143,7 @@ class Propensities:
                 return cls.power(float(argument), k)
             except ValueError as error:
                 raise UsageError(
-                    f"{text!r} is no power law ({str(error).rstrip('.')}); write power:1.0, say."
+                    f"{text!r} is not a power law ({str(error).rstrip('.')}); write power:1.0, say."
                 ) from None
         if text == "none":
             return cls.power(0.0, k)

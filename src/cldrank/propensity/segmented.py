@@ -195,7 +195,7 @@ def _split(clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | N
             raise DataError("the tables are those of segments already; segment= is for one table.")
         return {str(name): table for name, table in clicks.items()}
     if segment is None:
-        raise DataError("segments are given as one table each, or by segment=: one entry a query, or one a cell.")
+        raise DataError("segments are given as one table each, or by segment=: one entry per query, or one per cell.")
     named: NDArray[Any] = np.asarray(segment)
     if named.shape == (clicks.n_queries,):
         named = named[clicks.candidates.row_queries[clicks.row]]

@@ -83,7 +83,7 @@ def _check_replaceable(target: Path) -> None:
         return
     foreign = [name for name in inside if name not in (_DESCRIPTION, _WEIGHTS)]
     if foreign:
-        raise UsageError(f"{target} holds {foreign[0]!r}, which is no part of a ranker; name another folder.")
+        raise UsageError(f"{target} holds {foreign[0]!r}, which is not part of a ranker; name another folder.")
     try:
         marker = json.loads((target / _DESCRIPTION).read_bytes())["format"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):

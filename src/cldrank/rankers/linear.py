@@ -52,7 +52,7 @@ class LinearRanker(ScalingRanker):
         return total + self.intercept
 
     def scorer_state(self) -> tuple[Config, Weights]:
-        """`coefficients`, one a feature, and `intercept`."""
+        """`coefficients`, one per feature, and `intercept`."""
         return {}, {"coefficients": self.coefficients, "intercept": np.array([self.intercept])}
 
     @classmethod

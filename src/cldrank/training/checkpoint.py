@@ -117,7 +117,9 @@ def _check_replaceable(path: Path) -> None:
     except CldrankError:
         known = False
     if not known:
-        raise UsageError(f"{path} is no checkpoint, and would be written over; name another file for the checkpoint.")
+        raise UsageError(
+            f"{path} is not a checkpoint, and would be written over; name another file for the checkpoint."
+        )
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -128,7 +130,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if metadata.get("format") != _FORMAT:
-        raise FormatError("this is no checkpoint of cldrank.", path=path)
+        raise FormatError("this is not a checkpoint of cldrank.", path=path)
     try:
         about = json.loads(metadata["about"])
         whole = about["sha256"] == _sha256(tensors) and isinstance(about["digest"], str)

@@ -102,7 +102,7 @@ def build(model: Any, width: int, seed: int) -> torch.nn.Module:
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"the model cannot score rows of {width} features: {str(error).splitlines()[0]}") from None
     if tuple(found) not in ((2,), (2, 1)):
-        raise UsageError(f"the model gives {tuple(found)} for 2 rows; it must give one score a row.")
+        raise UsageError(f"the model gives {tuple(found)} for 2 rows; it must give one score per row.")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise UsageError("the model has no parameter that can be trained.")
     return network

@@ -170,13 +170,13 @@ def parse_range(text: str) -> tuple[str, Values]:
     """
     name, equals, rest = text.partition("=")
     if not equals or not name or not rest:
-        raise UsageError(f"{text!r} is no range; write l2=1e-3..1e-2:log or learning_rate=1e-3,2e-3.")
+        raise UsageError(f"{text!r} is not a range; write l2=1e-3..1e-2:log or learning_rate=1e-3,2e-3.")
     ends, _, how = rest.partition(":")
     if ".." not in rest:
         return name, tuple(_value(part) for part in rest.split(","))
     low, high = (_value(part) for part in ends.split("..", 1))
     if how not in ("", "log") or not all(isinstance(end, int | float) for end in (low, high)):
-        raise UsageError(f"{text!r} is no range of numbers; write {name}=0.05..0.3, or {name}=1e-3..1e-2:log.")
+        raise UsageError(f"{text!r} is not a range of numbers; write {name}=0.05..0.3, or {name}=1e-3..1e-2:log.")
     return name, Range(low, high, how == "log")  # type: ignore[arg-type]
 
 

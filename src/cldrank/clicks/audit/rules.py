@@ -118,7 +118,7 @@ _REJECT_ADVICE = {
     "repeated row": "Find out why the log holds rows twice, perhaps a retried export; one of each is counted. Without "
     "a timestamp, a page that was shown twice looks the same.",
     "second view": "See under views.",
-    "document twice": "A page shows a document twice, or several searches share one session_id; make it one a page.",
+    "document twice": "A page shows a document twice, or several searches share one session_id; make it one per page.",
     "unknown query": "The features lack queries that the log has; give those of the same time and market.",
     "unknown document": "The features lack candidates that were shown; give the candidates of the logged ranker.",
 }

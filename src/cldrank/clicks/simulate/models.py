@@ -1,6 +1,6 @@
 """Click models: who looks how far down a page, and clicks on what.
 
-Everywhere, `relevant` is a table of pages: one row a page, one column a position from the top, true where the result
+Everywhere, `relevant` is a table of pages: one row per page, one column per position from the top, true where the result
 there is relevant. Each model gives the clicks of single sessions (`draw`) and of many sessions that saw the same page
 (`draw_counts`); the sum of the first has exactly the distribution of the second.
 """
@@ -45,7 +45,7 @@ class ClickModel(ABC):
 
     @abstractmethod
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """Which results are clicked, one session a page."""
+        """Which results are clicked, one session per page."""
 
     @abstractmethod
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
@@ -125,7 +125,7 @@ class TrustBias(_Independent):
 
     P(click at k) = (1/k)^eta * (epsilon_plus_k if relevant else epsilon_minus_k)
 
-    Each epsilon is one number or one a position. None stands for a trust that fades with the position:
+    Each epsilon is one number or one per position. None stands for a trust that fades with the position:
 
         epsilon_plus_k = 1 - (min(k, 20) + 1) / 100,    epsilon_minus_k = 0.65 / min(k, 10)
 
@@ -210,7 +210,7 @@ class _Sequential(ClickModel):
 
 @dataclass(frozen=True)
 class Cascade(_Sequential):
-    """Read from the top, click the first result that attracts, and stop: at most one click a page.
+    """Read from the top, click the first result that attracts, and stop: at most one click per page.
 
     >>> Cascade(noise=0.1).examination(np.array([[False, True, False]]))
     array([[1. , 0.9, 0. ]])
@@ -227,7 +227,7 @@ class Cascade(_Sequential):
 class DependentClicks(_Sequential):
     """Read from the top, click what attracts, and after a click at k read on with probability continuation_k.
 
-    The dependent click model (DCM). `continuation` is one number or one a position.
+    The dependent click model (DCM). `continuation` is one number or one per position.
 
     >>> DependentClicks(noise=0, continuation=0.5).examination(np.array([[True, True, True]]))
     array([[1.  , 0.5 , 0.25]])

@@ -50,10 +50,10 @@ def _is_finite(value: Any) -> bool:
 
 
 def per_position(value: Any, name: str) -> PerPosition:
-    """One probability for all positions, or one a position from the top."""
+    """One probability for all positions, or one per position from the top."""
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
         if not len(value):
-            raise UsageError(f"{name} is empty; give one number, or one a position.")
+            raise UsageError(f"{name} is empty; give one number, or one per position.")
         return tuple(number(entry, f"{name} of position {place}", 0, 1) for place, entry in enumerate(value, 1))
     return number(value, name, 0, 1)
 
@@ -66,6 +66,6 @@ def spread(value: PerPosition, name: str, depth: int) -> NDArray[np.float64]:
     """
     if isinstance(value, tuple):
         if len(value) < depth:
-            raise UsageError(f"{name} has {len(value)} entries for pages of {depth} results; give one a position.")
+            raise UsageError(f"{name} has {len(value)} entries for pages of {depth} results; give one per position.")
         return np.array(value[:depth])
     return np.full(depth, value)

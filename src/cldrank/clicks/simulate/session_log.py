@@ -56,7 +56,7 @@ def write_log(
     count: bool = False,
     progress: Progress | None = None,
 ) -> WrittenLog:
-    """Write one row an impression to a Parquet file, which is there whole or not at all.
+    """Write one row per impression to a Parquet file, which is there whole or not at all.
 
     Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id (which
     layout was shown) and, where it is known, propensity (the probability with which the policy shows this document at

@@ -151,7 +151,7 @@ def determined_beside_intercept(gram: Matrix) -> NDArray[np.bool_]:
 
 
 def lines_of(facts: Iterable[tuple[str, str]]) -> str:
-    """Facts about a fit, one a line, names and values aligned.
+    """Facts about a fit, one per line, names and values aligned.
 
     >>> print(lines_of([("rows", "1,000"), ("status", "converged")]))
     rows      1,000

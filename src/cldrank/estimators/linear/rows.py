@@ -72,8 +72,8 @@ def observe(
 ) -> Observations:
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
-        expected:  one entry a cell, target c / (n ρ), weight n
-        clicks:    two entries a cell, target 1/ρ with weight c and target 0 with weight n - c
+        expected:  one entry per cell, target c / (n ρ), weight n
+        clicks:    two entries per cell, target 1/ρ with weight c and target 0 with weight n - c
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -111,7 +111,7 @@ def regression_rows(dataset: RankingDataset, clicks: ClickTable, propensities: P
 
 
 def check_clicks(clicks: Any, dataset: RankingDataset, user: str, target: str = "expected") -> ClickTable:
-    """Refuse what is no click table of this dataset with anything in it."""
+    """Refuse what is not a click table of this dataset with anything in it."""
     if not isinstance(clicks, ClickTable):
         raise UsageError(
             f"{user} learns from a ClickTable, not from a {type(clicks).__name__}; "
@@ -127,7 +127,9 @@ def check_clicks(clicks: Any, dataset: RankingDataset, user: str, target: str = 
     if target not in TARGETS:
         raise UsageError(f"target must be 'expected' or 'clicks', not {target!r}.")
     if target == "clicks" and (clicks.clicks > clicks.impressions).any():
-        raise DataError("target='clicks' needs at most one click an impression; count first clicks, or use 'expected'.")
+        raise DataError(
+            "target='clicks' needs at most one click per impression; count first clicks, or use 'expected'."
+        )
     return clicks
 
 

@@ -116,7 +116,7 @@ def _cut_off(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return [(x, min(max(y, top), bottom)) for x, y in kept]
 
 
-# -- one row a method ---------------------------------------------------------------------------------------------
+# -- one row per method ---------------------------------------------------------------------------------------------
 
 
 def _ranges(figure: Figure, looks: Mapping[str, Look]) -> str:
