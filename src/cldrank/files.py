@@ -117,6 +117,9 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
 @contextmanager
 def holding(path: str | os.PathLike[str]) -> Iterator[None]:
     """Hold the lock of a file or folder, once nobody else does; a process that is killed gives its locks back."""
+    if fcntl is None:
+        yield
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         _lock(handle, wait=True)
@@ -207,7 +210,7 @@ def _explaining(target: Path, temporary: Path) -> Iterator[None]:
         raise
     except Exception as error:
         number = getattr(error, "errno", None)
-        elsewhere = getattr(error, "filename", None) not in (None, str(temporary))
+        elsewhere = not str(getattr(error, "filename", None) or temporary).startswith(str(temporary))
         if elsewhere or not (number in _FULL or any(words in str(error) for words in _FULL_IN_WORDS)):
             raise
         reason = os.strerror(number) if number in _FULL else str(error).splitlines()[0]
@@ -282,7 +285,7 @@ def _remove_abandoned(temporary: Path) -> None:
 def _abandoned(temporary: Path) -> Iterator[bool]:
     """Whether the writer of a temporary no longer lives; while the block runs, nobody else can come to think so."""
     try:
-        handle = os.open(temporary, os.O_RDONLY) if fcntl is not None else -1
+        handle = os.open(temporary, os.O_RDONLY | os.O_NONBLOCK) if fcntl is not None else -1
     except FileNotFoundError:
         yield True
         return

@@ -310,6 +310,17 @@ class TestFirstPosition:
         assert result.report.rejected == {"position below 1": 1, "click never shown": 1}
         assert result.report.wrong_start == ""
 
+    def test_one_stray_zero_in_a_small_log_is_set_aside(self, tmp_path: Path) -> None:
+        rows = [*pages_from(1, sessions=9), (9, "q", "a", 1, 0), (9, "q", "x", 0, 0)]
+        assert aggregate(write(tmp_path / "log.parquet", rows)).report.rejected == {"position below 1": 1}
+
+    def test_one_file_of_many_counts_from_zero(self, tmp_path: Path) -> None:
+        for day in range(12):
+            rows = pages_from(0 if day == 7 else 1, sessions=30, start=30 * day)
+            write(tmp_path / f"{day}.parquet", rows)
+        with pytest.raises(DataError, match="or a part of it, counts positions from 0: 30 rows"):  # 0.4% of all rows
+            aggregate(tmp_path)
+
     def test_a_part_of_the_log_counts_from_zero(self, tmp_path: Path) -> None:
         rows = [*pages_from(1, sessions=60), *pages_from(0, sessions=10, start=60)]
         path = write(tmp_path / "log.parquet", rows)
@@ -330,6 +341,10 @@ class TestFirstPosition:
         with pytest.raises(DataError, match="counts positions from 0: 2 clicks are at position 0"):
             aggregate(path, max_rejected=1)
         assert cells(aggregate(path, first_position=0).clicks) == {("q", "a", 1): (3, 2), ("q", "b", 2): (3, 1)}
+        pages = {"session_id": [*range(30)], "query_id": ["q"] * 30, "documents": [["a", "b"]] * 30}
+        pq.write_table(pa.table({**pages, "clicked_positions": [[1]] * 30}), path)
+        with pytest.raises(DataError, match="does not count positions from 0"):
+            aggregate(path, first_position=0, max_rejected=1)
 
 
 class TestViewsWithoutTimes:
@@ -394,6 +409,29 @@ class TestSources:
         with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet.* \(--again\)"):
             aggregate(folder)
         assert aggregate(folder, again=True, max_rejected=1).report.rows == 10
+
+    @pytest.mark.parametrize("suffix", ["csv.gz", "csv.zst", "csv.bz2"])
+    def test_a_small_compressed_log_is_remembered(self, tmp_path: Path, suffix: str) -> None:
+        rows = [f"{session},q,a,1,{session % 2}" for session in range(6)]
+        text = "\n".join(["session_id,query_id,doc_id,position,clicked", *rows]) + "\n"
+        for place in range(20):  # some compressed bytes hold no line end
+            with pa.output_stream(str(tmp_path / f"{place}.{suffix}"), compression="detect") as stream:
+                stream.write(text.replace("q,", f"q{place},").encode())
+            assert len(sources.sources_of([tmp_path / f"{place}.{suffix}"])) == 1
+
+    def test_a_file_in_a_partition_is_the_same_file(self, tmp_path: Path) -> None:
+        (tmp_path / "days" / "day=1").mkdir(parents=True)
+        path = write(tmp_path / "days" / "day=1" / "part.parquet", CLEAN)
+        earlier = aggregate(path).clicks
+        with pytest.raises(DataError, match="went into both"):
+            earlier.merge(aggregate(tmp_path / "days").clicks)
+
+    def test_cells_are_not_a_log(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "log.parquet", CLEAN)
+        aggregate(path).clicks.write(tmp_path / "cells.parquet")
+        for named in (tmp_path / "cells.parquet", [path, tmp_path / "cells.parquet"]):
+            with pytest.raises(UsageError, match=r"cells\.parquet holds cells already, not a log"):
+                aggregate(named)
 
     def test_empty_parts_are_alike(self, tmp_path: Path) -> None:
         for name in ("a", "b"):

@@ -94,8 +94,8 @@ class TestTheFilesThatAreNamed:
         assert documents(tmp_path / "log") == ["a.csv", "day=1/b.csv"]
 
     def test_what_folders_are_called_is_a_column(self, tmp_path: Path, engine: Any) -> None:
-        for surface in ("web", "a%20b", "__HIVE_DEFAULT_PARTITION__"):
-            write(tmp_path / f"env=x/log/surface={surface}/part.parquet", [row("d")])
+        for session, surface in enumerate(("web", "a%20b", "__HIVE_DEFAULT_PARTITION__")):
+            write(tmp_path / f"env=x/log/surface={surface}/part.parquet", [row("d", session=session)])
         found = aggregate_segments(tmp_path / "env=x/log", "surface", engine=engine)
         assert {name: part.report.rows for name, part in found.items()} == {"a b": 1, "web": 1, "(missing)": 1}
         with pytest.raises(FormatError, match="no column 'env'"):  # above the folder that was named

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.candidates import UNKNOWN_DOCUMENT, UNKNOWN_QUERY, Candidates
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError, UsageError
 
 DATA = RankingDataset.from_arrays(np.eye(6), [1, 1, 1, 2, 2, 3], doc_ids=list("abcabx"))
 
@@ -184,6 +184,14 @@ class TestPartsAndSums:
             table.merge(every)
         with pytest.raises(DataError, match="1 queries and 1 candidates that are not those of"):
             table.check_same(DATA)
+
+
+def test_rows_of_a_log_that_are_set_aside_are_told(tmp_path: Path) -> None:
+    rows = [f"{session},q,a,{1 if session else 'first'},0" for session in range(40)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["session_id,query_id,doc_id,position,clicked", *rows]))
+    with pytest.warns(CldrankWarning, match=r"40 rows read, 1 set aside(.|\n)*no number"):
+        assert ClickTable.read(path).impressions.sum() == 39
 
 
 class TestFiles:

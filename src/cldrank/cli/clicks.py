@@ -59,8 +59,8 @@ def aggregate(
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
 
     A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
-    position (from 1) and clicked, or one row per page with documents and clicked_positions. Rows that cannot be right are
-    counted, reported and set aside, never silently dropped.
+    position (from 1) and clicked, or one row per page with documents and clicked_positions. Rows that cannot be right
+    are counted, reported and set aside, never silently dropped.
 
     Example: `cldrank clicks aggregate logs/ --features train.parquet --out cells.parquet`
     """

@@ -204,12 +204,18 @@ class Reading:
 
     def load(self, sources: list[str]) -> RankingDataset:
         """The dataset that the sources hold."""
+        from cldrank.clicks.log import OPTIONAL, PAGE, REQUIRED
         from cldrank.data.loading import load
+
+        columns = _column_names(self.columns)
+        for role in columns or ():
+            if role in (*REQUIRED, *PAGE, *OPTIONAL) and role not in ("query_id", "doc_id"):
+                raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
 
         with working(f"reading {', '.join(sources)} …"):
             return load(
                 sources,
-                columns=_column_names(self.columns),
+                columns=columns,
                 groups=self.groups,
                 n_features=self.n_features,
                 missing=self.missing,

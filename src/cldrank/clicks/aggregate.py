@@ -24,7 +24,7 @@ from cldrank.errors import CldrankError, DataError, UsageError
 
 REASONS = {
     "null key": "session, query, document or position is missing",
-    "no number": "position or clicks is not a whole number, or a senseless one",
+    "no number": "position or clicks is not a whole number, or out of range",
     "position below 1": "shown at a position before the first",
     "click never shown": "clicked, but shown at no position",
     "repeated row": "a copy of another row, with the same clicks and, where the log tells, the same time",
@@ -33,7 +33,9 @@ REASONS = {
     "unknown query": "no such query in the dataset",
     "unknown document": "no such candidate of the query in the dataset",
 }
-_STRAY = 0.1  # rows at position 0, of those at position 1, up to which they are mistakes of single rows
+_STRAY = 0.1  # rows at the top position, of those at the next, below which the top is not where it is said to be
+_FEW_CLICKS = 20
+_STRAY_PAGES = 10, 0.2  # pages from position 0, by number and share, up to which they are mistakes of single rows
 _REJECTS = pa.schema(  # ids as text: logs have them in any type
     [
         *((name, pa.string()) for name in ("reason", "session_id", "query_id", "doc_id")),
@@ -136,6 +138,7 @@ def aggregate(
     if not 0 <= max_rejected <= 1:
         raise UsageError(f"max_rejected is a share between 0 and 1, not {max_rejected}.")
     files = existing(paths)
+    _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = sources_of(files, part=getattr(opened, "part", ""), again=again)
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
@@ -145,6 +148,14 @@ def aggregate(
     if result.report.share_rejected > max_rejected:
         raise TooManyRejectsError(result.report, result.rejects, max_rejected)
     return result
+
+
+def _refuse_cells(files: list[Path]) -> None:
+    from cldrank.clicks.cells import is_cells
+
+    for file in files:
+        if is_cells(file):
+            raise UsageError(f"{file} holds cells already, not a log; cells are added to others with merge (--add-to).")
 
 
 def account(
@@ -183,18 +194,27 @@ def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> str:
     """Why the top position does not seem to be what the caller says; empty where it does."""
     zero, one, two = counted.top
     what = "clicks" if log.phantoms is not None else "rows"
-    if first_position is None and zero > _STRAY * one:
+    if first_position is None and _counts_from_0(counted, log):
         return (
             f"the log, or a part of it, counts positions from 0: {zero:,} {what} are at position 0, {one:,} at "
             "position 1. Say so with first_position=0 (--first-position 0); if it does count from 1, set those at 0 "
             "aside with first_position=1 (--first-position 1)."
         )
-    if first_position == 0 and one < _STRAY * two and log.phantoms is None:
+    if first_position == 0 and one < _STRAY * two and (log.phantoms is None or two >= _FEW_CLICKS):
         return (
             f"the log does not count positions from 0: {one:,} {what} are at position 0, {two:,} at position 1. Leave "
             "first_position=0 (--first-position 0) out; if the top result was never logged, add 1 to the positions."
         )
     return ""
+
+
+def _counts_from_0(counted: Counted, log: Log) -> bool:
+    """Whether some pages begin at 0: more than single rows gone wrong would make, however small a part of the log."""
+    zero, one, _ = counted.top
+    if log.phantoms is not None:  # only clicks have positions there
+        return zero > _STRAY * one
+    most, share = _STRAY_PAGES
+    return counted.from_0 >= most or counted.from_0 > share * max(zero, one) or zero > one
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------

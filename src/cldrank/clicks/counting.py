@@ -33,13 +33,15 @@ _MASK_WORDS = 4  # with more moving documents a query, grouping by document is t
 class Counted:
     """Cells of the rows that are kept, the number of all rows, and the rows set aside.
 
-    top   rows at positions 0, 1 and 2, right or wrong; in a log with one row per page, clicks at those positions
+    top       rows at positions 0, 1 and 2, right or wrong; in a log with one row per page, clicks at those positions
+    from_0    pages with a result at position 0 and another at 1
     """
 
     cells: pa.Table
     rows: int
     rejects: list[pa.Table]
     top: tuple[int, int, int]
+    from_0: int
 
 
 def by_view(log: Log) -> Log:
@@ -83,7 +85,14 @@ def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Count
         total += len(phantoms)
         rejects.append(_constant(phantoms, "reason", "click never shown"))
         top = pc.sum(pc.equal(phantoms["position"], 0)).as_py() or 0, _at(every, 1, "clicks"), _at(every, 2, "clicks")
-    return Counted(_added(parts), total, rejects, top)
+    return Counted(_added(parts), total, rejects, top, _pages_from_0(rows) if _at(every, 0) else 0)
+
+
+def _pages_from_0(rows: ir.Table) -> int:
+    """How many pages show a result at position 0 and another at position 1."""
+    upper = rows.filter(rows.position.isin([0, 1]))
+    pages = upper.group_by(["session_id", "query_id"]).aggregate(places=upper.position.nunique())
+    return int(pages.filter(pages.places == 2).count().to_pyarrow().as_py())
 
 
 def _cells(rows: ir.Table) -> ir.Table:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from cldrank.clicks.parts import files_below, partition
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cldrank.clicks.parts import files_below
 from cldrank.errors import DataError
 from cldrank.reading import reading
 
@@ -26,7 +28,7 @@ class Source:
     name      what it was called; a copy under another name is the same source
     size      in bytes
     sha256    of its content; of a file above 16 MiB, of 64 samples of 256 KiB, the first and the last bytes among them
-    part      what else tells its rows: those that were counted, or the folder of its partition, "device=phone"
+    part      which of its rows were counted, "device=phone"; empty: all
     """
 
     name: str
@@ -46,13 +48,12 @@ def sources_of(paths: Sequence[Path], *, part: str = "", again: bool = False) ->
     again   accept a file that is named twice, or two of the same content
     """
     found: dict[tuple[int, str, str], tuple[Source, Path]] = {}
-    for file, root in files_below(paths):
+    for file, _ in files_below(paths):
         with reading(file, "a log"):
             state = file.stat()
             if _is_empty(file, state.st_size):
                 continue
-            rows = ", ".join([f"{key}={value}" for key, value in partition(file, root).items()] + [part] * bool(part))
-            source = Source(file.name, state.st_size, _fingerprint(file, state.st_size, state.st_mtime_ns), rows)
+            source = Source(file.name, state.st_size, _fingerprint(file, state.st_size, state.st_mtime_ns), part)
         _, earlier = found.setdefault(source.content, (source, file))
         if earlier is not file and not again:
             told = "is named twice" if earlier.samefile(file) else f"has the same content as {earlier}"
@@ -92,13 +93,10 @@ def _fingerprint(path: Path, size: int, changed: int) -> str:
 def _is_empty(path: Path, size: int) -> bool:
     """Whether a file surely has no rows, as Spark writes for empty parts: all of those are alike."""
     if ".parquet" in path.suffixes or ".pq" in path.suffixes:
-        import pyarrow.parquet as pq
-
         return bool(pq.read_metadata(path).num_rows == 0)
     if size > _SMALL:
         return False
-    content = path.read_bytes()
-    if path.suffix == ".gz":
-        content = gzip.decompress(content)
+    with pa.input_stream(str(path), compression="detect") as stream:
+        content = stream.read()
     header = 0 if {".json", ".jsonl", ".ndjson"} & set(path.suffixes) else 1
     return len(content.splitlines()) <= header

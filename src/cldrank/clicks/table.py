@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -17,7 +18,7 @@ from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.log import DEEPEST
 from cldrank.clicks.sources import Source, in_both, named
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError
 
 _MOST = 1 << 62  # of impressions and clicks, one by one and in all: sums stay clear of overflow
 
@@ -136,7 +137,10 @@ class ClickTable:
             return read_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
-        clicks: ClickTable = aggregate(path, dataset, engine=engine, columns=columns, **options).clicks
+        done = aggregate(path, dataset, engine=engine, columns=columns, **options)
+        if done.report.n_rejected:
+            warnings.warn(f"of the log, {done.report}", CldrankWarning, stacklevel=2)
+        clicks: ClickTable = done.clicks
         return clicks
 
     def write(self, path: str | PathLike[str]) -> None:

@@ -35,7 +35,7 @@ _POWERS = 10.0 ** np.arange(309)
 
 
 class Block(NamedTuple):
-    """Where the parser writes the rows of one block of text; one entry per row, or per run of rows with one query id."""
+    """Where the parser writes the rows of one block of text; one entry per row, or per run of rows of one query."""
 
     features: NDArray[np.float32]  # (rows, width), zeros beforehand
     labels: NDArray[np.float32]

@@ -1,7 +1,7 @@
 """Boosted trees of other packages as methods of an experiment, trained on the same clicks.
 
-What they are given. One row per cell: a candidate at a position where it was shown; the rows of a query are one list, in
-the order of their positions. What was never shown is left out, as these methods have no use for it. The label is the
+What they are given. One row per cell: a candidate at a position where it was shown; the rows of a query are one list,
+in the order of their positions. What was never shown is left out, as these methods have no use for it. The label is the
 share of the impressions that were clicked, in GRADES steps with a linear gain, so that a list stands for all its
 sessions at once, and a query weighs the sessions it had.
 

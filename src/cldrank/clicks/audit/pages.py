@@ -67,6 +67,7 @@ class LogFacts:
     actors: Actors
     drift: Drift | None
     propensity: bool
+    has_times: bool
 
 
 def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
@@ -81,6 +82,7 @@ def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
             actors=describe_actors(pages, "user_id" if "user_id" in log.optional else "session_id", rate),
             drift=describe_drift(pages, log.rows.timestamp.type()) if "timestamp" in log.optional else None,
             propensity="propensity" in log.optional,
+            has_times="timestamp" in log.optional,
         )
         return facts, pages.group_by("query_id").aggregate(pages=pages.count()).to_pyarrow()
 

@@ -380,7 +380,11 @@ def _drift(facts: Facts) -> Iterator[Finding]:
         return
     drift = facts.log.drift
     if drift is None:
-        told = "Drift over time is unknown: the log has no usable timestamp."
+        if facts.log.has_times and facts.impressions:
+            told = "Drift over time is unknown: no value of the timestamp column can be read as a time."
+            yield Finding("drift", Severity.warning, told, "Write times as 2024-03-30T00:00:00+01:00, or as numbers.")
+            return
+        told = "Drift over time is unknown: the log has no timestamp."
         yield Finding("drift", Severity.note, told, "Map a timestamp column with --column timestamp=NAME.")
         return
     changes = {"click-through rate at position 1": drift.top_rate, "number of clicks per page": drift.page_clicks}

@@ -1,8 +1,8 @@
 """Click models: who looks how far down a page, and clicks on what.
 
-Everywhere, `relevant` is a table of pages: one row per page, one column per position from the top, true where the result
-there is relevant. Each model gives the clicks of single sessions (`draw`) and of many sessions that saw the same page
-(`draw_counts`); the sum of the first has exactly the distribution of the second.
+Everywhere, `relevant` is a table of pages: one row per page, one column per position from the top, true where the
+result there is relevant. Each model gives the clicks of single sessions (`draw`) and of many sessions that saw the same
+page (`draw_counts`); the sum of the first has exactly the distribution of the second.
 """
 
 from __future__ import annotations
