@@ -351,3 +351,21 @@ def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypat
     assert done[0] == "sync content"
     assert done[place - 1].startswith("sync .ranker.")
     assert done[place + 1 :] == [f"sync {tmp_path.name}"]
+
+
+def test_a_name_as_long_as_any_can_be(tmp_path: Path) -> None:
+    for name in ("x" * 255, "ü" * 127):
+        junk = tmp_path / f".{files._stem(tmp_path / name)}.abcdefgh.part"
+        junk.write_text("")
+        with replacing(tmp_path / name) as temporary:
+            temporary.write_text("whole")
+        assert (tmp_path / name).read_text() == "whole"
+        assert not junk.exists()
+
+
+def test_a_full_disk_inside_a_folder_names_the_folder(tmp_path: Path) -> None:
+    with (
+        pytest.raises(CldrankError, match="ranker cannot be written: No space"),
+        replacing_folder(tmp_path / "ranker") as t,
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", str(t / "weights"))

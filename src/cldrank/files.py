@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ except ImportError:  # Windows: nothing is locked, and so nothing left behind is
     fcntl = None
 
 _PART, _OLD = ".part", ".old"
+_LONGEST_STEM = 200  # bytes; most file systems take names of 255
 _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}(\.part|\.old)", re.DOTALL)  # the middle is tempfile's
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_IN_WORDS = ("No space left on device", "File too large", " requested and ")  # of safetensors and of numpy
@@ -243,7 +245,7 @@ def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
     """A new temporary and the handle that holds its lock, -1 where there are no locks."""
     make = tempfile.mkdtemp if is_folder else _make_file
     while True:
-        temporary = Path(make(prefix=f".{target.name}.", suffix=_PART, dir=target.parent))
+        temporary = Path(make(prefix=f".{_stem(target)}.", suffix=_PART, dir=target.parent))
         if fcntl is None:
             return -1, temporary
         try:
@@ -265,7 +267,15 @@ def _make_file(prefix: str, suffix: str, dir: Path) -> str:  # noqa: A002  as te
 def _named_after(target: Path, suffix: str) -> list[Path]:
     """The temporaries of a target."""
     named = {entry: _TEMPORARY.fullmatch(entry.name) for entry in _entries(target.parent)}
-    return [entry for entry, match in named.items() if match and match.groups() == (target.name, suffix)]
+    return [entry for entry, match in named.items() if match and match.groups() == (_stem(target), suffix)]
+
+
+def _stem(target: Path) -> str:
+    """What the temporaries of a target are called; a name that leaves no room for more is shortened."""
+    name = target.name
+    if len(os.fsencode(name)) <= _LONGEST_STEM:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -311,6 +321,8 @@ def _lock(handle: int, *, wait: bool) -> bool:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
+        with suppress(OSError):
+            path.chmod(0o700)  # a write-protected folder that was replaced
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):

@@ -56,7 +56,7 @@ def test_it_leaves_pages_and_says_where(shown: str, left: Path) -> None:
     assert f"{Path('demo', 'experiment', 'report.html')}\n" in shown
     shown = " ".join(shown.split())
     assert "of all candidates are never shown" in shown
-    assert "Propensities cannot be estimated by comparing positions" in shown  # one ranker alone
+    assert "Propensities of all positions cannot be estimated by comparing them" in shown  # one ranker alone
 
 
 def test_the_methods_are_told_the_estimate_not_the_truth(left: Path) -> None:

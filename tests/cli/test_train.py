@@ -122,11 +122,11 @@ class TestNetworks:
         (line,) = [line for line in shown.out.splitlines() if "of 3 kept: loss" in line]
         assert line.endswith(f" with {targets}")
         assert shown.out.count(f" with {targets}") == 2  # the summary says so too
-        assert "it compares no methods" in " ".join(shown.err.split())
+        assert "it does not compare methods" in " ".join(shown.err.split())
         assert run(*call, "--json").json["held_out_targets"] == targets
         silent = run(*call, "--validation", "0")
         assert "nothing held out" in silent.out
-        assert "compares no methods" not in silent.err
+        assert "does not compare methods" not in silent.err
 
     def test_what_does_not_fit_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [

@@ -59,7 +59,7 @@ def test_files(tmp_path: Path) -> None:
         (lambda: Propensities.power(1, 3).at([0]), "no propensity for position 0"),
         (lambda: Propensities.power(1, 3).at([1.5]), "whole numbers"),
         (lambda: Propensities.power(1, 3).clip(0), "above 0 and at most 1"),
-        (lambda: Propensities.parse("power:steep", 3), "no power law"),
+        (lambda: Propensities.parse("power:steep", 3), "not a power law"),
         (lambda: Propensities.power("steep", 3), "eta must be a number of at least 0, not 'steep'"),  # type: ignore[arg-type]
         (lambda: Propensities.power(True, 3), "eta must be a number"),
         (lambda: Propensities.power(1, 2.5), "k, the number of positions, must be a whole number"),  # type: ignore[arg-type]

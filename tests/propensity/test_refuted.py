@@ -56,7 +56,7 @@ def test_the_warning_names_positions_rates_and_what_to_do() -> None:
     text = str(caught[0].message)
     assert "power law, eta 2" in text
     assert all(f"position {k}" in text for k in (2, 3, 4))
-    assert "and 2 positions more" in text
+    assert "and 2 more positions" in text
     assert "cldrank propensity compare" in text
 
 

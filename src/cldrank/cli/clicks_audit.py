@@ -69,7 +69,7 @@ def audit(
     else:
         _print(result)
     if html:
-        say(f"the page: {html}")
+        say(f"wrote {html}")
     if result.verdict.severity == "blocking":
         raise typer.Exit(BLOCKED)
 
@@ -84,7 +84,7 @@ def _print(result: Audit) -> None:
     )
     console.print(_by_position(result))
     if len(facts.curve) > _MOST_POSITIONS:
-        console.print(f"and {len(facts.curve) - _MOST_POSITIONS} positions more", style="dim")
+        console.print(f"and {len(facts.curve) - _MOST_POSITIONS} more positions", style="dim")
     console.print(
         "in common: candidates that the position above has shown too; error: standard error of the log of the ratio of "
         "their propensities, from clicks on those\n",

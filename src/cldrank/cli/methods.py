@@ -134,7 +134,7 @@ Model = Annotated[
     ModelName | None,
     typer.Option(
         "--model",
-        help="`linear`, or `mlp` for a network. Of cld-pair and rankagg `mlp`, of the others `linear`, unless said.",
+        help="`linear`, or `mlp` for a network. By default `mlp` for cld-pair and rankagg, `linear` for the others.",
         show_default=False,
     ),
 ]
@@ -169,7 +169,7 @@ Precision = Annotated[
     PrecisionName | None,
     typer.Option(
         "--precision",
-        help="`bfloat16` for mixed precision; `float32` unless said.",
+        help="`bfloat16` for mixed precision; `float32` by default.",
         show_default=False,
         rich_help_panel=_NETWORKS,
     ),

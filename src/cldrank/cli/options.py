@@ -57,7 +57,7 @@ FeatureCount = Annotated[
 ]
 Missing = Annotated[
     float | None,
-    typer.Option("--missing", metavar="VALUE", help="Fill missing values with this, not refuse them."),
+    typer.Option("--missing", metavar="VALUE", help="Fill in missing values with this instead of refusing them."),
 ]
 Cached = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep large files memory-mapped in the cache.")]
 MeasureNames = Annotated[
@@ -96,7 +96,7 @@ FirstPosition = Annotated[
         "--first-position",
         min=0,
         max=1,
-        help="The number of the top position in the log. Not told, it is 1, and a log that counts from 0 is refused.",
+        help="The number of the top position in the log. By default 1, and a log that counts from 0 is refused.",
         show_default=False,
     ),
 ]

@@ -70,7 +70,7 @@ def estimate(
         Method,
         typer.Option(
             "--method",
-            help="`auto`: the best founded that the log supports. `randomised`: pages in random order. `logged`: the "
+            help="`auto`: the most reliable that the log allows. `randomised`: pages in random order. `logged`: the "
             "log tells the probability of each display. `swap-first`, `swap-neighbours`: results change places on some "
             "pages. `all-pairs`, `adjacent-chain`, `pivot`: several rankers, or one that changes; with these, "
             "`trust-bias` also tells trust in high positions. `regression-em`, `dual-learning`: one ranker; relevance "

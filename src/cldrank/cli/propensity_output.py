@@ -184,7 +184,7 @@ def _entry(rho: Propensities, at: int) -> str:
 
 def _say_more(positions: int) -> None:
     if positions > _MOST_POSITIONS:
-        console.print(f"and {positions - _MOST_POSITIONS} positions more; --json has them all", style="dim")
+        console.print(f"and {positions - _MOST_POSITIONS} more positions; --json has them all", style="dim")
 
 
 def _remark(text: str, kind: str = "note") -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NETWORKS = "Networks"
 _INTERRUPTED = 130
 _NO_COMPARISON = (
-    "note: held-out concordance chooses the epoch; each method has its own targets, so that it compares no methods. "
+    "note: held-out concordance chooses the epoch; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
 )
 
@@ -274,7 +274,9 @@ def _print(model: Any, facts: dict[str, Any], said: list[str], summary: bool, ou
     if facts["constant_features"]:
         say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
     if facts["collinear_features"]:
-        say(f"note: determined by other features, coefficients mean little: {some(facts['collinear_features'])}")
+        named = some(facts["collinear_features"])
+        say(f"note: some features are determined by others, so their coefficients mean little: {named}")
+
     for text in said if facts["status"] != "interrupted" else ():
         console.print("[yellow]warning:[/]", end=" ")
         console.print(text, markup=False)

@@ -259,7 +259,8 @@ def _print(tuned: Tuned, out: Path, on: Judged) -> None:
 def _remarks(tuned: Tuned, on: Judged) -> list[str]:
     """What to know before the best parameters are believed."""
     remarks = [
-        "note: ± is one standard error over the held-out queries; of behind, of the paired difference to the best."
+        "note: ± is one standard error over the held-out queries; in the column behind, that of the paired difference "
+        "to the best."
     ]
     if tuned.ties:
         remarks.append(

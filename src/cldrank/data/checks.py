@@ -286,5 +286,5 @@ def check_finite(features: FloatArray, offsets: IntArray, query_ids: NDArray[Any
     query = query_ids[np.searchsorted(offsets, row, side="right") - 1]
     raise DataError(
         f"feature {names[column]!r} of row {row} (query {query}) is {features[row, column]}; "
-        "features must be finite: fill or drop missing values first."
+        "features must be finite: fill in missing values, for files with missing=0.0 (--missing 0), or drop those rows."
     )

@@ -38,7 +38,7 @@ class Randomised(Stratified):
         order = display_order(clicks) if self.check_order else None
         if order is not None and order.looks in ("mixed", "fixed"):
             raise UnidentifiableError(
-                f"{self.name} needs pages in random order, but here the candidate says where it stands (strength "
+                f"{self.name} needs pages in random order, but here the candidate tells the position (strength "
                 f"{order.strength:.2f}, where 0 is random and 1 fixed): click-through rates mix relevance with "
                 "position. Give it the shuffled sessions alone; a log of several rankers is for AllPairs. "
                 "check_order=False goes on regardless.",

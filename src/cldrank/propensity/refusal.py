@@ -88,7 +88,7 @@ def too_few(
     else:
         times = (float(ndtri((1 + confidence) / 2)) * error / PRECISION) ** 2
         told += (
-            f"the standard error of its log propensity is {error:.2f}. Needed are about {times:,.0f} times as many "
+            f"the standard error of its log propensity is {error:.2f}. It needs about {times:,.0f} times as many "
             f"pages for ±{PRECISION:.0%} at {confidence:.0%} confidence."
         )
     depth = int(weak.min()) - 1

@@ -55,8 +55,8 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
         exp(-n (r log(r / rho) + (1 - r) log((1 - r) / (1 - rho))))        (Chernoff)
 
     which is asked of every candidate at every position, and of every position as a whole; the chance that any of so
-    many refutes a true curve is below 1 in 10,000. Of an estimate, rho is the upper end of its interval. Tables that
-    count every click tell nothing: there an impression may have several.
+    many refutes a true curve that was assumed is below 1 in 10,000. Of an estimate, rho is the upper end of its
+    interval. Tables that count every click tell nothing: there an impression may have several.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
@@ -111,7 +111,7 @@ def with_refutation(propensities: Propensities, clicks: ClickTable) -> Propensit
 
 def _listed(found: Sequence[Refutation]) -> str:
     told = "; ".join(str(entry) for entry in found[:_TOLD])
-    return told + (f"; and {len(found) - _TOLD} positions more" if len(found) > _TOLD else "")
+    return told + (f"; and {len(found) - _TOLD} more positions" if len(found) > _TOLD else "")
 
 
 def _evidence(n: Floats, c: Floats, rho: Floats) -> Floats:

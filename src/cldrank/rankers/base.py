@@ -136,7 +136,7 @@ class Ranker(ABC):
         try:
             check_features(self.feature_names, [own[place] for place in order])
         except DataError as error:
-            raise DataError(f"{error} To score columns by their place, pass an array (to_numpy()).") from None
+            raise DataError(f"{error} To take columns by their place, pass an array.") from None
         return matrix(table)[:, order] if own != self.feature_names else matrix(table)
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -276,7 +276,8 @@ def check_features(expected: Sequence[str], found: Sequence[str]) -> None:
         counts = f"{len(found)} features instead of the ranker's {len(expected)}"
         if len(found) == len(expected):
             counts = "other features than the ranker was trained on"
-        raise DataError(f"{counts}: {', '.join(parts)}.")
+        remedy = " Leave out what is not a feature." if extra and not missing else ""
+        raise DataError(f"{counts}: {', '.join(parts)}.{remedy}")
     if len(found) != len(expected):
         repeated = next(name for name in found if found.count(name) > 1)
         raise DataError(f"the feature {repeated!r} appears more than once; each may appear only once.")

@@ -39,7 +39,7 @@ def judge(facts: Facts) -> Verdict:
     propensities = (
         f"Propensities can be estimated by {best.name}{_to_within(best)}."
         if best
-        else "Propensities cannot be estimated by comparing positions: assume a curve, or model relevance as well."
+        else "Propensities of all positions cannot be estimated by comparing them: assume a curve, or model relevance."
     )
     match worst:
         case Severity.blocking:
@@ -321,7 +321,9 @@ def _precision(facts: Facts) -> Iterator[Finding]:
 def _first_positions(facts: Facts) -> str:
     """The advice to estimate the upper positions alone, where that is possible."""
     depth = max((method.usable_to or 0 for method in facts.methods if not method.possible), default=0)
-    return f"Estimate the first {depth} positions alone (depth={depth}). Or: " if depth >= 2 else ""
+    if depth < 2:
+        return ""
+    return f"Estimate the first {depth} positions alone (--depth {depth}), to within {USABLE:.0%}. Or: "
 
 
 def _shape(facts: Facts) -> Iterator[Finding]:

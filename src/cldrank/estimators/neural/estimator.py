@@ -31,7 +31,7 @@ class NeuralFit(Estimator):
     """What estimators share that can train a network. Its fit leaves, beyond the ranker,
 
     history_         an `Epoch` for each epoch: loss, held-out concordance, learning rate, seconds; the concordance is
-                     with the method's own `targets`, so that it chooses the epoch and compares no methods
+                     with the method's own `targets`, so it chooses the epoch but does not compare methods
     best_epoch_      the epoch whose network was kept
     status_          `completed`, `early_stopped`, `interrupted` (by Ctrl-C) or `non_finite`
     n_queries_       the queries learned from; `n_held_` those held out to choose the epoch
