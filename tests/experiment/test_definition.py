@@ -125,7 +125,7 @@ def test_tune_tables(folder: Path) -> None:
         ("vary.seeds=[1]", "vary.seeds: what may vary lies in production, simulation, methods"),
         ("vary=1", "vary must be a table"),
         ("simulation.noise", "'simulation.noise' is not of the form KEY=VALUE"),
-        ("a b=1", "'a b' is no key"),
+        ("a b=1", "'a b' is not a key"),
         ("data.name=[1]", "data.name must be a text"),
         ("simulation.sessions=inf", "simulation.sessions must be a finite number, not inf"),
         ("simulation.sessions=nan", "simulation.sessions must be a finite number, not nan"),
