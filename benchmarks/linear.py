@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.cld import CLD
-from cldrank.estimators.linear.fitting import fit_selection
+from cldrank.models.linear.fitting import fit_selection
 from cldrank.propensity import Propensities
 
 GOALS = {"ratio": 1.3, "sessions_ratio": 1.1, "peak_megabytes": 512}

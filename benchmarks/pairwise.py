@@ -31,7 +31,7 @@ from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.neural.lists import click_lists
-from cldrank.training.networks import MLP
+from cldrank.models.network.networks import MLP
 
 CUTOFF, RHO = 5, cr.Propensities.power(1.0, 5)
 
@@ -219,7 +219,7 @@ def busy(data: RankingDataset, clicks: cr.ClickTable) -> float:
     """Seconds of twelve epochs in which a kernel runs."""
     from torch.profiler import ProfilerActivity, profile
 
-    from cldrank.training.loop import Run
+    from cldrank.models.network.loop import Run
 
     seconds = 0.0
     before = Run._epoch

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
         SVMRank,
     )
     from cldrank.evaluation import compare, evaluate
+    from cldrank.models.network import Training
+    from cldrank.models.network.networks import MLP
     from cldrank.propensity import Propensities
     from cldrank.rankers import load_ranker
-    from cldrank.training import Training
-    from cldrank.training.networks import MLP
     from cldrank.tuning import tune
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
@@ -56,10 +56,10 @@ _HOMES = {
         ),
         "cldrank.estimators",
     ),
-    "MLP": "cldrank.training.networks",
+    "MLP": "cldrank.models.network.networks",
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
-    "Training": "cldrank.training",
+    "Training": "cldrank.models.network",
     "clicks": "",
     "compare": "cldrank.evaluation",
     "data": "",

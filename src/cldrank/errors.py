@@ -3,13 +3,72 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import Any, Literal, NamedTuple
+
+Language = Literal["python", "shell"]
 
 
-class CldrankError(Exception):
+class Spelling(NamedTuple):
+    """Something that a Python program and the command line spell differently.
+
+    >>> Spelling("AllPairs", "all-pairs").shell
+    'all-pairs'
+    """
+
+    python: str
+    shell: str
+
+
+def setting(name: str, value: Any = None) -> Spelling:
+    """A parameter, with its value if there is one.
+
+    >>> setting("first_position", 0)
+    Spelling(python='first_position=0', shell='--first-position 0')
+    >>> setting("clip").shell
+    '--clip'
+    """
+    option = f"--{name.replace('_', '-')}"
+    return Spelling(name, option) if value is None else Spelling(f"{name}={value!r}", f"{option} {value}")
+
+
+def worded(message: str, words: tuple[Any, ...], language: Language) -> str:
+    """A message whose {} stand for words, some of them spelled by language.
+
+    >>> worded("{} reads {}", (setting("first_position", 0), "log.csv"), "shell")
+    '--first-position 0 reads log.csv'
+    """
+    if not words:
+        return message
+    return message.format(*(getattr(word, language) if isinstance(word, Spelling) else word for word in words))
+
+
+class Worded:
+    """A message that can be put into the words of Python or of the command line.
+
+    message   the text; where there are words, each {} stands for one
+    words     what the {} stand for: plain values, and a `Spelling` for what the shell spells differently
+    """
+
+    def __init__(self, message: str, *words: Any) -> None:
+        super().__init__(message, *words)  # type: ignore[call-arg]  # the exception that it is mixed into takes them
+        self.message, self.words = message, words
+
+    def said(self, language: Language) -> str:
+        """The message in the words of Python or of the shell."""
+        return worded(self.message, self.words, language)
+
+    def __str__(self) -> str:
+        return self.said("python")
+
+
+class CldrankError(Worded, Exception):
     """The base of every error that cldrank raises for a reason the user can act on.
 
-    >>> issubclass(DataError, CldrankError)
-    True
+    >>> error = UsageError("{} must be above 0, not {}.", setting("clip"), -1)
+    >>> print(error)
+    clip must be above 0, not -1.
+    >>> error.said("shell")
+    '--clip must be above 0, not -1.'
     """
 
 
@@ -25,13 +84,22 @@ class FormatError(DataError):
     """
 
     def __init__(
-        self, message: str, *, path: str | PathLike[str], line: int | None = None, column: int | None = None
+        self,
+        message: str,
+        *words: Any,
+        path: str | PathLike[str],
+        line: int | None = None,
+        column: int | None = None,
     ) -> None:
-        place = ":".join(str(part) for part in (path, line, column) if part is not None)
-        super().__init__(f"{place}: {message}")
+        super().__init__(message, *words)
         self.path = str(path)
         self.line = line
         self.column = column
+
+    def said(self, language: Language) -> str:
+        """The message behind the place."""
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{place}: {super().said(language)}"
 
 
 class UnidentifiableError(DataError):
@@ -44,8 +112,8 @@ class UnidentifiableError(DataError):
     2
     """
 
-    def __init__(self, message: str, *, positions: tuple[int, ...] = (), depth: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *words: Any, positions: tuple[int, ...] = (), depth: int = 0) -> None:
+        super().__init__(message, *words)
         self.positions = positions
         self.depth = depth
 
@@ -62,7 +130,7 @@ class DownloadError(CldrankError, OSError):
     """A data set could not be fetched; what is on disk is still whole."""
 
 
-class CldrankWarning(UserWarning):
+class CldrankWarning(Worded, UserWarning):
     """The base of every warning: the result stands, but there is something to know before it is used."""
 
 

@@ -274,7 +274,7 @@ class TestInterruption:
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("cldrank.training.loop.Run._epoch", interrupted)
+        monkeypatch.setattr("cldrank.models.network.loop.Run._epoch", interrupted)
         ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--checkpoint", "state")
         assert ran.code == 130
         assert "stopped before there was a ranker; nothing is saved" in ran.err
@@ -282,7 +282,7 @@ class TestInterruption:
         assert not Path("state").exists()
 
     def test_without_a_checkpoint_it_says_how_to_have_one(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        from cldrank.training.loop import Run as Loop
+        from cldrank.models.network.loop import Run as Loop
 
         whole = Loop._epoch
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling
-from cldrank.estimators.linear.design import Design
-from cldrank.estimators.linear.fitting import SelectionFit
-from cldrank.estimators.linear.objective import SelectionObjective
-from cldrank.estimators.linear.profile import fit_profile
-from cldrank.estimators.linear.rows import Observations
 from cldrank.likelihood import Form
+from cldrank.models.linear.design import Design
+from cldrank.models.linear.fitting import SelectionFit
+from cldrank.models.linear.objective import SelectionObjective
+from cldrank.models.linear.profile import fit_profile
+from cldrank.models.linear.rows import Observations
 
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scenes import Scene, scene
 
 from cldrank.estimators import CLDPair
-from cldrank.training import Training
-from cldrank.training.networks import MLP
-from cldrank.training.settings import Epoch
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
+from cldrank.models.network.settings import Epoch
 
 SMALL = MLP(hidden=(8,), dropout=0.25)
 GIVEN = scene(0, queries=60)

@@ -17,12 +17,12 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, ConvergenceWarning, DataError, UsageError
 from cldrank.estimators import CLD, IPS
-from cldrank.estimators.linear import design as designs
 from cldrank.likelihood import log_cdf
+from cldrank.models.linear import design as designs
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import Propensities
 from cldrank.segments import descending_ranks
-from cldrank.training import Training
-from cldrank.training.networks import MLP
 
 Floats = NDArray[np.float64]
 

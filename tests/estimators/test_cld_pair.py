@@ -15,9 +15,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, CLDPair, Naive, Oracle
 from cldrank.evaluation import evaluate
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import Propensities
-from cldrank.training import Training
-from cldrank.training.networks import MLP
 
 Floats = NDArray[np.float64]
 

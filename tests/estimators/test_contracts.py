@@ -27,10 +27,10 @@ from cldrank.estimators import (
     RankAgg,
     SVMRank,
 )
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import Propensities
 from cldrank.rankers import BordaRanker, load_ranker
 from cldrank.scaling import Standard
-from cldrank.training.networks import MLP
 
 pd: Any = pytest.importorskip("pandas")
 ESTIMATORS: list[Estimator] = [

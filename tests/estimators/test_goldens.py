@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from mroz import Floats, Mroz, goldens
 
-from cldrank.estimators.linear.design import Design
-from cldrank.estimators.linear.fitting import SelectionFit, fit_selection
-from cldrank.estimators.linear.objective import SelectionObjective, Shared
-from cldrank.estimators.linear.profile import fit_profile
-from cldrank.estimators.linear.rows import Observations
 from cldrank.likelihood import Form, shown, shown_nuisance, unshown
+from cldrank.models.linear.design import Design
+from cldrank.models.linear.fitting import SelectionFit, fit_selection
+from cldrank.models.linear.objective import SelectionObjective, Shared
+from cldrank.models.linear.profile import fit_profile
+from cldrank.models.linear.rows import Observations
 from cldrank.optimise import Evaluation, inverse, newton
 from cldrank.scaling import fit as fit_scaling
 

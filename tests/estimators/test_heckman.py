@@ -11,11 +11,11 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.estimators.heckman import CORRECTION, HeckmanRank, TwoStep, two_step
-from cldrank.estimators.linear.design import Design
-from cldrank.estimators.linear.fitting import fit_selection
-from cldrank.estimators.linear.objective import SelectionObjective
-from cldrank.estimators.linear.rows import observe
 from cldrank.estimators.naive import Naive
+from cldrank.models.linear.design import Design
+from cldrank.models.linear.fitting import fit_selection
+from cldrank.models.linear.objective import SelectionObjective
+from cldrank.models.linear.rows import observe
 from cldrank.propensity import Propensities
 from cldrank.scaling import fit as fit_scaling
 

@@ -10,9 +10,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, Naive
 from cldrank.estimators.neural.lists import click_lists
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import Propensities
-from cldrank.training import Training
-from cldrank.training.networks import MLP
 
 
 def test_it_regresses_each_impression_s_weighted_click_on_the_features() -> None:

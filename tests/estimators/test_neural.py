@@ -15,10 +15,10 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle, RankAgg
 from cldrank.estimators.neural.lists import click_lists, label_lists
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP, build
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker, ModuleRanker, NetworkRanker, load_ranker
-from cldrank.training import Training
-from cldrank.training.networks import MLP, build
 
 NEURAL: list[Any] = [CLDPair(), Naive(model="mlp"), IPS(model="mlp"), Oracle(model="mlp"), CLD(model="mlp")]
 every_method = pytest.mark.parametrize("method", NEURAL, ids=lambda method: type(method).__name__)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from cldrank import scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
-from cldrank.estimators.linear.least_squares import collinear, least_squares_sums, ridge
 from cldrank.estimators.oracle import Oracle
-from cldrank.training import Training
-from cldrank.training.networks import MLP
+from cldrank.models.linear.least_squares import collinear, least_squares_sums, ridge
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 
 METHODS = ["standard", "minmax", "log", "quantile", None]
 

@@ -9,8 +9,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators import IPS, PolicyAwareIPS
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import Propensities
-from cldrank.training.networks import MLP
 
 RHO = Propensities.power(1, 5)
 

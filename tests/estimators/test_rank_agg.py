@@ -9,9 +9,9 @@ from small_networks import GIVEN, SMALL, stop_after
 from cldrank import segments
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.estimators import IPS, HeckmanRank, RankAgg
+from cldrank.models.network import Training
 from cldrank.propensity import Propensities
 from cldrank.rankers import BordaRanker, load_ranker
-from cldrank.training import Training
 
 
 def votes(scores: Any, offsets: Any) -> Any:

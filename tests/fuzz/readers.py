@@ -291,7 +291,7 @@ def _read_affine(path: Path) -> None:
 
 
 def _seed_rankers(folder: Path) -> None:
-    from cldrank.training.networks import MLP
+    from cldrank.models.network.networks import MLP
 
     data = _dataset()
     clicks, rho = _clicks(data), cr.Propensities.power(1.0, 3)
@@ -331,8 +331,8 @@ def _seed_checkpoint(folder: Path) -> None:
 
 
 def _pair(path: Path, epochs: int, resume: bool) -> Any:
-    from cldrank.training import Training
-    from cldrank.training.networks import MLP
+    from cldrank.models.network import Training
+    from cldrank.models.network.networks import MLP
 
     data = _dataset()
     settings = Training(checkpoint=path, resume=resume)

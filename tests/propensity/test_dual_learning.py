@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cldrank.errors import CldrankWarning, UnidentifiableError, UsageError
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
+from cldrank.models.network.settings import Epoch
 from cldrank.propensity import DualLearning
-from cldrank.training import Training
-from cldrank.training.networks import MLP
-from cldrank.training.settings import Epoch
 
 DEPTH = 5
 TRUTH = 1 / np.arange(1, DEPTH + 1)

@@ -13,11 +13,11 @@ import cldrank as cr
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UnidentifiableError, UsageError
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import AllPairs, ClickThrough, Propensities, RegressionEM
 from cldrank.propensity.cells import Cells
 from cldrank.propensity.confounding import explained_order
 from cldrank.propensity.examination import ExaminedRegression
-from cldrank.training.networks import MLP
 
 DEPTH = 5
 TRUTH = 1 / np.arange(1, DEPTH + 1)

@@ -16,9 +16,9 @@ from torch import nn
 from cldrank import scaling, segments
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.models.network.networks import MLP
 from cldrank.rankers import BordaRanker, Layer, LinearRanker, ModuleRanker, NetworkRanker, Provenance, load_ranker
 from cldrank.rankers.from_torch import ranker_of
-from cldrank.training.networks import MLP
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")
 FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)

@@ -12,9 +12,9 @@ from scenes import scene
 
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 from cldrank.propensity import AffineClicks
-from cldrank.training import Training
-from cldrank.training.networks import MLP
 from cldrank.tuning import Range, search, tune
 from cldrank.tuning.judging import hold_out
 from cldrank.tuning.space import Space

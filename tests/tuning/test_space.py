@@ -18,8 +18,8 @@ from cldrank.estimators import (
     PolicyAwareIPS,
     RankAgg,
 )
-from cldrank.training import Training
-from cldrank.training.networks import MLP
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 from cldrank.tuning.space import Range, applied, check_space, default_space, parse_range, read_space, values_of
 
 

@@ -111,8 +111,8 @@ def _show_warning(
 ) -> None:
     """Our warnings in one line; those of other packages are for developers, who run Python itself."""
     del filename, lineno, file, line
-    if issubclass(category, CldrankWarning):
-        say(f"warning: {message}")
+    if isinstance(message, CldrankWarning):
+        say(f"warning: {message.said('shell')}")
 
 
 def _terminate(number: int, frame: object) -> None:
@@ -130,9 +130,9 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"{message}\nTry `{command} --help`." if message else "", 2  # no message: its help was printed
     match error:
         case UsageError():
-            return str(error), 2
+            return error.said("shell"), 2
         case CldrankError():
-            return str(error), 1
+            return error.said("shell"), 1
         case OSError():
             return f"{error.filename or _nameless(error)}: {error.strerror or error}.", 1
         case MemoryError():

@@ -187,17 +187,17 @@ def estimator(method: Method, scaling: ScalingName, chosen: Mapping[str, Any]) -
         known.pop("clip", None)  # of heckman, for a correction that has no option here
     _check_options(method, known, given)
     if trains_network(method, given.get("model")):
-        from cldrank.training.networks import check_torch
+        from cldrank.models.network.networks import check_torch
 
         check_torch()
     shape = {name: given.pop(name) for name in _SHAPE if name in given}
     training = {name: given.pop(name) for name in _TRAINING if name in given}
     if shape:
-        from cldrank.training.networks import MLP
+        from cldrank.models.network.networks import MLP
 
         given["model"] = MLP(**shape)
     if training:
-        from cldrank.training import Training
+        from cldrank.models.network import Training
 
         given["training"] = Training(**training)
     built: Estimator = kind(scaling=None if scaling == ScalingName.none else str(scaling), **given)

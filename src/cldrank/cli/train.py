@@ -20,7 +20,7 @@ from cldrank.errors import CldrankWarning, UsageError
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.estimators.base import Estimator
-    from cldrank.training.settings import Epoch
+    from cldrank.models.network.settings import Epoch
 
 _NETWORKS = "Networks"
 _INTERRUPTED = 130
@@ -218,7 +218,7 @@ def _showing(model: Estimator, bar: bool) -> Iterator[None]:
         with working("training …"):
             yield
         return
-    from cldrank.training import Training
+    from cldrank.models.network import Training
 
     given: Any = model.get_params(deep=False)
     with progress_bar() as progress:
@@ -244,7 +244,7 @@ def _leads() -> bool:
     """Whether this process writes and speaks: it is alone, or the first of those that `torchrun` started."""
     if "RANK" not in os.environ:
         return True
-    from cldrank.training.distributed import is_leader
+    from cldrank.models.network.distributed import is_leader
 
     return is_leader()
 

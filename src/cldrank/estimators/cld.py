@@ -15,21 +15,21 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators.base import check_dataset, check_penalty, check_share
-from cldrank.estimators.linear.design import Design
-from cldrank.estimators.linear.estimator import LinearEstimator
-from cldrank.estimators.linear.fitting import SelectionFit, described, fit_selection, warn_unless_converged
-from cldrank.estimators.linear.inference import some
-from cldrank.estimators.linear.objective import SelectionObjective, Shared
-from cldrank.estimators.linear.profile import fit_profile
-from cldrank.estimators.linear.rows import check_clicks, check_propensities, observe
-from cldrank.estimators.linear.stochastic import climb
 from cldrank.estimators.neural.estimator import Model, NeuralFit, is_linear
 from cldrank.estimators.neural.lists import click_lists
 from cldrank.likelihood import Form
+from cldrank.models.linear.design import Design
+from cldrank.models.linear.estimator import LinearEstimator
+from cldrank.models.linear.fitting import SelectionFit, described, fit_selection, warn_unless_converged
+from cldrank.models.linear.inference import some
+from cldrank.models.linear.objective import SelectionObjective, Shared
+from cldrank.models.linear.profile import fit_profile
+from cldrank.models.linear.rows import check_clicks, check_propensities, observe
+from cldrank.models.linear.stochastic import climb
+from cldrank.models.network import Training
 from cldrank.optimise import Vector
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker
-from cldrank.training import Training
 
 _SGD_EPOCHS, _SGD_RATE = 20, 0.01
 
@@ -209,7 +209,7 @@ class CLD(NeuralFit, LinearEstimator):
         rho = check_propensities(propensities, table, "CLD", self.clip)
 
         def points(network: Any, width: int) -> Any:
-            from cldrank.training.tasks import SelectedPoints
+            from cldrank.models.network.tasks import SelectedPoints
 
             return SelectedPoints(network, width, form.gamma, float(self.unshown_ratio))
 

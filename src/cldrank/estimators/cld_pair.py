@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.base import check_dataset, check_penalty, check_share
-from cldrank.estimators.linear.rows import check_clicks, check_propensities
 from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, NeuralFit
 from cldrank.estimators.neural.lists import click_lists
+from cldrank.models.linear.rows import check_clicks, check_propensities
+from cldrank.models.network import Training
 from cldrank.propensity import Propensities
-from cldrank.training import Training
 
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.training.tasks import Task
+    from cldrank.models.network.tasks import Task
 
 
 class CLDPair(NeuralFit):
@@ -103,6 +103,6 @@ class CLDPair(NeuralFit):
         return self._network_summary()
 
     def _task(self, network: torch.nn.Module, width: int) -> Task:
-        from cldrank.training.tasks import SelectedPairs
+        from cldrank.models.network.tasks import SelectedPairs
 
         return SelectedPairs(network, width, float(self.selection_weight), float(self.unshown_ratio))

@@ -15,13 +15,13 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators.base import check_dataset, check_penalty
 from cldrank.estimators.cld import chosen_features
-from cldrank.estimators.linear.design import Block, Design
-from cldrank.estimators.linear.estimator import LinearEstimator
-from cldrank.estimators.linear.fitting import warn_unless_converged
-from cldrank.estimators.linear.inference import INTERCEPT, Estimates, determined
-from cldrank.estimators.linear.rows import Observations, check_clicks, check_propensities, observe
-from cldrank.estimators.ordered import Entries, Result
-from cldrank.estimators.selection import TwoStages, two_stages
+from cldrank.models.linear.design import Block, Design
+from cldrank.models.linear.estimator import LinearEstimator
+from cldrank.models.linear.fitting import warn_unless_converged
+from cldrank.models.linear.inference import INTERCEPT, Estimates, determined
+from cldrank.models.linear.ordered import Entries, Result
+from cldrank.models.linear.rows import Observations, check_clicks, check_propensities, observe
+from cldrank.models.linear.two_stages import TwoStages, two_stages
 from cldrank.propensity import Propensities
 from cldrank.scaling import Scaling
 

@@ -7,12 +7,12 @@ from typing import Any, Literal, Self
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.base import check_dataset, check_penalty
-from cldrank.estimators.linear.rows import check_clicks, check_propensities, regression_rows
 from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, is_linear
 from cldrank.estimators.neural.lists import click_lists
 from cldrank.estimators.neural.pairwise import PairwiseOption
+from cldrank.models.linear.rows import check_clicks, check_propensities, regression_rows
+from cldrank.models.network import Training
 from cldrank.propensity import Propensities
-from cldrank.training import Training
 
 
 class IPS(PairwiseOption):

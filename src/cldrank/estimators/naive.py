@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal, Self
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.base import check_dataset, check_penalty
-from cldrank.estimators.linear.rows import check_clicks, regression_rows
 from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, is_linear
 from cldrank.estimators.neural.lists import click_lists
 from cldrank.estimators.neural.pairwise import PairwiseOption
-from cldrank.training import Training
+from cldrank.models.linear.rows import check_clicks, regression_rows
+from cldrank.models.network import Training
 
 
 class Naive(PairwiseOption):

@@ -9,11 +9,11 @@ import numpy as np
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.base import check_dataset, check_labels, check_penalty
-from cldrank.estimators.linear.least_squares import Rows
 from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, is_linear
 from cldrank.estimators.neural.lists import label_lists
 from cldrank.estimators.neural.pairwise import PairwiseOption
-from cldrank.training import Training
+from cldrank.models.linear.least_squares import Rows
+from cldrank.models.network import Training
 
 
 class Oracle(PairwiseOption):

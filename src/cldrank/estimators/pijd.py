@@ -13,9 +13,9 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.base import check_dataset, check_penalty
 from cldrank.estimators.heckman import SelectionCorrected, Weighting
-from cldrank.estimators.linear.inference import INTERCEPT
-from cldrank.estimators.linear.rows import Observations, check_clicks, observe
-from cldrank.estimators.ordered import Entries
+from cldrank.models.linear.inference import INTERCEPT
+from cldrank.models.linear.ordered import Entries
+from cldrank.models.linear.rows import Observations, check_clicks, observe
 
 
 class PIJD(SelectionCorrected):

@@ -13,13 +13,13 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators.base import check_dataset, check_penalty
-from cldrank.estimators.linear.least_squares import Rows
-from cldrank.estimators.linear.rows import check_clicks, check_propensities
 from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, is_linear
 from cldrank.estimators.neural.lists import row_lists
 from cldrank.estimators.neural.pairwise import PairwiseOption
+from cldrank.models.linear.least_squares import Rows
+from cldrank.models.linear.rows import check_clicks, check_propensities
+from cldrank.models.network import Training
 from cldrank.propensity import Propensities
-from cldrank.training import Training
 
 Floats = NDArray[np.float64]
 

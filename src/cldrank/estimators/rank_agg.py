@@ -14,8 +14,8 @@ from cldrank.estimators.base import Estimator, check_dataset
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
 from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model
+from cldrank.models.network import Training
 from cldrank.rankers import BordaRanker
-from cldrank.training import Training
 
 
 class RankAgg(Estimator):

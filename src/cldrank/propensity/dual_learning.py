@@ -11,7 +11,7 @@ from cldrank.propensity.modelled import Found, ModelledRelevance, Shown
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.training.tasks import Task
+    from cldrank.models.network.tasks import Task
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +34,6 @@ class DualLearning(ModelledRelevance):
         return self._by_networks(shown)
 
     def _task(self, network: torch.nn.Module, place: IntArray, size: int) -> Task:
-        from cldrank.training.examination import DualLists
+        from cldrank.models.network.examination import DualLists
 
         return DualLists(network, place, size)

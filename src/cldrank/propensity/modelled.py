@@ -16,6 +16,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError
+from cldrank.models.network import Training
 from cldrank.propensity.attraction import compared_by_attraction
 from cldrank.propensity.cells import Cells
 from cldrank.propensity.confounding import DETERMINED, confounding, explained_order
@@ -24,13 +25,12 @@ from cldrank.propensity.goodness import goodness_of_fit
 from cldrank.propensity.pairs import PairSums
 from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.refusal import listed, refuse
-from cldrank.training import Training
 
 if TYPE_CHECKING:
     import torch
 
+    from cldrank.models.network.tasks import Task
     from cldrank.rankers import Ranker
-    from cldrank.training.tasks import Task
 
 Floats = NDArray[np.float64]
 
@@ -241,13 +241,13 @@ class ModelledRelevance(PropensityEstimator):
 
     def _train(self, shown: Shown, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
         """Train; log ρ and the network that training leaves, with each group counted `weight` times."""
-        from cldrank.training.networks import build, check_torch, device_of
+        from cldrank.models.network.networks import build, check_torch, device_of
 
         check_torch()
         from torch.random import fork_rng
 
-        from cldrank.training.features import FeatureTable
-        from cldrank.training.loop import train
+        from cldrank.models.network.features import FeatureTable
+        from cldrank.models.network.loop import train
 
         settings = replace(self.training or Training(batch_queries=32, warmup=0.0), validation=0.0)
         cells = shown.cells
@@ -321,7 +321,7 @@ def _plain(cells: Cells, weights: Floats, found: Found) -> tuple[Floats, Floats]
 def _lists(cells: Cells, weight: Floats) -> Any:
     """One list for each query, of its cells: target c/n, weight n times how often the query's group was drawn."""
     from cldrank import segments
-    from cldrank.training.lists import Lists
+    from cldrank.models.network.lists import Lists
 
     order = np.lexsort((cells.place, cells.query))
     order = order[weight[cells.group[order]] > 0]

@@ -20,8 +20,8 @@ from cldrank.propensity.modelled import Found, ModelledRelevance, Shown
 if TYPE_CHECKING:
     import torch
 
+    from cldrank.models.network.tasks import Task
     from cldrank.rankers import LinearRanker
-    from cldrank.training.tasks import Task
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ class RegressionEM(ModelledRelevance):
         )
 
     def _task(self, network: torch.nn.Module, place: IntArray, size: int) -> Task:
-        from cldrank.training.examination import ExaminedPoints
+        from cldrank.models.network.examination import ExaminedPoints
 
         return ExaminedPoints(network, place, size)
 

@@ -12,12 +12,12 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators.affine_ips import affine_rows
-from cldrank.estimators.linear.rows import check_clicks, check_propensities
 from cldrank.estimators.neural.lists import click_lists, row_lists
 from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
+from cldrank.models.linear.rows import check_clicks, check_propensities
+from cldrank.models.network.lists import Lists
 from cldrank.propensity import AffineClicks, Propensities
-from cldrank.training.lists import Lists
 
 Floats = NDArray[np.float64]
 _BLOCK = 1 << 22  # pairs that are looked at together

@@ -16,9 +16,9 @@ from cldrank.estimators.base import Estimator
 from cldrank.estimators.cld_pair import CLDPair
 from cldrank.estimators.neural.estimator import NeuralFit, is_linear
 from cldrank.estimators.rank_agg import RankAgg
+from cldrank.models.network import Training
+from cldrank.models.network.networks import MLP
 from cldrank.reading import reading
-from cldrank.training import Training
-from cldrank.training.networks import MLP
 
 Value = bool | int | float | str | None
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
+    from cldrank.models.network.settings import Epoch
     from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.training.settings import Epoch
 
 _STARTUP = 5  # trials that run to their end before any is pruned
 _PLURAL = ("clicks", "propensities", "epochs")

@@ -12,16 +12,16 @@ from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.estimators.base import Estimator, check_penalty
-from cldrank.estimators.linear.inference import lines_of
+from cldrank.models.linear.inference import lines_of
+from cldrank.models.network import Training
+from cldrank.models.network.lists import Lists
+from cldrank.models.network.settings import Epoch
 from cldrank.rankers import LinearRanker
-from cldrank.training import Training
-from cldrank.training.lists import Lists
-from cldrank.training.settings import Epoch
 
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.training.tasks import Task
+    from cldrank.models.network.tasks import Task
 
 EPOCHS, LEARNING_RATE = 12, 2e-3
 Model = Any  # "linear", "mlp", an MLP, or a torch module
@@ -64,20 +64,20 @@ class NeuralFit(Estimator):
     ) -> Task:
         """Train the task that `make_task` makes of a network and the number of features, and take its ranker."""
         settings, epochs, rate = self._checked()
-        from cldrank.training.networks import build, check_torch, device_of, enough_memory
+        from cldrank.models.network.networks import build, check_torch, device_of, enough_memory
 
         check_torch()
         from torch.random import fork_rng
 
-        from cldrank.training.distributed import local_device
-        from cldrank.training.features import FeatureTable
+        from cldrank.models.network.distributed import local_device
+        from cldrank.models.network.features import FeatureTable
 
         device = device_of(local_device(self.device))
         with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
             task = make_task(build(self.model, data.n_features, self.seed), data.n_features)
         learned, held, queries = self._parts(lists, settings, task.pairwise)
+        from cldrank.models.network.loop import train
         from cldrank.rankers.from_torch import ranker_of
-        from cldrank.training.loop import train
 
         rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
         with enough_memory():

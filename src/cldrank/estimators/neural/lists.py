@@ -9,10 +9,10 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.estimators.linear.least_squares import Rows
-from cldrank.estimators.linear.rows import observe
+from cldrank.models.linear.least_squares import Rows
+from cldrank.models.linear.rows import observe
+from cldrank.models.network.lists import Lists
 from cldrank.propensity import Propensities
-from cldrank.training.lists import Lists
 
 
 def click_lists(dataset: RankingDataset, clicks: ClickTable, propensities: Propensities | None) -> Lists:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Literal
 from cldrank import scaling as scalings
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
-from cldrank.estimators.linear.estimator import LinearEstimator
 from cldrank.estimators.neural.estimator import NeuralFit, is_linear
-from cldrank.training.lists import Lists
+from cldrank.models.linear.estimator import LinearEstimator
+from cldrank.models.network.lists import Lists
 
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.training.tasks import Task
+    from cldrank.models.network.tasks import Task
 
 
 class PairwiseOption(NeuralFit, LinearEstimator):
@@ -38,7 +38,7 @@ class PairwiseOption(NeuralFit, LinearEstimator):
 
 
 def _pairs(network: torch.nn.Module, width: int) -> Task:
-    from cldrank.training.tasks import Pairs
+    from cldrank.models.network.tasks import Pairs
 
     del width
     return Pairs(network)

@@ -1,0 +1,1 @@
+"""What is fitted: linear models and networks, each a frozen value that owns its parameters."""

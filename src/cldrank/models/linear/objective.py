@@ -1,0 +1,298 @@
+"""The objective of a linear selection model: a likelihood over weighted rows of a design, less a ridge penalty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import likelihood, segments
+from cldrank._typing import IntArray
+from cldrank.errors import UsageError
+from cldrank.likelihood import Form
+from cldrank.models.linear.design import Array, Block, Design, gram
+from cldrank.models.linear.inference import grouped, sum_of_squares
+from cldrank.models.linear.rows import Observations
+from cldrank.optimise import Evaluation, Matrix, Vector
+
+Shared = Literal["log_sigma", "atanh_gamma"]
+_SHARED: tuple[Shared, ...] = ("log_sigma", "atanh_gamma")  # in the order of `likelihood.shown_nuisance`
+
+_SURE = 1e300  # a selection at which Φ is 1 and all its derivatives 0, whatever the residual adds
+_SAFE_PENALTY = 1e-6  # with less of a ridge, float32 could not tell a flat direction from a steep one
+_SMALL = 1 << 28  # multiplications of a Gram matrix below which float32 saves nothing to speak of
+
+
+class _Terms(NamedTuple):
+    """Of the rows of one block: log-likelihood and its derivatives, those of a row's entries added up."""
+
+    value: Array
+    chosen: Array  # (shown,): where in the block the shown rows are
+    score: Array  # (shown,)
+    selection: Array  # (rows,)
+    curvature: Array  # (shown,): of log Φ
+    absent: Array  # (rows,): curvature of the rows not shown
+    fixed: Array  # (shown,): weight
+    owner: Array  # (entries,): the shown row that an entry belongs to
+    shared: likelihood.Nuisance | None  # weighted, for each entry
+
+
+class _Sums(NamedTuple):
+    """The same added up over all rows; vectors and matrices are over the columns of the design."""
+
+    value: Array
+    score: Array
+    selection: Array
+    curvature: Array
+    absent: Array
+    fixed: Array
+    shared: Array  # (2,)
+    shared_score: Array  # (2, columns)
+    shared_selection: Array  # (2, columns)
+    shared_hessian: Array  # (2, 2)
+
+
+class SelectionObjective:
+    """Mean log-likelihood of shown and unshown rows, less l2 (‖β‖² + ‖ω‖²), with gradient and Hessian.
+
+        score = β·x + intercept,    selection = ω·x + intercept
+
+    Parameters are β over `relevance`, ω over `selection`, each with its intercept last, and those of log σ and atanh γ
+    that are `free`. Without a form there is no relevance: a probit of shown on the columns.
+
+    The Hessian of any shown row lies in the same two directions (see `Form.direction`), so a pass needs one weighted
+    Gram matrix of the rows shown and one of the rows not shown: together, one Gram matrix of all rows.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        observed: Observations,
+        form: Form | None,
+        l2: float,
+        *,
+        relevance: IntArray | None = None,
+        selection: IntArray | None = None,
+        fit_intercept: bool = True,
+        free: tuple[Shared, ...] = (),
+        narrow: bool | None = None,
+    ) -> None:
+        self.design, self.observed, self.form, self.l2, self.free = design, observed, form, l2, free
+        useful = design.moving | (design.level != 0)  # a constant is of use only in place of an intercept
+        if fit_intercept:
+            useful = design.moving.copy()
+        useful[-1] = fit_intercept
+        none = np.zeros(0, dtype=np.int64)
+        self.relevance = none if form is None else _columns(relevance, useful)
+        self.selection = none if observed.all_shown else _columns(selection, useful)
+        size = design.n_rows * design.width**2
+        self.narrow = (l2 >= _SAFE_PENALTY and size >= _SMALL) if narrow is None else narrow
+        self._fixed: dict[bool, Array] = {}
+        self._owner = design.array(segments.segment_of_rows(observed.offsets))
+        self._absent, self._target, self._weight = (
+            design.array(values) for values in (observed.absent, observed.target, observed.weight)
+        )
+
+    def varied(self, form: Form, free: tuple[Shared, ...]) -> SelectionObjective:
+        """The same rows under another form, or with other free parameters; nothing is copied."""
+        other = object.__new__(SelectionObjective)
+        other.__dict__.update(self.__dict__, form=form, free=free)
+        return other
+
+    # -- parameters ----------------------------------------------------------------------------------------------
+
+    @property
+    def n_parameters(self) -> int:
+        """The length of the parameter vector."""
+        return len(self.relevance) + len(self.selection) + len(self.free)
+
+    @property
+    def penalties(self) -> Vector:
+        """What the square of each parameter costs: l2 for a coefficient of the scaled features, else nothing."""
+        cost = self.l2 * self.design.factor**2
+        cost[-1] = 0.0
+        return np.concatenate([cost[self.relevance], cost[self.selection], np.zeros(len(self.free))])
+
+    def unpacked(self, parameters: Vector) -> tuple[Vector, Vector, Form | None]:
+        """Coefficients of score and selection over all columns, and the form with its free parameters."""
+        split, end = len(self.relevance), len(self.relevance) + len(self.selection)
+        score, selection = np.zeros(self.design.width), np.zeros(self.design.width)
+        score[self.relevance], selection[self.selection] = parameters[:split], parameters[split:end]
+        form = self.form
+        for name, value in zip(self.free, parameters[end:], strict=True):
+            if form is not None:
+                sigma = name == "log_sigma"
+                form = replace(form, sigma=math.exp(value)) if sigma else replace(form, gamma=math.tanh(value))
+        return score, selection, form
+
+    # -- the objective -------------------------------------------------------------------------------------------
+
+    def evaluate(self, parameters: Vector, precise: bool = False) -> Evaluation:
+        """Value, gradient and Hessian, in one pass. Only the Hessian may be of float32 sums, and not if `precise`."""
+        try:
+            score, selection, form = self.unpacked(parameters)
+        except (OverflowError, UsageError):  # σ or γ beyond what float64 holds
+            return Evaluation(np.nan, np.full(len(parameters), np.nan), np.full((len(parameters),) * 2, np.nan))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
+            sums = self._pass(score, selection, form, narrow=self.narrow and not precise)
+            total, penalties = self.observed.total, self.penalties
+            shared = sums.shared[self._kept]
+            gradient = np.concatenate([sums.score[self.relevance], sums.selection[self.selection], shared])
+            hessian = self._hessian(sums, form) / total
+            hessian[np.diag_indices_from(hessian)] -= 2 * penalties
+            value = float(sums.value) / total - float(penalties @ parameters**2)
+            return Evaluation(value, gradient / total - 2 * penalties * parameters, hessian)
+
+    def log_likelihood(self, parameters: Vector, value: float) -> float:
+        """The log-likelihood of all rows together, from the value of the objective."""
+        return self.observed.total * (value + float(self.penalties @ parameters**2))
+
+    def clustered(self, parameters: Vector) -> Matrix:
+        """Σ over queries of g gᵀ, where g is the gradient of a query's log-likelihood; in one pass."""
+        packed = self.unpacked(parameters)
+
+        def by_query(block: Block) -> tuple[IntArray, Matrix]:
+            queries = self.observed.queries[block.start : block.stop]
+            return grouped(queries, self._gradients(block, self._terms(block, *packed)))
+
+        return sum_of_squares(self.design.map(by_query), self.n_parameters)
+
+    def separated(self, parameters: Vector) -> bool:
+        """Whether the selection of each row shown is above that of each row not shown."""
+        coefficients = self.design.array(self.unpacked(parameters)[1])
+
+        def extremes(block: Block) -> tuple[float, float]:
+            index = as_numpy(block.dot(coefficients))
+            away = self.observed.absent[block.start : block.stop] > 0
+            return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
+
+        lowest, highest = np.inf, -np.inf
+        for low, high in self.design.map(extremes):
+            lowest, highest = min(lowest, low), max(highest, high)
+            if lowest <= highest:
+                return False  # mostly seen in the first block
+        return True
+
+    # -- sums over rows ------------------------------------------------------------------------------------------
+
+    @property
+    def _kept(self) -> list[int]:
+        return [_SHARED.index(name) for name in self.free]
+
+    def _terms(self, block: Block, score: Vector, selection: Vector, form: Form | None) -> _Terms:
+        """The derivatives of the rows of a block."""
+        array, observed = self.design.array, self.observed
+        index = block.dot(array(selection)) if len(self.selection) else block.take(slice(None))[:, -1] * _SURE
+        first, last = (int(place) for place in np.searchsorted(observed.shown, [block.start, block.stop]))
+        chosen = array(observed.shown[first:last] - block.start)
+        entries = slice(int(observed.offsets[first]), int(observed.offsets[last]))
+        owner, weight = self._owner[entries] - first, self._weight[entries]
+        offsets = array(observed.offsets[first : last + 1] - entries.start)
+        scores = (block.take(chosen) @ array(score))[owner]
+        terms, shared = _shown(scores, index[chosen][owner], self._target[entries], form, bool(self.free))
+        by_row = [segments.sums_of_segments(weight * part, offsets) for part in terms[1:]]
+        value, by_selection, absent = (weight * terms.value).sum(), index * 0.0, None
+        if not observed.all_shown:
+            own, away = self._absent[block.start : block.stop], likelihood.unshown(index)
+            value, by_selection, absent = value + (own * away.value).sum(), own * away.slope, own * away.curvature
+        by_selection[chosen] += by_row[1]
+        fixed = segments.sums_of_segments(weight, offsets)
+        if shared is not None:
+            shared = likelihood.Nuisance(*(weight * part for part in shared))
+        return _Terms(value, chosen, by_row[0], by_selection, by_row[2], absent, fixed, owner, shared)
+
+    def _pass(self, score: Vector, selection: Vector, form: Form | None, *, narrow: bool) -> _Sums:
+        """All sums over all rows, as numpy arrays."""
+        squares = self._fixed.get(narrow)
+
+        def added(block: Block) -> list[Array | None]:
+            terms = self._terms(block, score, selection, form)
+            return _block_sums(block, terms, narrow, squares is None)
+
+        sums = [self.design.array(np.zeros(shape)) for shape in _shapes(self.design.width)]
+        for parts in self.design.map(added):
+            for place, part in enumerate(parts):
+                if part is not None:
+                    sums[place] += part
+        found = [as_numpy(part) for part in sums]
+        found[5] = self._fixed.setdefault(narrow, found[5])
+        return _Sums(*found)
+
+    def _hessian(self, sums: _Sums, form: Form | None) -> Matrix:
+        """The Hessian of the log-likelihood, put together from the Gram matrices."""
+        across, along = (0.0, 1.0) if form is None else form.direction
+        score, selection = self.relevance, self.selection
+        relevance = sums.fixed * (0.0 if form is None else form.squares) + across**2 * sums.curvature
+        mixed = -across * along * sums.curvature[np.ix_(score, selection)]
+        own = -(along**2 * sums.curvature + sums.absent)[np.ix_(selection, selection)]
+        hessian = np.block([[-relevance[np.ix_(score, score)], mixed], [mixed.T, own]])
+        if not self.free:
+            return hessian
+        kept = self._kept
+        border = np.hstack([sums.shared_score[kept][:, score], sums.shared_selection[kept][:, selection]])
+        return np.block([[hessian, border.T], [border, sums.shared_hessian[np.ix_(kept, kept)]]])
+
+    def _gradients(self, block: Block, terms: _Terms) -> Matrix:
+        """The gradient of each row of a block."""
+        wide, chosen = as_numpy(block.wide), as_numpy(terms.chosen)
+        found = np.zeros((len(wide), self.n_parameters))
+        split, end = len(self.relevance), len(self.relevance) + len(self.selection)
+        found[chosen, :split] = wide[np.ix_(chosen, self.relevance)] * as_numpy(terms.score)[:, None]
+        found[:, split:end] = wide[:, self.selection] * as_numpy(terms.selection)[:, None]
+        if terms.shared is not None:
+            np.add.at(found[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[self._kept].T)
+        return found
+
+
+def _shown(
+    score: Array, selection: Array, target: Array, form: Form | None, shares: bool
+) -> tuple[likelihood.Shown, likelihood.Nuisance | None]:
+    """The log-likelihood of shown rows; without a form, that of having been shown alone."""
+    if form is None:
+        index = likelihood.log_cdf(selection)
+        return likelihood.Shown(index.value, index.slope * 0.0, index.slope, index.curvature), None
+    shared = likelihood.shown_nuisance(score, selection, target, form) if shares else None
+    return likelihood.shown(score, selection, target, form), shared
+
+
+def _block_sums(block: Block, terms: _Terms, narrow: bool, fixed: bool) -> list[Array | None]:
+    """What a block adds to each part of `_Sums`; None for nothing."""
+    chosen = block.take(terms.chosen)
+    few = block.narrow[terms.chosen] if narrow else chosen
+    parts = [
+        terms.value,
+        chosen.T @ terms.score,
+        block.back(terms.selection),
+        gram(few, terms.curvature),
+        None if terms.absent is None else block.gram(terms.absent, narrow),
+        gram(few, terms.fixed) if fixed else None,
+    ]
+    if terms.shared is None:
+        return parts
+    own, shared = chosen[terms.owner], terms.shared
+    return [*parts, shared.gradient.sum(-1), shared.score @ own, shared.selection @ own, shared.hessian.sum(-1)]
+
+
+def _shapes(width: int) -> list[tuple[int, ...]]:
+    """The shapes of the parts of `_Sums`."""
+    square = (width, width)
+    return [(), (width,), (width,), square, square, square, (2,), (2, width), (2, width), (2, 2)]
+
+
+def _columns(columns: IntArray | None, useful: NDArray[np.bool_]) -> IntArray:
+    """The columns that tell anything, the ones last."""
+    wanted = np.ones(len(useful), dtype=bool)
+    if columns is not None:
+        wanted[:] = False
+        wanted[columns] = True
+        wanted[-1] = True
+    return np.flatnonzero(wanted & useful)
+
+
+def as_numpy(values: Any) -> NDArray[np.float64]:
+    """An array of a design as numpy's, wherever it is."""
+    found: NDArray[np.float64] = np.asarray(values if isinstance(values, np.ndarray | float) else values.cpu())
+    return found

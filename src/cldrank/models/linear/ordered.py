@@ -1,0 +1,256 @@
+"""An ordered probit of where candidates were shown: the first stage of Heckman's correction, with one place or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri
+
+from cldrank._typing import IntArray
+from cldrank.likelihood import log_cdf
+from cldrank.models.linear.design import Block
+from cldrank.optimise import Evaluation
+
+Floats = NDArray[np.float64]
+Result = TypeVar("Result")
+
+_LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
+
+
+class Blocks(Protocol):
+    """Rows that are passed over block by block; the last column of each block is all ones."""
+
+    def map(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        """What a function makes of each block, in their order."""
+
+
+def added(parts: Iterator[Sequence[Floats]]) -> list[Floats]:
+    """The sums of what each block gives.
+
+    >>> added(iter([(np.ones(2), np.array(1.0)), (np.ones(2), np.array(2.0))]))
+    [array([2., 2.]), array(3.)]
+    """
+    total = [np.array(part) for part in next(parts)]
+    for block in parts:
+        for place, part in enumerate(block):
+            total[place] += part
+    return total
+
+
+def chosen(wide: Floats, columns: IntArray) -> Floats:
+    """Some columns of a block; the first ones are not copied."""
+    if len(columns) and columns[-1] == len(columns) - 1:
+        return wide[:, : len(columns)]
+    return wide[:, columns]
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """What was seen of some candidates.
+
+    owner    (entries,) rising: the row of a candidate that was shown; one shown in several places has several entries
+    level    (entries,) from 1: the place where it was shown, the best first, none left out
+    weight   (entries,): how many impressions say so
+    mean     (entries,): the mean target of these impressions
+    spread   (entries,): the variance of their targets
+    absent   (rows,): the weight of a candidate that was not shown; 0 for one that was
+    queries  (rows,) rising: the query of each candidate
+    """
+
+    owner: IntArray
+    level: IntArray
+    weight: Floats
+    mean: Floats
+    spread: Floats
+    absent: Floats
+    queries: IntArray
+
+    @property
+    def n_levels(self) -> int:
+        """How many places there are, that of the candidates not shown left out."""
+        return int(self.level.max(initial=0))
+
+    @property
+    def n_thresholds(self) -> int:
+        """How many thresholds part them: one a place, or one less where every candidate was shown."""
+        return self.n_levels - (0 if self.absent.any() else 1)
+
+    @property
+    def total(self) -> float:
+        """The weight of all."""
+        return float(self.weight.sum() + self.absent.sum())
+
+
+class Interval(NamedTuple):
+    """log(Φ(b) - Φ(a)), its derivatives by a and b, and its second derivatives."""
+
+    value: Floats
+    a: Floats
+    b: Floats
+    aa: Floats
+    ab: Floats
+    bb: Floats
+
+    @property
+    def correction(self) -> Floats:
+        """E[ε | a < ε ≤ b], the inverse Mills ratio of an interval: (φ(a) - φ(b)) / (Φ(b) - Φ(a))."""
+        return -(self.a + self.b)
+
+    @property
+    def shrinkage(self) -> Floats:
+        """1 - Var(ε | a < ε ≤ b), which lies in 0 … 1."""
+        return np.clip(-(self.aa + 2 * self.ab + self.bb), 0.0, 1.0)
+
+
+def log_interval(a: Floats, b: Floats) -> Interval:
+    """The log-probability of a < ε ≤ b for a standard Gaussian ε; either end may be infinite.
+
+    >>> found = log_interval(np.array([-np.inf, -1.0, 0.0]), np.array([0.0, 1.0, np.inf]))
+    >>> np.exp(found.value), found.correction
+    (array([0.5  , 0.6827, 0.5 ]), array([-0.7979,  0. ,  0.7979]))
+    """
+    found = Interval(*np.zeros((6, len(a))))
+    left, right = np.isneginf(a) & ~np.isposinf(b), np.isposinf(b) & ~np.isneginf(a)
+    inner = ~(np.isneginf(a) | np.isposinf(b))
+    tail = log_cdf(b[left])
+    found.value[left], found.b[left], found.bb[left] = tail.value, tail.slope, -tail.curvature
+    tail = log_cdf(-a[right])
+    found.value[right], found.a[right], found.aa[right] = tail.value, -tail.slope, -tail.curvature
+    low, high = a[inner], b[inner]
+    turned = low + high > 0  # by symmetry, take the tail on the left, where Φ has all its digits
+    near = log_ndtr(np.where(turned, -low, high))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # an empty interval is found not to be finite
+        value = near + np.log(-np.expm1(log_ndtr(np.where(turned, -high, low)) - near))
+        at_low = np.exp(-0.5 * low**2 - _LOG_SQRT_2PI - value)
+        at_high = np.exp(-0.5 * high**2 - _LOG_SQRT_2PI - value)
+        found.value[inner], found.a[inner], found.b[inner] = value, -at_low, at_high
+        found.aa[inner], found.bb[inner] = at_low * (low - at_low), -at_high * (high + at_high)
+        found.ab[inner] = at_low * at_high
+    return found
+
+
+class OrderedProbit:
+    """Mean log-likelihood of where candidates were shown, less a ridge penalty on ω: concave, so with one optimum.
+
+        place k  if  t_k < ω·x + ε ≤ t_{k-1},    ε standard Gaussian,    ∞ = t_0 > t_1 > … > t_K
+
+    and not shown below t_K. With one place this is the probit of shown, with intercept -t_1. Parameters are ω over
+    `columns`, then the thresholds.
+    """
+
+    def __init__(self, design: Blocks, entries: Entries, columns: IntArray, penalty: Floats) -> None:
+        self.design, self.entries = design, entries
+        self.columns = columns if entries.n_thresholds else columns[:0]
+        self.penalty = np.append(penalty if entries.n_thresholds else penalty[:0], np.zeros(entries.n_thresholds))
+
+    @property
+    def n_parameters(self) -> int:
+        """The length of the parameter vector."""
+        return len(self.penalty)
+
+    def start(self) -> Floats:
+        """No effect of any feature, and the thresholds that the shares of the places then ask for."""
+        entries, count = self.entries, self.entries.n_thresholds
+        by_level = np.bincount(entries.level, entries.weight, entries.n_levels + 1)[1 : count + 1]
+        return np.append(np.zeros(len(self.columns)), -ndtri(np.cumsum(by_level) / entries.total))
+
+    def evaluate(self, parameters: Floats) -> Evaluation:
+        """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
+        split = len(self.columns)
+        if not np.all(np.diff(parameters[split:]) < 0):
+            nothing = np.full(self.n_parameters, np.nan)
+            return Evaluation(np.nan, nothing, np.diag(nothing))
+        value, slope, ends, curvature, mixed, own = added(self.design.map(lambda block: self._sums(block, parameters)))
+        total = self.entries.total
+        hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
+        gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
+        return Evaluation(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
+
+    def _sums(self, block: Block, parameters: Floats) -> tuple[Floats, ...]:
+        """Of a block: the value, its gradient by ω and by the thresholds, and minus the first, the mixed and the last
+        part of its Hessian.
+        """
+        count = self.entries.n_thresholds + 2  # with the infinite ones, which fall away in the end
+        x = chosen(block.wide, self.columns)
+        places, interval, weight = self.seen(block, x, parameters)
+        owner, upper = places.owner, places.level - 1  # of the thresholds around a place, the upper is one before
+        mixed, own, ends = np.zeros((len(x), count)), np.zeros((count, count)), np.zeros(count)
+        for end, by, twice in ((upper, interval.b, interval.bb), (upper + 1, interval.a, interval.aa)):
+            ends += np.bincount(end, weight * by, count)
+            own[np.diag_indices(count)] += np.bincount(end, weight * twice, count)
+            both = np.bincount(owner * count + end, weight * (interval.ab + twice), mixed.size)
+            mixed -= both.reshape(mixed.shape)
+        between = np.bincount(upper, weight * interval.ab, count - 1)
+        own += np.diag(between, 1) + np.diag(between, -1)
+        root = x * np.sqrt(np.bincount(owner, weight * interval.shrinkage, len(x)))[:, None]
+        slope = np.bincount(owner, weight * interval.correction, len(x))
+        value = np.asarray(weight @ interval.value)
+        return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
+
+    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, Interval, Floats]:
+        """Of a block: where its candidates were, shown or not, the likelihood of that, and its weight."""
+        places = self.places(block)
+        entries, split = self.entries, len(self.columns)
+        thresholds = np.concatenate([[np.inf], parameters[split:], [-np.inf]])
+        index = (x @ parameters[:split])[places.owner]
+        interval = log_interval(thresholds[places.level] - index, thresholds[places.level - 1] - index)
+        absent = entries.absent[block.start : block.stop]
+        return places, interval, np.append(entries.weight[places.rows], absent[absent > 0])
+
+    def places(self, block: Block) -> Places:
+        """The entries of a block, and behind them its candidates that were not shown, one level below all others."""
+        entries = self.entries
+        first, last = np.searchsorted(entries.owner, [block.start, block.stop])
+        absent = np.flatnonzero(entries.absent[block.start : block.stop] > 0)
+        owner = np.append(entries.owner[first:last] - block.start, absent)
+        level = np.append(entries.level[first:last], np.full(len(absent), entries.n_levels + 1))
+        return Places(slice(int(first), int(last)), owner, level)
+
+    def gradients(self, block: Block, parameters: Floats) -> Floats:
+        """The gradient of the log-likelihood of each row of a block."""
+        x = chosen(block.wide, self.columns)
+        places, interval, weight = self.seen(block, x, parameters)
+        split, each = len(self.columns), np.arange(len(weight))
+        ends = np.zeros((len(weight), self.entries.n_thresholds + 2))
+        ends[each, places.level - 1], ends[each, places.level] = interval.b, interval.a
+        found = np.zeros((len(x), self.n_parameters))
+        np.add.at(found[:, split:], places.owner, weight[:, None] * ends[:, 1:-1])
+        found[:, :split] = x * np.bincount(places.owner, weight * interval.correction, len(x))[:, None]
+        return found
+
+    def separated(self, parameters: Floats) -> bool:
+        """Whether all candidates shown lie above all those not shown."""
+
+        def ends(block: Block) -> tuple[float, float]:
+            index = chosen(block.wide, self.columns) @ parameters[: len(self.columns)]
+            places = self.places(block)
+            shown = places.level <= self.entries.n_levels
+            lowest = index[places.owner[shown]].min(initial=np.inf)
+            return float(lowest), float(index[places.owner[~shown]].max(initial=-np.inf))
+
+        lowest, highest = zip(*self.design.map(ends), strict=True)
+        return bool(np.isfinite(max(highest)) and min(lowest) > max(highest))
+
+    def jacobian(self, x: Floats, level: IntArray, interval: Interval) -> Floats:
+        """The derivative of each entry's correction by the parameters; x are its own columns."""
+        ends, each = np.zeros((len(x), self.entries.n_thresholds + 2)), np.arange(len(x))
+        ends[each, level - 1] = -(interval.ab + interval.bb)
+        ends[each, level] = -(interval.ab + interval.aa)
+        return np.hstack([-interval.shrinkage[:, None] * x, ends[:, 1:-1]])
+
+
+class Places(NamedTuple):
+    """Where the candidates of a block were.
+
+    rows    which entries are theirs
+    owner   (entries + not shown,): the row, counted from the block's first
+    level   (entries + not shown,): the place
+    """
+
+    rows: slice
+    owner: IntArray
+    level: IntArray

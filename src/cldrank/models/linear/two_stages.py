@@ -1,0 +1,224 @@
+"""What Heckman's correction and its kin share: least squares on selected rows, whose errors know the first stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.models.linear.design import Block
+from cldrank.models.linear.ordered import Blocks, Entries, Interval, OrderedProbit, added, chosen
+from cldrank.optimise import Solution, inverse, newton
+
+Floats = NDArray[np.float64]
+
+
+class Selected(NamedTuple):
+    """Selected rows, and how their correction hangs on the parameters of the first stage.
+
+    rows         (rows,): which entries of `Targets` they explain
+    design       (rows, columns): what the target is regressed on; the last column is the correction E[ε | selected]
+    shrinkage    (rows,): δ = 1 - Var(ε | selected), between 0 and 1
+    jacobian     (rows, parameters): the derivative of the correction by the parameters of the first stage
+    """
+
+    rows: IntArray | slice
+    design: Floats
+    shrinkage: Floats
+    jacobian: Floats
+
+
+class Targets(NamedTuple):
+    """What the second stage explains.
+
+    mean     (entries,): the target
+    spread   (entries,): the variance of the single observations behind it
+    weight   (entries,): how many there are
+    """
+
+    mean: Floats
+    spread: Floats
+    weight: Floats
+
+
+class SecondStage(NamedTuple):
+    """What the second stage found.
+
+    coefficients   (columns,): the last one, ρσ, is that of the correction
+    covariance     (columns, columns): of the coefficients, corrected for the first stage
+    gram           (columns, columns): G
+    bread          (columns, columns): (G + W P)⁻¹
+    leverage       (columns, parameters): F, how the parameters of the first stage move the equations of the second
+    chance         (parameters,): the same through the correction as a regressor, Σ w (y - d·θ) ∂(correction)ᵀ, which is
+                   0 but for chance, and for a model that does not fit
+    sigma, rho     the standard deviation of μ in the whole population, and its correlation with ε
+    """
+
+    coefficients: Floats
+    covariance: Floats
+    gram: Floats
+    bread: Floats
+    leverage: Floats
+    chance: Floats
+    sigma: float
+    rho: float
+
+
+def corrected_regression(
+    over: Callable[[Callable[[Selected], Sequence[Floats]]], Iterator[Sequence[Floats]]],
+    targets: Targets,
+    penalty: Floats,
+    first: Floats,
+) -> SecondStage:
+    """Weighted ridge regression on a correction for selection, with errors that know the correction was estimated.
+
+        (G + W P) θ = Σ w d y,   G = Σ w d dᵀ,   W = Σ w,   P = diag(penalty)
+        σ²  = Σ w ((y - d·θ)² + spread + κ² δ) / W,   κ = last of θ = ρσ
+        Var = (G + W P)⁻¹ (Σ w (σ² - κ² δ) d dᵀ + F V Fᵀ) (G + W P)⁻¹,   F = κ Σ w d ∂(correction)ᵀ
+
+    V is `first`, the covariance of the first stage's parameters (Heckman 1979; Greene 1981). Where ρ comes out beyond
+    -1 … 1, κ² counts as σ² in the middle sum, or variances might be negative. Weights act as repetitions.
+    `over` gives what a function makes of each block of rows; there are two passes.
+    """
+
+    def moments(block: Selected) -> Sequence[Floats]:
+        weight = targets.weight[block.rows]
+        weighted = block.design * weight[:, None]
+        return weighted.T @ block.design, weighted.T @ targets.mean[block.rows], np.asarray(weight.sum())
+
+    gram, cross, weight = added(over(moments))
+    bread = inverse(gram / weight + np.diag(penalty)) / weight
+    coefficients = bread @ cross
+    kappa = float(coefficients[-1])
+
+    def errors(block: Selected) -> Sequence[Floats]:
+        weight = targets.weight[block.rows]
+        residual = targets.mean[block.rows] - block.design @ coefficients
+        squares = weight @ (residual**2 + targets.spread[block.rows] + kappa**2 * block.shrinkage)
+        weighted = block.design * weight[:, None]
+        shrunk = weighted.T @ (block.design * block.shrinkage[:, None])
+        return np.asarray(squares), shrunk, kappa * weighted.T @ block.jacobian, (weight * residual) @ block.jacobian
+
+    squares, shrunk_gram, leverage, chance = added(over(errors))
+    sigma = float(np.sqrt(squares / weight))
+    own = sigma**2 * gram - min(kappa**2, sigma**2) * shrunk_gram
+    middle = own + leverage @ first @ leverage.T
+    covariance = bread @ middle @ bread
+    rho = kappa / sigma if sigma else 0.0
+    return SecondStage(coefficients, (covariance + covariance.T) / 2, gram, bread, leverage, chance, sigma, rho)
+
+
+def clustered(influences: Iterator[tuple[IntArray, Floats]]) -> Floats:
+    """Σ over queries of (Σ influence)(Σ influence)ᵀ, from blocks of rows with their queries, which lie together.
+
+    >>> clustered(iter([(np.array([0, 1]), np.array([[1.0], [2.0]])), (np.array([1]), np.array([[1.0]]))]))
+    array([[10.]])
+    """
+    carried, query = np.zeros(0), -1
+    middle: Floats = np.zeros((0, 0))
+    for queries, rows in influences:
+        sums = np.add.reduceat(rows, np.flatnonzero(np.diff(queries, prepend=-1)), axis=0)
+        if query < 0:
+            carried, middle = np.zeros(rows.shape[1]), np.zeros((rows.shape[1],) * 2)
+        if queries[0] == query:
+            sums[0] += carried
+        else:
+            middle += np.outer(carried, carried)
+        carried, query = sums[-1].copy(), int(queries[-1])
+        middle += sums[:-1].T @ sums[:-1]
+    return middle + np.outer(carried, carried)
+
+
+class TwoStages(NamedTuple):
+    """Both stages of a correction for selection.
+
+    solution      of the first: ω, then the thresholds
+    second        coefficients of the features, then of the places (or one intercept), then of the correction
+    covariance    of the second stage's coefficients and the first stage's parameters, in this order
+    log_likelihood  of the first stage, the penalty left out
+    n_thresholds  how many of the first stage's parameters are thresholds
+    separated     whether the first stage tells rows shown and not shown apart without an error
+    """
+
+    solution: Solution
+    second: SecondStage
+    covariance: Floats
+    log_likelihood: float
+    n_thresholds: int
+    separated: bool
+
+
+def two_stages(
+    design: Blocks,
+    entries: Entries,
+    relevance: tuple[IntArray, Floats],
+    selection: tuple[IntArray, Floats],
+    *,
+    effects: bool = False,
+    cluster: bool = False,
+    max_steps: int = 50,
+) -> TwoStages:
+    """An ordered probit of the places, then least squares of the targets on features and correction.
+
+    `relevance` and `selection` are the columns of the two stages with the penalty on each; `effects` gives each place
+    an intercept of its own; `cluster` makes the errors robust to dependence within queries.
+    """
+    probit = OrderedProbit(design, entries, *selection)
+    solution = newton(probit.evaluate, probit.start(), max_steps=max_steps)
+    here = probit.evaluate(solution.parameters)
+    log_likelihood = entries.total * (here.value + float(probit.penalty @ solution.parameters**2))
+    first = inverse(-here.hessian * entries.total)
+    columns, penalty = relevance
+    step = _Step(probit, solution.parameters, columns, effects)
+    targets = Targets(entries.mean, entries.spread, entries.weight)
+    unpenalised = np.zeros((entries.n_levels if effects else 1) + 1)
+    second = corrected_regression(
+        lambda function: design.map(lambda block: function(step.selected(block))),
+        targets,
+        np.append(penalty, unpenalised),
+        first,
+    )
+    if cluster:
+        count = len(np.unique(entries.queries))
+        influences = design.map(lambda block: step.influence(block, second, first))
+        covariance = clustered(influences) * (count / (count - 1) if count > 1 else np.nan)
+    else:
+        across = -second.bread @ second.leverage @ first
+        covariance = np.block([[second.covariance, across], [across.T, first]])
+    separated = probit.separated(solution.parameters)
+    return TwoStages(solution, second, covariance, log_likelihood, entries.n_thresholds, separated)
+
+
+class _Step(NamedTuple):
+    """What leads from the first stage to the rows of the second."""
+
+    probit: OrderedProbit
+    parameters: Floats
+    columns: IntArray
+    effects: bool
+
+    def selected(self, block: Block) -> Selected:
+        """The entries of a block as the second stage sees them."""
+        x = chosen(block.wide, self.probit.columns)
+        places, interval, _ = self.probit.seen(block, x, self.parameters)
+        count = places.rows.stop - places.rows.start
+        owner, level = places.owner[:count], places.level[:count]
+        interval = Interval(*(values[:count] for values in interval))
+        intercepts = np.eye(self.probit.entries.n_levels)[level - 1] if self.effects else np.ones((count, 1))
+        design = np.hstack([block.wide[np.ix_(owner, self.columns)], intercepts, interval.correction[:, None]])
+        return Selected(places.rows, design, interval.shrinkage, self.probit.jacobian(x[owner], level, interval))
+
+    def influence(self, block: Block, second: SecondStage, first: Floats) -> tuple[IntArray, Floats]:
+        """The queries of a block's rows, and how far each row moves the parameters, the second stage's first."""
+        on_first = self.probit.gradients(block, self.parameters) @ first
+        rows, entries = self.selected(block), self.probit.entries
+        residual = entries.mean[rows.rows] - rows.design @ second.coefficients
+        equations = np.zeros((len(on_first), len(second.coefficients)))
+        pulls = rows.design * (entries.weight[rows.rows] * residual)[:, None]
+        np.add.at(equations, entries.owner[rows.rows] - block.start, pulls)
+        equations -= on_first @ second.leverage.T
+        equations[:, -1] += on_first @ second.chance
+        return entries.queries[block.start : block.stop], np.hstack([equations @ second.bread, on_first])

@@ -1,0 +1,106 @@
+"""Tasks with a propensity for each position: a network of relevance, and beside it what positions are looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from cldrank.models.network.batches import Batch
+from cldrank.models.network.tasks import Task
+
+_SPEED = 10.0  # a step of the optimiser moves log ρ so many times its size: few numbers, which all steps agree on
+_LARGEST = 20.0  # an inverse weight above it is noise
+
+
+class Examination(nn.Module):
+    """One number a position, found by the entry that a list looks at.
+
+    >>> Examination(np.array([1, 0]), 2)(torch.tensor([[0, 1]]))
+    tensor([[0., 0.]], grad_fn=<IndexBackward0>)
+    """
+
+    place: Tensor
+
+    def __init__(self, place: NDArray[np.int64], size: int) -> None:
+        super().__init__()
+        self.curve = nn.Parameter(torch.zeros(size))
+        self.register_buffer("place", torch.from_numpy(np.ascontiguousarray(place)), persistent=False)
+
+    @property
+    def logs(self) -> Tensor:
+        """(positions,) log ρ, up to what is added to all."""
+        return _SPEED * self.curve
+
+    def forward(self, entries: Tensor) -> Tensor:
+        """The log ρ of the positions of some entries."""
+        return self.logs[self.place[entries]]
+
+
+class _Examined(Task):
+    """Entries of a list are cells, each with its own row of the table: target c/n, weight n."""
+
+    pairwise = False
+
+    def __init__(self, relevance: nn.Module, place: NDArray[np.int64], size: int) -> None:
+        level = nn.ParameterList([torch.zeros(1)])
+        self.networks = nn.ModuleDict({"relevance": relevance, "examination": Examination(place, size), "level": level})
+
+    def sizes(self, batch: Batch) -> Tensor:
+        """All impressions."""
+        return batch.weight.sum(1)
+
+    def examined(self, batch: Batch) -> Tensor:
+        """(B, S) log ρ of the cells."""
+        found: Tensor = self.networks["examination"](batch.rows[:, : batch.target.shape[1]])
+        return found
+
+
+class ExaminedPoints(_Examined):
+    """The likelihood that regression-EM climbs, with any model of relevance.
+
+    q = ρ_k σ(f(x) + level),    -n [c/n log q + (1 - c/n) log(1 - q)]
+    """
+
+    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+        """Minus the log-likelihood of the cells; ρ is held to its largest value 1, at the first position."""
+        scores, _ = self.scores("relevance", features, batch)
+        first = self.networks["examination"].logs[0]  # type: ignore[index]
+        level = _SPEED * next(self.networks["level"].parameters())
+        log_q = (self.examined(batch) - first + logsigmoid(scores + level)).clamp(max=-1e-6)
+        missed = torch.log(-torch.expm1(log_q))
+        return -(batch.weight * (batch.target * log_q + (1 - batch.target) * missed)).sum(1)
+
+
+class DualLists(_Examined):
+    """Dual learning: two softmax losses, each weighing clicks by the inverse of what the other model says.
+
+        ranking:      -Σ_k c_k (e^g_1 / e^g_k) log softmax(f)_k
+        examination:  -Σ_k c_k (e^f_1 / e^f_k) log softmax(g)_k
+
+    f scores the candidates, g the positions; 1 stands for the first of the list. A cell stands in the softmax as often
+    as it was shown, so that lists of several pages are weighed right.
+    """
+
+    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+        """The sum of both; weights are taken as given, without a gradient through them."""
+        scores, _ = self.scores("relevance", features, batch)
+        positions = self.examined(batch)
+        shown = batch.weight.clamp(min=1e-12).log()
+        clicks = batch.weight * batch.target
+        inverse_position = _inverse(positions.detach())
+        inverse_relevance = _inverse(scores.detach())
+        ranking = (clicks * inverse_position * torch.log_softmax(scores + shown, dim=1)).sum(1)
+        examination = (clicks * inverse_relevance * torch.log_softmax(positions + shown, dim=1)).sum(1)
+        return -ranking - examination
+
+    def sizes(self, batch: Batch) -> Tensor:
+        """All clicks."""
+        return (batch.weight * batch.target).sum(1)
+
+
+def _inverse(logs: Tensor) -> Tensor:
+    """What the first entry of a list says over what each entry says."""
+    return (logs[:, :1] - logs).exp().clamp(max=_LARGEST)

@@ -1,0 +1,343 @@
+"""The training loop that all neural estimators share."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cldrank import losses
+from cldrank.models.network.batches import Batch, Group
+from cldrank.models.network.checkpoint import Checkpoint
+from cldrank.models.network.distributed import World
+from cldrank.models.network.features import FeatureTable
+from cldrank.models.network.lists import Lists
+from cldrank.models.network.settings import Epoch, Training
+from cldrank.models.network.tasks import Task
+from cldrank.models.network.tensorboard import Board
+
+Status = Literal["completed", "early_stopped", "interrupted", "non_finite"]
+_VALIDATION_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training leaves: the networks of its best epoch are in the task; `history` has all epochs."""
+
+    status: Status
+    history: tuple[Epoch, ...]
+    best_epoch: int
+
+
+def train(
+    task: Task,
+    lists: Lists,
+    held: Lists,
+    table: FeatureTable,
+    *,
+    epochs: int,
+    learning_rate: float,
+    weight_decay: float,
+    seed: int,
+    settings: Training,
+    identity: Any = None,
+) -> Trained:
+    """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
+
+    `identity` is what else decides the result: a checkpoint of another one is not resumed.
+    """
+    run = Run(task, lists, held, table, epochs, learning_rate, weight_decay, seed, settings)
+    devices = [table.device] if table.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), Board(settings.tensorboard, run.world.leads) as board:
+        return run.go(Checkpoint.of(settings, run, identity), board)
+
+
+class Run:
+    """One training under way."""
+
+    def __init__(
+        self,
+        task: Task,
+        lists: Lists,
+        held: Lists,
+        table: FeatureTable,
+        epochs: int,
+        learning_rate: float,
+        weight_decay: float,
+        seed: int,
+        settings: Training,
+    ) -> None:
+        self.task, self.table, self.settings, self.epochs, self.seed = task, table, settings, epochs, seed
+        self.world, self.device = World.find(table.device), table.device
+        task.networks.to(self.device)
+        self.groups = _groups(lists, task.unshown_ratio, self.device)
+        self._held = _groups(held, 0.0, self.device)
+        self.batch_queries = settings.batch_queries or min(max(sum(map(len, self.groups)) // 64, 8), 128)
+        self._scale = 1 / (self.batch_queries * _mean_size(task, self.groups))
+        self.peak: Tensor | None = None  # of each list held out, the preference that the best epoch agreed with
+        self.parameters = [parameter for parameter in task.networks.parameters() if parameter.requires_grad]
+        self._graphed = self._can_record()
+        self.optimiser = self._optimiser(learning_rate, weight_decay)
+        self._base_rate, self._steps = learning_rate, epochs * self.steps_of_epoch
+        self._loss = torch.zeros((), device=self.device)
+        self._recorded: dict[tuple[int, int], tuple[Tensor, torch.cuda.CUDAGraph]] = {}
+
+    # -- epochs --------------------------------------------------------------------------------------------------
+
+    def go(self, checkpoint: Checkpoint, board: Board) -> Trained:
+        """All epochs, from the first or from where a checkpoint left off."""
+        self._prime()
+        history, best = checkpoint.restore(self)
+        status: Status = "completed"
+        try:
+            for number in range(len(history) + 1, self.epochs + 1):
+                if self._patient(history):
+                    status = "early_stopped"
+                    break
+                epoch = self._epoch(number, history)
+                if not (math.isfinite(epoch.loss) and self._finite()):
+                    status = "non_finite"
+                    break
+                state = self.state() if epoch.best else best
+                history, best = [*history, epoch], state  # together: Ctrl-C must not part an epoch from its network
+                checkpoint.save(self, history, best)
+                board.write(epoch)
+                if self.settings.on_epoch is not None and self.world.leads:
+                    self.settings.on_epoch(epoch)
+        except KeyboardInterrupt:
+            if not history:
+                raise
+            status = "interrupted"
+        if history:
+            self.load(best)
+        return Trained(status, tuple(history), max((epoch.number for epoch in history if epoch.best), default=0))
+
+    def _epoch(self, number: int, history: list[Epoch]) -> Epoch:
+        start = time.perf_counter()
+        self.task.networks.train()
+        self._loss.zero_()
+        rate = 0.0
+        for step, (group, chosen, features) in enumerate(self._batches(number)):
+            rate = self._set_rate((number - 1) * self.steps_of_epoch + step)
+            self._step(group, chosen, features)
+        loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
+        found, best = self._judge(history)
+        return Epoch(number, loss, found, float(rate), time.perf_counter() - start, best)
+
+    def _patient(self, history: list[Epoch]) -> bool:
+        """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
+        found = [epoch.validation for epoch in history if epoch.validation is not None]
+        if self.settings.patience is None or not found:
+            return False
+        return len(found) - 1 - found.index(max(found)) >= self.settings.patience
+
+    @property
+    def n_held(self) -> int:
+        """How many lists are held out."""
+        return sum(map(len, self._held))
+
+    @property
+    def steps_of_epoch(self) -> int:
+        """How many steps an epoch takes."""
+        return sum(-(-len(group) // self.batch_queries) for group in self.groups)
+
+    def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+        """The batches of an epoch: the group, its lists, and their features if these are not on the device.
+
+        All that is random in an epoch follows from the seed and its number, so that any epoch can be the first.
+        """
+        torch.manual_seed(_mixed(self.seed, number, self.world.rank))
+        random = torch.Generator(self.device).manual_seed(_mixed(self.seed, number))
+        plan: list[tuple[int, Tensor]] = []
+        for index, group in enumerate(self.groups):
+            group.draw(random)
+            shuffled = torch.randperm(len(group), generator=random, device=self.device)
+            plan += [(index, part) for part in shuffled.split(self.batch_queries)]
+        order = np.random.default_rng([self.seed, number]).permutation(len(plan))
+        chosen = [(plan[at][0], self.world.share(plan[at][1])) for at in order]
+        if self.table.resident is not None:
+            yield from ((index, part, None) for index, part in chosen)
+            return
+        rows = (self.groups[index].batch(part).rows.flatten().cpu().numpy() for index, part in chosen)
+        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):
+            yield index, part, features
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def _step(self, group: int, chosen: Tensor, features: Tensor | None) -> None:
+        if not self._graphed:
+            self._compute(self.groups[group], chosen, features)
+            return
+        key = group, len(chosen)
+        if key not in self._recorded:
+            self._recorded[key] = self._record(group, len(chosen))
+        place, graph = self._recorded[key]
+        place.copy_(chosen)
+        graph.replay()
+
+    def _compute(self, group: Group, chosen: Tensor, features: Tensor | None = None) -> None:
+        """One step of the optimiser."""
+        self.optimiser.zero_grad(set_to_none=not self._graphed)
+        if len(chosen):
+            batch = group.batch(chosen)
+            with self._precision():
+                lost = self.task.losses(self._features(batch, features), batch)
+            loss = lost.sum() * self._scale
+            loss.backward()
+            self._loss += loss.detach()
+        self.world.sum_gradients(self.parameters)
+        if self.settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip_norm)
+        self.optimiser.step()
+
+    def _features(self, batch: Batch, given: Tensor | None = None) -> Tensor:
+        if given is not None:
+            return given
+        rows = batch.rows.flatten()
+        if self.table.resident is not None:
+            return self.table.resident[rows]
+        return self.table.gather(rows.cpu().numpy())
+
+    def _precision(self) -> Any:
+        if self.settings.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def _set_rate(self, step: int) -> float:
+        rate = self._base_rate * schedule(self.settings, step, self._steps)
+        for part in self.optimiser.param_groups:
+            if isinstance(part["lr"], Tensor):
+                part["lr"].fill_(rate)
+            else:
+                part["lr"] = rate
+        return rate
+
+    def _judge(self, history: list[Epoch]) -> tuple[float | None, bool]:
+        """The share of the held-out preference that the scores agree with, and whether to keep the networks for it.
+
+        They are kept unless they are worse than at the best by two standard errors of the difference: what is held out
+        is little and noisy, the best of many epochs is best by luck, and the last ones, with small steps, are steady.
+        """
+        agreed, known = self._agreement()
+        whole = float(known.sum())
+        if not whole:
+            return None, True
+        found = float(agreed.sum()) / whole
+        best = max((epoch.validation for epoch in history if epoch.validation is not None), default=-math.inf)
+        if self.peak is None or found > best:
+            self.peak = agreed
+            return found, True
+        error = float((agreed - self.peak).std()) * len(agreed) ** 0.5 / whole if len(agreed) > 1 else 0.0
+        return found, found >= best - 2 * error
+
+    @torch.no_grad()
+    def _agreement(self) -> tuple[Tensor, Tensor]:
+        """Of each list held out, the preference that the scores agree with, and all there is."""
+        self.task.networks.eval()
+        found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
+        for group in self._held:
+            for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
+                batch = group.batch(part)
+                scores, _ = self.task.scores("relevance", self._features(batch), batch)
+                pair = losses.concordance(scores, losses.preferences(batch.target, batch.weight))
+                found.append((pair[0].double().cpu(), pair[1].double().cpu()))
+        return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
+
+    # -- the optimiser and its state -----------------------------------------------------------------------------
+
+    def _optimiser(self, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
+        rate: float | Tensor = torch.tensor(learning_rate, device=self.device) if self._graphed else learning_rate
+        decayed = [parameter for parameter in self.parameters if parameter.ndim > 1]
+        others = [parameter for parameter in self.parameters if parameter.ndim <= 1]
+        parts = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return torch.optim.AdamW(parts, lr=rate, fused=True, capturable=self._graphed)
+
+    def _prime(self) -> None:
+        """Make the optimiser's state, and record the steps, without having learned anything."""
+        before = self.state()
+        self._set_rate(0)
+        for parameter in self.parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        self.optimiser.step()
+        if self._graphed:
+            sizes = {(at, min(len(group), self.batch_queries)) for at, group in enumerate(self.groups)}
+            rest = {(at, len(group) % self.batch_queries) for at, group in enumerate(self.groups)}
+            for group, size in sorted(sizes | {entry for entry in rest if entry[1]}):
+                self._recorded[group, size] = self._record(group, size)
+        for state in self.optimiser.state.values():
+            for value in state.values():
+                value.zero_()
+        self.load(before)
+
+    def _can_record(self) -> bool:
+        able = self.device.type == "cuda" and self.table.resident is not None and self.world.size == 1
+        return able if self.settings.graph is None else able and self.settings.graph
+
+    def _record(self, group: int, size: int) -> tuple[Tensor, torch.cuda.CUDAGraph]:
+        """A step for so many lists of a group as a CUDA graph, and the place where it looks for their numbers."""
+        place = torch.arange(size, device=self.device)
+        self.task.networks.train()
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self._compute(self.groups[group], place)
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._compute(self.groups[group], place)
+        return place, graph
+
+    def state(self) -> dict[str, Tensor]:
+        """A copy of the networks' state."""
+        return {name: value.detach().clone() for name, value in self.task.networks.state_dict().items()}
+
+    def _finite(self) -> bool:
+        """Whether all that is learned is a number: the loss of an epoch says nothing of its last step."""
+        return bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all())
+
+    @torch.no_grad()
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take over a state in place: recorded steps know where the numbers are."""
+        for name, value in self.task.networks.state_dict().items():
+            value.copy_(state[name])
+
+
+def schedule(settings: Training, step: int, steps: int) -> float:
+    """The share of the learning rate at a step.
+
+    >>> [round(schedule(Training(warmup=0.25), step, 8), 2) for step in range(8)]
+    [0.5, 1.0, 0.93, 0.75, 0.5, 0.25, 0.07, 0.0]
+    """
+    warm = settings.warmup * steps
+    if step < warm:
+        return min(1.0, (step + 1) / max(warm, 1.0))
+    if settings.schedule == "constant":
+        return 1.0
+    done = (step + 1 - warm) / max(steps - warm, 1.0)
+    return 1 - done if settings.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[Group]:
+    return [Group(packed, lists.unshown_rows, device) for packed in lists.pack(unshown_ratio)] if len(lists) else []
+
+
+def _mean_size(task: Task, groups: list[Group]) -> float:
+    """How much a list has to say, on average."""
+    total = 0.0
+    for group in groups:
+        for part in torch.arange(len(group), device=group.device).split(max(1, _VALIDATION_ROWS // group.width)):
+            total += float(task.sizes(group.batch(part)).double().sum())
+    return total / sum(map(len, groups))
+
+
+def _mixed(*numbers: int) -> int:
+    """One seed from several numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,119 @@
+"""Tasks: what a step minimises. A task owns the networks, and says how much each list of a batch has lost."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cldrank import losses
+from cldrank.models.network.batches import Batch
+
+
+class Task(ABC):
+    """Networks and their loss.
+
+    networks         by name; `relevance` scores the candidates
+    unshown_ratio    pairs with an unshown candidate for each pair of shown ones
+    """
+
+    networks: nn.ModuleDict
+    unshown_ratio: float = 0.0
+    pairwise = True  # lists in which no candidate is preferred to another then teach nothing
+
+    @abstractmethod
+    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+        """(B,) what each list loses; `features` are those of the batch's rows, one after the other."""
+
+    @abstractmethod
+    def sizes(self, batch: Batch) -> Tensor:
+        """(B,) how much each list has to say: losses are divided by the mean of it."""
+
+    def linear_part(self, name: str) -> tuple[NDArray[np.float64], float]:
+        """Coefficients and intercept of a linear network."""
+        weight, bias = (value.detach().double().cpu().numpy() for value in self.networks[name].parameters())
+        return weight[0].copy(), float(bias[0])
+
+    def scores(self, name: str, features: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What a network says of the candidates with a target (B, S), and of those not shown (B, U)."""
+        found = self.networks[name](features).reshape(batch.rows.shape).float()
+        width = batch.target.shape[1]
+        return found[:, :width], found[:, width:]
+
+
+class Pairs(Task):
+    """Candidates in the order of their targets, by pairs."""
+
+    def __init__(self, relevance: nn.Module) -> None:
+        self.networks = nn.ModuleDict({"relevance": relevance})
+
+    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+        """The pairwise loss of each list."""
+        scores, _ = self.scores("relevance", features, batch)
+        return losses.pairwise(scores, losses.preferences(batch.target, batch.weight))
+
+    def sizes(self, batch: Batch) -> Tensor:
+        """All preference there is."""
+        return losses.preferences(batch.target, batch.weight).sum((1, 2))
+
+
+class SelectedPairs(Pairs):
+    """CLD's pairs: the order of relevance, and a linear model of selection beside it."""
+
+    def __init__(self, relevance: nn.Module, width: int, selection_weight: float, unshown_ratio: float) -> None:
+        self.networks = nn.ModuleDict({"relevance": relevance, "selection": _zero(width)})
+        self.selection_weight, self.unshown_ratio = selection_weight, unshown_ratio
+
+    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+        """CLD's pairwise loss; the pairs with one not shown weigh together `unshown_ratio` of those with both shown."""
+        scores, unshown_scores = self.scores("relevance", features, batch)
+        selection, unshown_selection = self.scores("selection", features, batch)
+        preference = losses.preferences(batch.target, batch.weight)
+        shown = (batch.weight > 0).float()
+        pairs = (shown.sum(1) * batch.drawn.sum(1)).clamp(min=1)
+        each = self.unshown_ratio * preference.sum((1, 2)) / pairs
+        mixed = each[:, None, None] * shown[:, :, None] * batch.drawn[:, None, :]
+        return losses.cld_pair(
+            scores, selection, unshown_scores, unshown_selection, preference, mixed, self.selection_weight
+        )
+
+
+class SelectedPoints(Task):
+    """CLD's pointwise likelihood with any model of relevance, and a linear model of selection."""
+
+    pairwise = False
+
+    def __init__(self, relevance: nn.Module, width: int, gamma: float, unshown_ratio: float) -> None:
+        self.networks = nn.ModuleDict(
+            {"relevance": relevance, "selection": _zero(width), "level": nn.ParameterList([torch.zeros(1)])}
+        )
+        self.gamma, self.unshown_ratio = gamma, unshown_ratio
+
+    @property
+    def intercept(self) -> Tensor:
+        """What is added to all scores; rankings do without it."""
+        return next(self.networks["level"].parameters())
+
+    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+        """Minus CLD's log-likelihood; those drawn stand for all that were not shown."""
+        scores, _ = self.scores("relevance", features, batch)
+        selection, unshown_selection = self.scores("selection", features, batch)
+        scores = scores + self.intercept
+        stands_for = batch.pages * batch.unshown / batch.drawn.sum(1).clamp(min=1)
+        absent = stands_for[:, None] * batch.drawn
+        return losses.cld(scores, selection, unshown_selection, batch.target, batch.weight, absent, self.gamma)
+
+    def sizes(self, batch: Batch) -> Tensor:
+        """All weight there is."""
+        return batch.weight.sum(1) + batch.pages * batch.unshown
+
+
+def _zero(width: int) -> nn.Linear:
+    """A linear model that says 0 of everything before it has learned."""
+    layer = nn.Linear(width, 1)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

@@ -1,0 +1,56 @@
+"""Words for numbers, lists and times, as messages and pages use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def listed(words: Iterable[object], last: str = "and") -> str:
+    """A list in words.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed([1, 2, 3], "or")
+    ('a', 'a and b', '1, 2 or 3')
+    """
+    texts = [str(word) for word in words]
+    return " ".join([", ".join(texts[:-1]), last, texts[-1]]) if len(texts) > 1 else "".join(texts)
+
+
+def some(words: Iterable[object], most: int = 6) -> str:
+    """The first few of many, and how many more there are.
+
+    >>> some(["a", "b", "c"], most=2), some([1, 2])
+    ('a, b and 1 more', '1, 2')
+    """
+    texts = [str(word) for word in words]
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
+
+
+def count(number: int, word: str, plural: str | None = None) -> str:
+    """How many of something there are.
+
+    >>> count(1, "query", "queries"), count(2000, "row")
+    ('1 query', '2,000 rows')
+    """
+    return f"{number:,} {word if number == 1 else plural or word + 's'}"
+
+
+def positions(numbers: Sequence[int], most: int = 3) -> str:
+    """Positions in words, counted from 1; of many, the first few.
+
+    >>> positions([4]), positions([2, 3]), positions([2, 3, 4, 5]), positions([4, 5, 6, 9, 10])
+    ('position 4', 'positions 2 and 3', 'positions 2, 3, 4 and 5', 'positions 4, 5, 6 and 2 more')
+    """
+    word = "position" if len(numbers) == 1 else "positions"
+    return f"{word} {listed(numbers) if len(numbers) <= most + 1 else some(numbers, most)}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time.
+
+    >>> duration(0.034), duration(12.34), duration(100), duration(7260)
+    ('0.03 s', '12.3 s', '1 min 40 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,141 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import norm, truncnorm
+
+from cldrank import scaling
+from cldrank.models.linear.design import Design
+from cldrank.models.linear.ordered import Entries, Interval, OrderedProbit, log_interval
+from cldrank.optimise import newton
+
+Floats = NDArray[np.float64]
+
+
+def slope(function: Callable[[float], float], at: float) -> float:
+    step = 1e-5
+    return (function(at + step) - function(at - step)) / (2 * step)
+
+
+def interval(a: float, b: float) -> Interval:
+    return log_interval(np.array([a]), np.array([b]))
+
+
+@given(st.floats(-6, 6), st.floats(0.05, 6))
+def test_derivatives_are_those_of_the_value(a: float, width: float) -> None:
+    b = a + width
+    found = interval(a, b)
+    np.testing.assert_allclose(found.a, slope(lambda x: interval(x, b).value[0], a), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.b, slope(lambda x: interval(a, x).value[0], b), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.aa, slope(lambda x: interval(x, b).a[0], a), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.ab, slope(lambda x: interval(a, x).a[0], b), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.bb, slope(lambda x: interval(a, x).b[0], b), rtol=1e-6, atol=1e-6)
+
+
+@given(st.floats(-6, 6), st.floats(0.05, 6))
+def test_correction_and_shrinkage_are_moments_of_the_truncated_gaussian(a: float, width: float) -> None:
+    found, truth = interval(a, a + width), truncnorm(a, a + width)
+    np.testing.assert_allclose(found.correction, truth.mean(), atol=1e-8)
+    np.testing.assert_allclose(1 - found.shrinkage, truth.var(), atol=1e-7)
+
+
+@given(st.lists(st.floats(-8, 8), min_size=1, max_size=6, unique=True))
+def test_intervals_that_part_the_line_have_probability_one(ends: list[float]) -> None:
+    edges = np.array([-np.inf, *sorted(ends), np.inf])
+    edges = edges[np.append(True, np.diff(edges) > 1e-6)]
+    np.testing.assert_allclose(np.exp(log_interval(edges[:-1], edges[1:]).value).sum(), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_far_away_everything_stays_finite(far: float, sign: int) -> None:
+    places = sign * far + np.array([0.0, 0.5, 2.0])
+    found = log_interval(np.array([-np.inf, *places]), np.array([*places, np.inf]))
+    assert np.isfinite(found).all()
+    assert ((found.shrinkage >= 0) & (found.shrinkage <= 1)).all()
+
+
+def test_the_whole_line_says_nothing() -> None:
+    found = interval(-np.inf, np.inf)
+    np.testing.assert_array_equal(found, np.zeros((6, 1)))
+
+
+def drawn(rows: int = 300, seed: int = 0, block_rows: int | None = None, all_shown: bool = False) -> OrderedProbit:
+    """Candidates at three places or none, some of them at two."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(rows, 2)).astype(np.float32)
+    index = features @ [1.0, -0.5] + random.normal(size=rows)
+    place = np.searchsorted([-1.5, -1.0, 0.0], -index) + 1  # 4 is not shown
+    if all_shown:
+        place = np.minimum(place, 3)
+    shown = np.flatnonzero(place < 4)
+    owner = np.sort(np.concatenate([shown, shown[:5]]))
+    level = place[owner].astype(np.int64)
+    level[np.flatnonzero(np.diff(owner) == 0)] = 1
+    weight = random.integers(1, 5, len(owner)).astype(np.float64)
+    absent = np.where(place == 4, 2.0, 0.0)
+    nothing = np.zeros(len(owner))
+    entries = Entries(owner, level, weight, nothing, nothing, absent, np.arange(rows) // 10)
+    design = Design(features, scaling.fit(None, features), block_rows=block_rows)
+    return OrderedProbit(design, entries, np.array([0, 1]), np.array([0.01, 0.02]))
+
+
+@pytest.mark.parametrize("all_shown", [False, True])
+def test_gradient_and_hessian_are_those_of_the_value(all_shown: bool) -> None:
+    probit = drawn(all_shown=all_shown)
+    point = probit.start() + np.linspace(0.1, -0.1, probit.n_parameters)
+    here = probit.evaluate(point)
+    for index in range(probit.n_parameters):
+        aside = 1e-5 * np.eye(probit.n_parameters)[index]
+        up, down = probit.evaluate(point + aside), probit.evaluate(point - aside)
+        np.testing.assert_allclose(here.gradient[index], (up.value - down.value) / 2e-5, atol=1e-8)
+        np.testing.assert_allclose(here.hessian[index], (up.gradient - down.gradient) / 2e-5, atol=1e-8)
+
+
+def test_gradients_of_rows_add_up() -> None:
+    probit = drawn()
+    point = probit.start()
+    rows = np.concatenate(list(probit.design.map(lambda block: probit.gradients(block, point))))
+    whole = probit.evaluate(point).gradient + 2 * probit.penalty * point
+    np.testing.assert_allclose(rows.sum(axis=0) / probit.entries.total, whole, atol=1e-12)
+
+
+def test_an_independent_optimiser_ends_at_the_same_place() -> None:
+    probit = drawn()
+    found = newton(probit.evaluate, probit.start())
+    assert found.status == "converged"
+    entries = probit.entries
+    x = np.concatenate(list(probit.design.map(lambda block: block.wide[:, :2])))
+    absent = entries.absent > 0
+
+    def loss(point: Floats) -> float:
+        ends = np.concatenate([[np.inf], point[2] - np.append(0, np.cumsum(np.exp(point[3:]))), [-np.inf]])
+        index = x @ point[:2]
+        at = index[entries.owner]
+        seen = np.log(norm.cdf(ends[entries.level - 1] - at) - norm.cdf(ends[entries.level] - at))
+        unseen = norm.logcdf(ends[3] - index[absent])
+        whole = entries.weight @ seen + entries.absent[absent] @ unseen
+        return float(-whole / entries.total + probit.penalty[:2] @ point[:2] ** 2)
+
+    other = minimize(loss, np.array([0.0, 0.0, 1.0, -1.0, -1.0]), method="BFGS", options={"gtol": 1e-8})
+    ends = other.x[2] - np.append(0, np.cumsum(np.exp(other.x[3:])))
+    np.testing.assert_allclose(found.parameters, np.append(other.x[:2], ends), atol=2e-5)
+    np.testing.assert_allclose(found.value, -other.fun, atol=1e-9)
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 299])
+def test_the_size_of_blocks_changes_nothing(block_rows: int) -> None:
+    one, many = drawn(), drawn(block_rows=block_rows)
+    point = one.start()
+    np.testing.assert_allclose(many.evaluate(point).hessian, one.evaluate(point).hessian, atol=1e-12)
+    found = newton(many.evaluate, point).parameters
+    np.testing.assert_allclose(found, newton(one.evaluate, point).parameters, atol=1e-10)
+
+
+def test_thresholds_out_of_order_are_not_finite() -> None:
+    probit = drawn()
+    assert not probit.evaluate(probit.start()[[0, 1, 3, 2, 4]]).finite

@@ -1,0 +1,81 @@
+import itertools
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_networks import GIVEN, scores
+
+from cldrank.estimators import CLDPair
+from cldrank.models.network import Training
+from cldrank.models.network.distributed import World, is_leader, local_device
+from cldrank.models.network.networks import MLP
+
+SCRIPT = """
+    import json, os, sys
+    sys.path.insert(0, {estimators!r})
+    from small_networks import GIVEN, scores
+    from cldrank.estimators import CLDPair
+    from cldrank.models.network import Training
+    from cldrank.models.network.networks import MLP
+
+    told = []
+    training = Training(batch_queries=16, checkpoint={file!r}, on_epoch=lambda epoch: told.append(epoch.number))
+    fitted = CLDPair(model=MLP(hidden=(16,), dropout=0.0), epochs=3, training=training).fit(*GIVEN)
+    found = {{"scores": scores(fitted).tolist(), "losses": [epoch.loss for epoch in fitted.history_], "told": told}}
+    with open({folder!r} + "/" + os.environ["RANK"] + ".json", "w") as file:
+        json.dump(found, file)
+    import torch.distributed
+    torch.distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    estimators = str(Path(__file__).parents[1] / "estimators")
+    file = tmp_path / "state"
+    script.write_text(textwrap.dedent(SCRIPT).format(estimators=estimators, folder=str(tmp_path), file=str(file)))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    done = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    alone = CLDPair(model=MLP(hidden=(16,), dropout=0.0), epochs=3, training=Training(batch_queries=16)).fit(*GIVEN)
+    np.testing.assert_array_equal(first["scores"], second["scores"])
+    np.testing.assert_allclose(first["scores"], scores(alone), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(first["losses"], [epoch.loss for epoch in alone.history_], rtol=1e-5)
+    assert (first["told"], second["told"]) == ([1, 2, 3], [])  # one speaks and writes for all
+    assert file.exists()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_shares_are_disjoint_and_leave_nothing_out(size: int) -> None:
+    batch = torch.arange(7)
+    shares = [World(rank, size).share(batch).tolist() for rank in range(size)]
+    assert sorted(itertools.chain(*shares)) == batch.tolist()
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_a_process_alone_leads_and_adds_nothing_up() -> None:
+    world = World.find(torch.device("cpu"))
+    parameter = torch.nn.Parameter(torch.ones(2))
+    world.sum_gradients([parameter])
+    assert world == World()
+    assert world.leads
+    assert is_leader()
+    assert parameter.grad is None
+    assert world.total(torch.tensor(3.0)) == 3
+
+
+def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert local_device("cuda") == "cuda"
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("RANK", "1")
+    assert [local_device(name) for name in ("cuda", "cuda:0", "cpu", None)] == ["cuda:1", "cuda:0", "cpu", None]
+    assert not is_leader()

@@ -1,0 +1,96 @@
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank import scaling
+from cldrank.models.network import features
+from cldrank.models.network.features import FeatureTable, ahead
+
+FEATURES = np.random.default_rng(0).lognormal(size=(50, 4)).astype(np.float32)
+ROWS = np.array([1, 2, 3, 7, 11, 12, 40, 49])
+
+
+@pytest.mark.parametrize("method", ["standard", "quantile", None])
+def test_rows_held_and_rows_read_are_the_same(method: str | None) -> None:
+    scaled = scaling.fit(method, FEATURES)
+    held, read = (FeatureTable(FEATURES, scaled, ROWS, "cpu", resident) for resident in (True, False))
+    assert held.resident is not None
+    assert read.resident is None
+    assert len(held) == len(read) == len(ROWS)
+    places = np.array([5, 0, 0, 7, 2, 5])
+    expected = scaled.transform(FEATURES)[ROWS][places]
+    np.testing.assert_array_equal(held.gather(places).numpy(), expected)
+    np.testing.assert_array_equal(read.gather(places).numpy(), expected)
+
+
+@given(st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=9), max_size=9))
+def test_streamed_batches_come_whole_and_in_order(batches: list[list[int]]) -> None:
+    table = FeatureTable(FEATURES, scaling.fit("standard", FEATURES), ROWS, "cpu", resident=False)
+    arrays = [np.array(batch) for batch in batches]
+    found = list(table.stream(arrays))
+    assert len(found) == len(arrays)
+    for batch, streamed in zip(arrays, found, strict=True):
+        np.testing.assert_array_equal(streamed.numpy(), table.gather(batch).numpy())
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_file_mapped_into_memory_serves_as_well(resident: bool, tmp_path: Path) -> None:
+    np.save(tmp_path / "features.npy", FEATURES)
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    scaled = scaling.fit("standard", FEATURES)
+    places = np.array([3, 1, 4, 1, 5])
+    for rows in (ROWS, np.arange(10, 30)):
+        from_file = FeatureTable(mapped, scaled, rows, "cpu", resident).gather(places)
+        np.testing.assert_array_equal(from_file.numpy(), scaled.transform(FEATURES)[rows][places])
+
+
+def test_what_is_held_is_scaled_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled = scaling.fit("standard", FEATURES)
+    whole = FeatureTable(FEATURES, scaled, ROWS, "cpu", resident=True)
+    monkeypatch.setattr(features, "_BLOCK_BYTES", 3 * 4 * 4)
+    parts = FeatureTable(FEATURES, scaled, ROWS, "cpu", resident=True)
+    assert whole.resident is not None
+    assert parts.resident is not None
+    assert torch.equal(whole.resident, parts.resident)
+
+
+def test_rows_are_held_where_memory_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled = scaling.fit(None, FEATURES)
+    size = len(ROWS) * 4 * 4
+    for free, held in ((2 * size, True), (2 * size - 1, False)):
+        monkeypatch.setattr(features, "_free_bytes", lambda _, free=free: float(free))
+        assert (FeatureTable(FEATURES, scaled, ROWS, "cpu").resident is not None) == held
+
+
+def test_work_is_done_ahead_but_not_far() -> None:
+    started: list[int] = []
+
+    def work(item: int) -> int:
+        started.append(item)
+        return item
+
+    found = ahead(work, range(100))
+    assert next(found) == 0
+    time.sleep(0.05)
+    assert len(started) <= 5
+    assert list(found) == list(range(1, 100))
+
+
+def test_an_error_ahead_reaches_the_one_who_waits_and_no_thread_is_left() -> None:
+    def work(item: int) -> int:
+        if item == 2:
+            raise OSError("the disk is gone")
+        return item
+
+    before = threading.active_count()
+    found: Iterator[int] = ahead(work, range(9))
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(found)
+    assert threading.active_count() == before

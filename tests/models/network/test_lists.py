@@ -1,0 +1,136 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank import segments
+from cldrank.models.network.lists import Lists
+
+
+def make(shown: list[int], unshown: list[int] | None = None, seed: int = 0) -> Lists:
+    """Lists with so many candidates each; every row is another one, and so tells where it went."""
+    random = np.random.default_rng(seed)
+    unshown = [0] * len(shown) if unshown is None else unshown
+    count, rest = sum(shown), sum(unshown)
+    return Lists(
+        segments.from_lengths(np.array(shown, dtype=np.int64)),
+        np.arange(count) + 1000,
+        (random.integers(0, 3, count) / 2).astype(np.float32),
+        random.integers(0, 5, count).astype(np.float32),
+        segments.from_lengths(np.array(unshown, dtype=np.int64)),
+        np.arange(rest) + 5000,
+        np.arange(1, len(shown) + 1, dtype=np.float32),
+    )
+
+
+def entries(lists: Lists, at: int) -> list[tuple[int, float, float]]:
+    """Row, target and weight of each candidate of a list."""
+    own = slice(lists.offsets[at], lists.offsets[at + 1])
+    return list(zip(lists.rows[own].tolist(), lists.target[own].tolist(), lists.weight[own].tolist(), strict=True))
+
+
+def unshown_of(lists: Lists, at: int) -> list[int]:
+    found: list[int] = lists.unshown_rows[lists.unshown_offsets[at] : lists.unshown_offsets[at + 1]].tolist()
+    return found
+
+
+sizes = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 9)), min_size=1, max_size=12).filter(
+    lambda pairs: any(shown for shown, _ in pairs)
+)
+
+
+@given(sizes, st.integers(0, 9))
+def test_preferring_are_the_lists_with_two_that_differ(pairs: list[tuple[int, int]], seed: int) -> None:
+    lists = make([shown % 5 for shown, _ in pairs], seed=seed)
+    expected = []
+    for at in range(len(lists)):
+        targets = {target for _, target, weight in entries(lists, at) if weight > 0}
+        if len(targets) > 1:
+            expected.append(at)
+    assert lists.preferring().tolist() == expected
+
+
+@given(sizes, st.data())
+def test_some_lists_keep_all_they_have(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
+    lists = make([shown for shown, _ in pairs], [unshown for _, unshown in pairs])
+    chosen = data.draw(st.lists(st.integers(0, len(lists) - 1), unique=True))
+    found = lists[np.array(chosen, dtype=np.int64)]
+    assert len(found) == len(chosen)
+    for at, origin in enumerate(chosen):
+        assert entries(found, at) == entries(lists, origin)
+        assert unshown_of(found, at) == unshown_of(lists, origin)
+        assert found.pages[at] == lists.pages[origin]
+
+
+@given(sizes, st.integers(2, 40), st.integers(0, 9))
+def test_cutting_keeps_each_entry_once_in_short_lists(pairs: list[tuple[int, int]], size: int, seed: int) -> None:
+    lists = make([shown for shown, _ in pairs], [unshown for _, unshown in pairs])
+    pieces = lists.cut(size, seed)
+    assert np.diff(pieces.offsets).max() <= size
+    at = 0
+    for origin in range(len(lists)):
+        whole, found, pages = entries(lists, origin), [], 0.0
+        count = max(1, -(-len(whole) // size))
+        for piece in range(at, at + count):
+            found += entries(pieces, piece)
+            assert unshown_of(pieces, piece) == unshown_of(lists, origin)
+            assert len(entries(pieces, piece)) in (len(whole) // count, -(-len(whole) // count))
+            pages += pieces.pages[piece]
+        assert sorted(found) == sorted(whole)
+        assert pages == pytest.approx(lists.pages[origin])  # together they count those not shown once
+        at += count
+    assert at == len(pieces)
+
+
+def test_cutting_is_random_and_the_same_for_a_seed() -> None:
+    lists = make([50, 3])
+    first, again, other = (lists.cut(10, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.rows, again.rows)
+    assert (first.rows != other.rows).any()
+    np.testing.assert_array_equal(first.rows[-3:], lists.rows[-3:])  # a short list is left as it is
+    assert lists.cut(50, 0) is lists
+
+
+@given(sizes, st.sampled_from([0.0, 0.5, 1.0, 7.0]))
+def test_packing_has_each_list_once_and_no_weight_for_padding(pairs: list[tuple[int, int]], ratio: float) -> None:
+    lists = make([shown for shown, _ in pairs], [unshown for _, unshown in pairs])
+    seen: list[int] = []
+    for group in lists.pack(ratio):
+        width = group.rows.shape[1]
+        for place, at in enumerate(group.lists.tolist()):
+            own = entries(lists, at)
+            table = list(
+                zip(*(values[place].tolist() for values in (group.rows, group.target, group.weight)), strict=True)
+            )
+            assert table[: len(own)] == own
+            assert all(target == weight == 0 for _, target, weight in table[len(own) :])
+            first = int(group.unshown_start[place])
+            assert lists.unshown_rows[first : first + group.unshown_count[place]].tolist() == unshown_of(lists, at)
+            assert group.pages[place] == lists.pages[at]
+            seen.append(at)
+        most = int(group.unshown_count.max())
+        assert group.draws == min(most, int(np.ceil(ratio * max(width - 1, 1) / 2)))
+    assert sorted(seen) == list(range(len(lists)))
+
+
+@given(sizes)
+def test_tables_are_hardly_wider_than_their_lists(pairs: list[tuple[int, int]]) -> None:
+    lists = make([shown for shown, _ in pairs])
+    for group in lists.pack(0.0):
+        lengths = np.diff(lists.offsets)[group.lists]
+        width = group.rows.shape[1]
+        assert (width <= np.maximum(1.3 * lengths + 1, lengths + 8)).all()
+
+
+def test_an_empty_list_at_the_end_is_padding() -> None:
+    lists = make([2, 0], [0, 3])
+    groups = lists.pack(1.0)
+    empty: Any = groups[0]
+    assert (empty.lists.tolist(), empty.weight.tolist(), empty.draws) == ([1], [[0.0]], 1)
+
+
+@pytest.mark.parametrize("ratio", [1e6, 1e308])
+def test_no_more_are_drawn_than_there_are_however_many_are_wished_for(ratio: float) -> None:
+    assert [group.draws for group in make([3, 3], [4, 7]).pack(ratio)] == [7]

@@ -1,0 +1,323 @@
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
+
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import ConvergenceWarning, DataError
+from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
+from cldrank.models.network import Training, loop
+from cldrank.models.network.networks import MLP
+
+
+def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
+    """Labels that are a bent function of the features."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(queries * 6, 4))
+    labels = (np.abs(features[:, 0]) + features[:, 1] * features[:, 2] > 1).astype(int)
+    return RankingDataset.from_arrays(features, np.arange(queries * 6) // 6, labels=labels)
+
+
+# -- chance --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [small_pair(), small_pair(model="linear"), Naive(model=SMALL, epochs=2), CLD(model=SMALL, epochs=2)],
+    ids=["CLDPair", "linear", "Naive", "CLD"],
+)
+def test_a_seed_gives_the_same_bits_and_another_gives_others(estimator: Any) -> None:
+    first = scores(estimator.fit(*GIVEN))
+    torch.manual_seed(123)
+    np.testing.assert_array_equal(scores(estimator.fit(*GIVEN)), first)
+    assert (scores(estimator.set_params(seed=1).fit(*GIVEN)) != first).any()
+    estimator.set_params(seed=0)
+
+
+@pytest.mark.parametrize("estimator", [small_pair(), Oracle(model="mlp", epochs=1), CLD(model=SMALL, epochs=1)])
+def test_the_user_s_random_numbers_are_left_alone(estimator: Any) -> None:
+    data = GIVEN.data if not isinstance(estimator, Oracle) else learnable(20)
+    torch.manual_seed(5)
+    before, numpy_before = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
+    estimator.fit(data, GIVEN.clicks, GIVEN.propensities)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert repr(np.random.get_state()) == numpy_before  # noqa: NPY002
+
+
+def test_features_held_and_streamed_give_the_same_bits() -> None:
+    held, streamed = (small_pair(resident=resident).fit(*GIVEN) for resident in (True, False))
+    np.testing.assert_array_equal(scores(streamed), scores(held))
+    assert [epoch.loss for epoch in streamed.history_] == [epoch.loss for epoch in held.history_]
+
+
+def test_batches_of_an_epoch_are_shuffled_anew_and_hold_each_list_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, list[int]]] = []
+    step = loop.Run._step
+
+    def watched(self: loop.Run, group: int, chosen: torch.Tensor, features: Any) -> None:
+        seen.append((group, chosen.tolist()))
+        step(self, group, chosen, features)
+
+    monkeypatch.setattr(loop.Run, "_step", watched)
+    small_pair(epochs=2, batch_queries=7).fit(*GIVEN)
+    assert len(seen) % 2 == 0
+    epochs = seen[: len(seen) // 2], seen[len(seen) // 2 :]
+    held = [sorted((group, one) for group, chosen in epoch for one in chosen) for epoch in epochs]
+    assert held[0] == held[1]
+    assert len(set(held[0])) == len(held[0])
+    assert epochs[0] != epochs[1]
+    assert all(len(chosen) <= 7 for _, chosen in seen)
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_falls_and_the_order_is_learned() -> None:
+    data = learnable()
+    settings = Training(batch_queries=16)
+    network = MLP(hidden=(32, 16), dropout=0.0)
+    fitted = Oracle(model=network, epochs=30, learning_rate=0.02, training=settings).fit(data)
+    first, last = fitted.history_[0], fitted.history_[-1]
+    assert last.loss < 0.5 * first.loss
+    assert fitted.status_ == "completed"
+    assert first.validation is not None
+    assert fitted.history_[fitted.best_epoch_ - 1].validation > max(0.8, first.validation)  # type: ignore[operator]
+
+
+def test_a_network_that_knows_nothing_loses_log_2() -> None:
+    """Losses are divided by the preference there is, so -log σ(0) = log 2 is where all begin."""
+    nothing = torch.nn.Linear(3, 1)
+    torch.nn.init.zeros_(nothing.weight)
+    fitted = Naive(model=nothing, epochs=1, learning_rate=1e-30).fit(*GIVEN)
+    assert fitted.history_[0].loss == pytest.approx(math.log(2), rel=1e-5)
+
+
+def test_weights_are_relative_so_eight_times_the_sessions_learn_the_same() -> None:
+    table = GIVEN.clicks
+    more = type(table)(table.candidates, table.row, table.position, 8 * table.impressions, 8 * table.clicks)
+    np.testing.assert_allclose(
+        scores(small_pair().fit(*GIVEN._replace(clicks=more))), scores(small_pair().fit(*GIVEN)), rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear", "constant"])
+def test_the_learning_rate_rises_and_falls_by_its_schedule(kind: Any) -> None:
+    settings = Training(schedule=kind, warmup=0.1)
+    shares = [loop.schedule(settings, step, 100) for step in range(100)]
+    np.testing.assert_allclose(shares[:10], np.arange(1, 11) / 10)
+    done = (np.arange(10, 100) + 1 - 10) / 90
+    expected = {"cosine": (1 + np.cos(np.pi * done)) / 2, "linear": 1 - done, "constant": np.ones(90)}
+    np.testing.assert_allclose(shares[10:], expected[kind], atol=1e-12)
+    rates = [epoch.learning_rate for epoch in small_pair(schedule=kind, learning_rate=0.01).fit(*GIVEN).history_]
+    assert all(0 <= rate <= 0.01 for rate in rates)
+    assert rates[-1] == pytest.approx(0.01 if kind == "constant" else 0, abs=1e-12)
+
+
+def test_a_gradient_is_no_longer_than_clip_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    norms: list[float] = []
+
+    def watched(self: Any, *arguments: Any) -> Any:
+        gradients = [part.grad for group in self.param_groups for part in group["params"] if part.grad is not None]
+        norms.append(float(torch.cat([each.flatten() for each in gradients]).norm()))
+        return step(self, *arguments)
+
+    step = torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", watched)
+    small_pair(clip_norm=0.01, epochs=2).fit(*GIVEN)
+    assert max(norms) == pytest.approx(0.01, rel=1e-3)
+    norms.clear()
+    small_pair(clip_norm=None, epochs=2).fit(*GIVEN)
+    assert max(norms) > 0.1
+
+
+def test_weight_decay_shrinks_what_is_learned() -> None:
+    free, held = (
+        small_pair(model="linear", l2=l2, learning_rate=0.05, epochs=20, validation=0.0).fit(*GIVEN)
+        for l2 in (0.0, 5.0)
+    )
+    assert np.linalg.norm(held.coef_) < 0.8 * np.linalg.norm(free.coef_)
+
+
+def test_weight_decay_leaves_biases_alone() -> None:
+    network = torch.nn.Linear(GIVEN.data.n_features, 1)
+    torch.nn.init.constant_(network.bias, 5.0)  # pairs of scores do not see it, so that only a decay could move it
+    fitted = Naive(model=network, l2=100.0, learning_rate=1e-3, epochs=20).fit(*GIVEN)
+    assert fitted.ranker_.intercept == pytest.approx(5.0, abs=0.5)  # type: ignore[attr-defined]
+
+
+def test_mixed_precision_trains_to_nearly_the_same() -> None:
+    full, mixed = (small_pair(precision=kind, epochs=3).fit(*GIVEN) for kind in ("float32", "bfloat16"))
+    assert (scores(full) != scores(mixed)).any()
+    assert np.corrcoef(scores(full), scores(mixed))[0, 1] > 0.98
+
+
+# -- choosing an epoch ---------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_is_kept_unless_it_is_worse_by_more_than_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    agreed = [[0.5] * 4, [0.8] * 4, [0.7, 0.9, 0.6, 0.9], [0.7] * 4]  # the third: worse by 0.025, give or take 0.075
+    turns = iter(agreed)
+
+    def agreement(run: loop.Run) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(next(turns), dtype=torch.float64), torch.ones(4, dtype=torch.float64)
+
+    monkeypatch.setattr(loop.Run, "_agreement", agreement)
+    fitted = small_pair().fit(*GIVEN)
+    assert [epoch.number for epoch in fitted.history_] == [1, 2, 3, 4]
+    assert [epoch.best for epoch in fitted.history_] == [True, True, True, False]
+    assert [epoch.validation for epoch in fitted.history_] == pytest.approx([np.mean(own) for own in agreed])
+    assert (fitted.best_epoch_, fitted.n_iter_) == (3, 4)
+    turns = iter(agreed)
+    with pytest.warns(ConvergenceWarning):
+        shorter = small_pair(on_epoch=stop_after(3)).fit(*GIVEN)
+    np.testing.assert_array_equal(scores(shorter), scores(fitted))  # the ranker is that of the epoch kept
+
+
+def test_held_out_concordance_is_that_of_the_ranker() -> None:
+    """From the definition: of the queries held out, the preference that the scores agree with."""
+    fitted = small_pair(validation=0.5, epochs=1).fit(*GIVEN)
+    from cldrank.estimators.neural.lists import click_lists
+
+    lists = click_lists(*GIVEN)
+    _, held, (n_learned, n_held) = fitted._parts(lists, fitted.training or Training(), True)
+    assert (fitted.n_queries_, fitted.n_held_) == (n_learned, n_held)
+    assert n_held == len(lists.preferring()) // 2
+    found, right, whole = scores(fitted), 0.0, 0.0
+    for at in range(len(held)):
+        own = range(held.offsets[at], held.offsets[at + 1])
+        for i in own:
+            for j in own:
+                weight = max(held.target[i] - held.target[j], 0) * min(held.weight[i], held.weight[j])
+                ahead = found[held.rows[i]] - found[held.rows[j]]
+                right += weight * (1.0 if ahead > 0 else 0.5 if ahead == 0 else 0.0)
+                whole += weight
+    assert fitted.history_[0].validation == pytest.approx(right / whole, rel=1e-5)
+
+
+def test_patience_ends_a_training_that_has_learned_all() -> None:
+    fitted = small_pair(epochs=200, learning_rate=0.05, patience=2, schedule="constant").fit(*GIVEN)
+    assert fitted.status_ == "early_stopped"
+    found = [epoch.validation for epoch in fitted.history_]
+    assert fitted.n_iter_ == 3 + np.argmax(np.array(found, dtype=float)) < 200
+    assert fitted.history_[fitted.best_epoch_ - 1].best
+
+
+def test_without_anything_held_out_the_last_epoch_is_kept() -> None:
+    fitted = small_pair(validation=0.0).fit(*GIVEN)
+    assert (fitted.status_, fitted.best_epoch_, fitted.n_held_) == ("completed", 4, 0)
+    assert all(epoch.validation is None and epoch.best for epoch in fitted.history_)
+    assert "nothing held out" in fitted.summary()
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("validation", [0.0, 0.2])
+@pytest.mark.parametrize("rate", [1e2, 1e30, 1e38])
+def test_numbers_that_are_lost_are_never_a_ranker(rate: float, validation: float) -> None:
+    wild = small_pair(learning_rate=rate, epochs=3, clip_norm=None, validation=validation, batch_queries=64)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            wild.fit(*GIVEN)
+    except DataError as error:
+        assert_that_it_says(error, "not finite in its first epoch; lower learning_rate")
+        assert not hasattr(wild, "ranker_")
+        return
+    if wild.status_ == "non_finite":
+        assert_that_it_says(caught[0].message, "not finite after")
+        assert 1 <= wild.best_epoch_ <= wild.n_iter_ < 3
+    try:
+        assert np.isfinite(scores(wild)).all()
+    except DataError as error:
+        assert_that_it_says(error, "numbers are too large")
+
+
+def assert_that_it_says(message: Any, text: str) -> None:
+    assert text in str(message)
+
+
+class _Lost(torch.nn.Module):
+    """A network whose gradient is lost from the third step on."""
+
+    steps = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.layer(rows)
+        if self.training:
+            type(self).steps += 1
+            if self.steps >= 3:
+                found.register_hook(lambda slope: slope * math.nan)
+        return found
+
+
+@pytest.mark.parametrize(("steps_an_epoch", "kept"), [(1, 2), (3, 0)])
+def test_numbers_lost_in_the_last_step_of_an_epoch_are_found(steps_an_epoch: int, kept: int) -> None:
+    """The loss of that epoch is still a number; the network is not."""
+    _Lost.steps = 0
+    lists = 54
+    lost = small_pair(
+        model=_Lost(), epochs=4, validation=0.0, batch_queries=-(-lists // steps_an_epoch), clip_norm=None
+    )
+    if not kept:
+        with pytest.raises(DataError, match="not finite in its first epoch"):
+            lost.fit(*GIVEN)
+        return
+    with pytest.warns(ConvergenceWarning, match="not finite after 2 epochs; the ranker is that of epoch 2"):
+        lost.fit(*GIVEN)
+    assert lost.best_epoch_ == kept
+    assert np.isfinite(scores(lost)).all()
+
+
+# -- cost ----------------------------------------------------------------------------------------------------------
+
+
+class _Counting(torch.nn.Module):
+    """Counts the rows that it scores when learning, and how often."""
+
+    rows: list[int] = []  # noqa: RUF012
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(width, 1)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.rows.append(len(rows))
+        found: torch.Tensor = self.layer(rows)
+        return found
+
+
+@pytest.mark.filterwarnings("ignore:the clicks refute")  # so many clicks can
+@pytest.mark.parametrize("kind", [CLDPair, IPS, CLD])
+def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any) -> None:
+    table = GIVEN.clicks
+    counted = []
+    for times in (1, 1000):
+        _Counting.rows.clear()
+        clicks = type(table)(
+            table.candidates, table.row, table.position, times * table.impressions, times * table.clicks
+        )
+        kind(model=_Counting(), epochs=1, training=Training(batch_queries=100, validation=0.0)).fit(
+            GIVEN.data, clicks, GIVEN.propensities
+        )
+        counted.append(list(_Counting.rows))
+    assert counted[0] == counted[1]
+    assert sum(counted[0]) <= GIVEN.data.n_rows  # of the shown, each once; of the others, one for each list
+    assert len(counted[0]) <= 2  # one call per step
+
+
+def test_each_document_of_a_long_list_is_scored_once_a_step() -> None:
+    data = learnable(10)
+    _Counting.rows.clear()
+    Oracle(model=_Counting(4), epochs=3, training=Training(batch_queries=100, validation=0.0)).fit(data)
+    useful = [own for own in np.asarray(data.labels).reshape(10, 6) if 0 < own.sum() < 6]
+    assert _Counting.rows == [6 * len(useful)] * 3  # though each list has 15 pairs
