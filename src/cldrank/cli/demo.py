@@ -180,7 +180,7 @@ def _make_data(story: Story, queries: int) -> RankingDataset:
     with working("making data …"):
         train, test = synthetic.make(_KIND, queries, 0), synthetic.make(_KIND, tests, 1)
         for part, dataset in (("train", train), ("test", test)):
-            dataset.to_parquet(out / f"{part}.parquet")
+            dataset.save(out / f"{part}.parquet")
     story.found(f"{train.n_queries:,} queries with {train.n_rows:,} candidates to train on, {tests:,} to test on")
     return train
 

@@ -135,9 +135,9 @@ def _model(path: Path, dataset: RankingDataset) -> Any:
         from cldrank.rankers import load_ranker
 
         return load_ranker(path)
-    from cldrank.data.scores import read_scores
+    from cldrank.data.scores import load_scores
 
-    return read_scores(path, dataset)
+    return load_scores(path, dataset)
 
 
 def _write_per_query(result: Evaluation, dataset: RankingDataset, path: Path) -> None:

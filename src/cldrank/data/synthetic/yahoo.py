@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cldrank.data.synthetic.world import Kind, Values, World
+from cldrank.data.synthetic.world import HiddenWorld, Kind, Values
 
 
 class Family(NamedTuple):
@@ -82,7 +82,7 @@ def _loadings() -> tuple[_Loadings, _Loadings]:
     return _Loadings(documents, TRAITS), _Loadings({"query": FAMILIES["query"]}, QUERY_TRAITS)
 
 
-def render(world: World, random: np.random.Generator, out: Values) -> None:
+def render(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
     """Write the 519 features of each candidate; those of the query come last and are constant within it."""
     documents, queries = _loadings()
     width = documents.mix.shape[1]

@@ -1,8 +1,8 @@
 """The inner loop of the LETOR reader: bytes in, a dense block of rows out.
 
-Compiled by Numba, runs without the GIL, and knows nothing of files: `letor` feeds it blocks of whole lines and turns
-its problem codes into messages. The text of a block must end with a newline, which lets the loops run without asking
-at every byte whether the block is over.
+Compiled by Numba, and runs without the GIL. It does not touch files: `letor` feeds it blocks of whole lines and turns
+its problem codes into messages. The text of a block must end with a newline, so that the loops need not check at every
+byte whether the block has ended.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_DIGITS = 18  # decimal digits that always fit an int64
 _POWERS = 10.0 ** np.arange(309)
 
 
-class Block(NamedTuple):
+class RowBuffer(NamedTuple):
     """Where the parser writes the rows of one block of text; one entry per row, or per run of rows of one query."""
 
     features: NDArray[np.float32]  # (rows, width), zeros beforehand
@@ -47,8 +47,8 @@ class Block(NamedTuple):
     last_row: IntArray  # per feature: the last row that set it, to catch duplicates
 
     @classmethod
-    def for_rows(cls, features: NDArray[np.float32], labels: NDArray[np.float32]) -> Block:
-        """A block that writes features and labels to these arrays."""
+    def for_rows(cls, features: NDArray[np.float32], labels: NDArray[np.float32]) -> RowBuffer:
+        """A buffer that writes features and labels to these arrays."""
         spans = [np.zeros(len(labels), dtype=np.int64) for _ in range(5)]
         last_row = np.full(features.shape[1], -1, dtype=np.int64)
         return cls(features, labels, spans[0], spans[1], spans[2], spans[3], spans[4], last_row)
@@ -173,7 +173,7 @@ _INFINITY = np.frombuffer(b"infinity", dtype=np.uint8)
 
 @njit(nogil=True, cache=True)
 def _odd_value(text, at):
-    """Why a value that is no number is none: MISSING_VALUE, NOT_FINITE or BAD_VALUE."""
+    """What is wrong with a value that is not a number: MISSING_VALUE, NOT_FINITE or BAD_VALUE."""
     if _ends_token(text[at]) or _is_word(text, at, _NULL) or _is_word(text, at, _NAN) or _is_word(text, at, _NA):
         return MISSING_VALUE
     if text[at] == _MINUS or text[at] == _PLUS:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cldrank import RankingDataset
-from cldrank.data import read_parquet, write_parquet
+from cldrank.data.formats.parquet import read_parquet, save_parquet
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
@@ -53,18 +53,18 @@ class TestRoundTrip:
         self, tmp_path_factory: pytest.TempPathFactory, data: RankingDataset, features: Literal["columns", "list"]
     ) -> None:
         path = tmp_path_factory.mktemp("round") / "data.parquet"
-        assert write_parquet([data], path, features=features) == data.n_rows
+        assert save_parquet([data], path, features=features) == data.n_rows
         assert equal(data, read_parquet(path))
 
     def test_blocks_become_one_file(self, tmp_path: Path) -> None:
         data = RankingDataset.from_arrays(np.eye(6), np.repeat([3, 1, 2], 2), labels=np.arange(6))
-        write_parquet((data[i] for i in range(3)), tmp_path / "data.parquet")
-        assert equal(data, RankingDataset.from_parquet(tmp_path / "data.parquet"))
+        save_parquet((data[i] for i in range(3)), tmp_path / "data.parquet")
+        assert equal(data, read_parquet(tmp_path / "data.parquet"))
 
     def test_a_failed_write_leaves_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "data.parquet"
         data = RankingDataset.from_arrays(np.eye(2), [1, 2])
-        data.to_parquet(path)
+        data.save(path)
         before = path.read_bytes()
 
         def broken() -> Any:
@@ -72,18 +72,18 @@ class TestRoundTrip:
             raise RuntimeError("power cut")
 
         with pytest.raises(RuntimeError, match="power cut"):
-            write_parquet(broken(), path)
+            save_parquet(broken(), path)
         assert path.read_bytes() == before
         assert [file.name for file in tmp_path.iterdir()] == ["data.parquet"]
 
     def test_nothing_to_write_no_folder_and_clashing_names(self, tmp_path: Path) -> None:
-        with pytest.raises(CldrankError, match="nothing to write"):
-            write_parquet([], tmp_path / "data.parquet")
+        with pytest.raises(CldrankError, match="nothing to save"):
+            save_parquet([], tmp_path / "data.parquet")
         data = RankingDataset.from_arrays([[1.0]], [1], feature_names=["query_id"])
         with pytest.raises(CldrankError, match="a feature is called 'query_id'"):
-            data.to_parquet(tmp_path / "data.parquet")
+            data.save(tmp_path / "data.parquet")
         with pytest.raises(CldrankError, match="does not exist"):
-            data.to_parquet(tmp_path / "absent" / "data.parquet")
+            data.save(tmp_path / "absent" / "data.parquet")
 
 
 class TestForeignFiles:
@@ -149,8 +149,8 @@ class TestForeignFiles:
             (cut, None, "not a readable Parquet file"),
             (broken, None, "damaged Parquet file|not a readable"),
             (written(tmp_path / "1.parquet", qid=[1], x=[1.0]), None, "no column 'query_id'; it has 'qid', 'x'"),
-            (whole, {"label": "relevance"}, "no column 'relevance' .asked for as label."),
-            (whole, {"rating": "x"}, "maps 'rating', which is none of"),
+            (whole, {"label": "relevance"}, "no column 'relevance' .named as label."),
+            (whole, {"rating": "x"}, "has the role 'rating'; the roles are"),
             (whole, {"label": ["x", "x"]}, "takes the name of one column"),
             (written(tmp_path / "2.parquet", query_id=[1], x=["a"]), None, "column 'x' holds string, not numbers"),
             (written(tmp_path / "3.parquet", query_id=[1]), None, "there is no feature column"),
@@ -262,7 +262,7 @@ def test_a_table_larger_than_the_memory_is_refused_before_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cldrank.data.checks.memory", lambda: 10)
-    with pytest.raises(DataError, match=r"a.parquet: .*2 × 1.*more than this machine's memory"):
+    with pytest.raises(DataError, match=r"a.parquet: .*2 × 1.*does not fit into the memory"):
         read_parquet(written(tmp_path / "a.parquet", query_id=[1, 1], x=[1.0, 2.0]))
 
 
@@ -321,13 +321,13 @@ class TestParts:
         paths = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
         for query, (path, names) in enumerate(zip(paths, [("a", "b"), ("b", "a")], strict=True)):
             data = RankingDataset.from_arrays([[1.0, 2.0]], [query], feature_names=names, synthetic=query == 1)
-            write_parquet([data], path, features="list")
+            save_parquet([data], path, features="list")
         with pytest.raises(FormatError, match=r"two.parquet: .*'b' as feature 1, .*one.parquet has 'a'"):
             read_parquet(paths)
 
     def test_one_synthetic_part_makes_the_whole_synthetic(self, tmp_path: Path) -> None:
         for query in (1, 2):
-            RankingDataset.from_arrays([[1.0]], [query], synthetic=query == 2).to_parquet(tmp_path / f"{query}.parquet")
+            RankingDataset.from_arrays([[1.0]], [query], synthetic=query == 2).save(tmp_path / f"{query}.parquet")
         assert read_parquet([tmp_path / "1.parquet", tmp_path / "2.parquet"]).synthetic
 
 

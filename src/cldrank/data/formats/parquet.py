@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.formats.parquet_columns import METADATA, READABLE, ColumnNames, ParquetPart, Roles, is_text
 from cldrank.data.grouping import gather_queries
-from cldrank.data.parquet_columns import METADATA, READABLE, ColumnNames, Part, Roles, is_text
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
 from cldrank.reading import reading
@@ -35,19 +35,19 @@ def read_parquet(
 ) -> RankingDataset:
     """Read one Parquet file, or one data set split into several.
 
-    columns   what the columns are called, where it differs from `query_id`, `doc_id`, `label`; `features` names
-              the list column that holds them, or lists the columns to use. Without it, `features` is a list column
-              of that name, or else every other column is a feature.
-    missing   what to put where a feature is null or NaN; refused if not given
+    columns   the names of the columns, where they differ from `query_id`, `doc_id`, `label`; `features` is the name of
+              a list column, or a list of columns. By default the features are in a list column called `features`, or
+              else every other column is a feature.
+    missing   the value to fill in where a feature is null or NaN; by default such a feature is refused
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4]], ["a", "b"], labels=[0, 1])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     data.to_parquet(Path(folder) / "train.parquet")
+    ...     data.save(Path(folder) / "train.parquet")
     ...     read_parquet(Path(folder) / "train.parquet")
     RankingDataset(2 queries, 2 rows, 2 features, labels 0…1)
     """
-    parts = [Part.open(Path(path)) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    parts = [ParquetPart.open(Path(path)) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     if not parts:
         raise UsageError("there is nothing to read: no Parquet file was named.")
     roles = Roles.of(parts[0], columns)
@@ -55,17 +55,17 @@ def read_parquet(
         roles.check(part)
     if not sum(part.rows for part in parts):
         raise FormatError("holds no rows.", path=parts[0].path)
-    with checks.enough_memory(parts[0].path):
+    with checks.about(parts[0].path):
         return _dataset(parts, roles, missing, name)
 
 
-def write_parquet(
+def save_parquet(
     blocks: Iterable[RankingDataset],
     path: str | PathLike[str],
     *,
     features: Literal["columns", "list"] = "columns",
 ) -> int:
-    """Write datasets one after the other into one Parquet file, never holding more than one; the number of rows.
+    """Save datasets one after the other in one Parquet file, holding one at a time; returns the number of rows.
 
     The file appears under its name only when it is complete.
     """
@@ -83,14 +83,14 @@ def write_parquet(
             if writer is not None:
                 writer.close()
         if writer is None:
-            raise DataError(f"{path}: there is nothing to write; no data came.")
+            raise DataError(f"{path}: there is nothing to save; no dataset was given.")
     return rows
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def _dataset(parts: Sequence[Part], roles: Roles, missing: float | None, name: str) -> RankingDataset:
+def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: float | None, name: str) -> RankingDataset:
     described = [part.description() for part in parts]
     rows = sum(part.rows for part in parts)
     run_starts, run_ids = _runs(_ids(parts, roles.query_id))
@@ -115,13 +115,13 @@ def _dataset(parts: Sequence[Part], roles: Roles, missing: float | None, name: s
     )
 
 
-def _list_names(parts: Sequence[Part], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
+def _list_names(parts: Sequence[ParquetPart], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
     """The names of the entries of a list column, as this library noted them; none for files of others."""
     known: tuple[str, ...] = ()
     for part, one in zip(parts, described, strict=True):
         names = tuple(one.get("feature_names", ()))
         if names and len(names) != width:
-            raise FormatError(f"its metadata names {len(names)} features, but its lists hold {width}.", path=part.path)
+            raise FormatError(f"the metadata names {len(names)} features, but the lists hold {width}.", path=part.path)
         for place, (own, first) in enumerate(zip(names, known, strict=False), start=1):
             if own != first:
                 raise FormatError(
@@ -131,7 +131,7 @@ def _list_names(parts: Sequence[Part], described: Sequence[dict[str, Any]], widt
     return known
 
 
-def _ids(parts: Sequence[Part], column: str) -> pa.ChunkedArray:
+def _ids(parts: Sequence[ParquetPart], column: str) -> pa.ChunkedArray:
     """The ids of all parts: int64 or text."""
     chunks = []
     for part in parts:
@@ -172,13 +172,13 @@ def _runs(values: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[Any]]:
     return starts, _plain_ids(encoded.dictionary)[codes[starts]]
 
 
-def _labels(part: Part, column: str) -> NDArray[np.float32]:
+def _labels(part: ParquetPart, column: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
         labels: NDArray[np.float32] = part.column(column).to_numpy().astype(np.float32)
     return labels
 
 
-def _features(parts: Sequence[Part], roles: Roles, rows: int, missing: float | None) -> NDArray[np.float32]:
+def _features(parts: Sequence[ParquetPart], roles: Roles, rows: int, missing: float | None) -> NDArray[np.float32]:
     """The feature table, filled batch by batch so that no second copy of it ever exists."""
     features = np.empty((0, 0), dtype=np.float32)
     end = 0
@@ -206,7 +206,7 @@ def _features(parts: Sequence[Part], roles: Roles, rows: int, missing: float | N
     return features
 
 
-def _batches(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(part: ParquetPart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     with reading(part.path, READABLE):
         for batch in part.file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)):
             if batch.num_rows:
@@ -221,7 +221,7 @@ def _column_block(batch: pa.RecordBatch) -> NDArray[np.float32]:
     return block
 
 
-def _list_block(column: Any, part: Part, row: int) -> NDArray[np.float32]:
+def _list_block(column: Any, part: ParquetPart, row: int) -> NDArray[np.float32]:
     """The lists of a batch as a table; `row` is where the batch begins in its part."""
     if column.null_count:
         at = row + pc.index(column.is_null(), True).as_py()

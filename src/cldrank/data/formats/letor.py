@@ -1,8 +1,8 @@
 """LETOR / SVMlight text, as it is found in the wild, into a `RankingDataset`.
 
 A row is `label qid:query feature:value … # comment`. Blocks of lines are parsed in parallel straight into the final
-table. How wide the table is, and whether feature ids start at 0 or 1, is guessed from the first block; should a later
-row break the guess, all ids are surveyed and the reading starts again, so no table is ever copied.
+table. The number of features, and whether their ids start at 0 or 1, is guessed from the first block; if a later row
+contradicts the guess, all ids are surveyed and reading starts again, so that no table is ever copied.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data import checks
-from cldrank.data import letor_kernel as kernel
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.formats import letor_kernel as kernel
+from cldrank.data.formats.lines import LineBlock, is_compressed, open_bytes, read_blocks
 from cldrank.data.grouping import gather_queries, narrowed
-from cldrank.data.lines import LineBlock, is_compressed, open_bytes, read_blocks
-from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
+from cldrank.errors import CldrankWarning, FormatError, Spelling, setting
+from cldrank.parameters import check_flag, check_whole
 
-GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
-_MOST_FEATURES = 1_000_000  # that a file may have without a word about it
+_GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
+_MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
 _MOST_DIGITS = 18  # of a number that fits 64 bits
 _NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
@@ -50,9 +51,9 @@ def read_letor(
 
     groups       files with the number of rows of each query, one per line, for rows without `qid:`; looked for
                  beside the data (`train.txt.query`, `train.txt.group`) if not given
-    n_features   how many features there are, if the rows may leave out the last ones
-    zero_based   whether feature ids start at 0; if not given, they do when an id 0 occurs
-    missing      what to put where a value is missing (`NULL`, `nan`, `NA`, or nothing); refused if not given
+    n_features   the number of features, if rows may leave out the last ones
+    zero_based   whether feature ids start at 0; by default they do if an id 0 occurs
+    missing      the value to fill in where one is missing (`NULL`, `nan`, `NA`, or nothing); by default refused
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -65,10 +66,14 @@ def read_letor(
     >>> data.query_ids, data.doc_ids
     (array([7]), array(['a', 'b'], dtype='<U1'))
     """
-    with_queries = _rows_carry_queries(paths)
-    group_paths = _group_files(paths, groups, with_queries)
+    if n_features is not None:
+        check_whole("n_features", n_features, least=1, most=10**12)
+    if zero_based is not None:
+        check_flag("zero_based", zero_based)
     fill = np.nan if missing is None else float(missing)
-    with checks.enough_memory(paths[0]):
+    with checks.about(paths[0]):
+        with_queries = _rows_carry_queries(paths)
+        group_paths = _group_files(paths, groups, with_queries)
         layout = _layout(itertools.islice(_all_blocks(paths), 1), n_features, zero_based, with_queries)
         try:
             rows = _Reading(paths, layout, fill).run()
@@ -79,7 +84,9 @@ def read_letor(
             raise FormatError("holds no rows.", path=paths[0])
         if layout.is_empty:
             raise FormatError(
-                "no row lists a feature; if all are 0, say how many with n_features=… (--n-features).", path=paths[0]
+                "no row lists a feature; if all are 0, say how many there are with {}.",
+                Spelling("n_features=…", "--n-features"),
+                path=paths[0],
             )
         return _dataset(rows, group_paths, name)
 
@@ -113,8 +120,8 @@ class _Layout(NamedTuple):
     first_id: int
     width: int
     with_queries: bool
-    asked: bool  # whether the caller said how many features there are
-    is_empty: bool  # whether neither the caller nor any row tells of a feature
+    is_given: bool  # whether the caller said how many features there are
+    is_empty: bool  # whether neither the caller nor any row mentions a feature
     surprises: bool  # whether an id outside may change the layout, or is an error
 
 
@@ -175,20 +182,19 @@ class _Reading:
         self.count += parsed.rows
 
     def _make_room(self, rows: int, bytes_per_row: float) -> None:
-        """Grow the table: at once to the likely end where the size of the files tells it, else by half."""
+        """Grow the table: at once to its likely size if the size of the files implies it, else by half."""
         likely = int(len(self.features) * 1.5)
         if not any(is_compressed(path) for path in self.paths):
             likely = int(1.05 * sum(path.stat().st_size for path in self.paths) / bytes_per_row)
         rows = max(rows, likely)
-        if not self.layout.asked:
+        if not self.layout.is_given:
             self._check_proportion(rows, rows * bytes_per_row)
         checks.check_room(self.paths[0], rows, self.layout.width)
         self._resize(rows)
 
     def _check_proportion(self, rows: int, text: float) -> None:
-        """Refuse feature ids that ask for far more than a file of so many bytes of text can mean."""
+        """Refuse feature ids that imply a table far larger than a file with this many bytes of text can mean."""
         width, needed = self.layout.width, 4 * rows * self.layout.width
-        reach = f"{self.paths[0]}: feature ids reach {self.layout.first_id + width - 1:,}"
         if width > max(_MOST_FEATURES, text):
             problem = f"more than {_MOST_FEATURES:,} and more than the {text:,.0f} bytes of text could list"
         elif needed > max(checks.FREE_BYTES, checks.MOST_TIMES * text):
@@ -198,9 +204,12 @@ class _Reading:
             )
         else:
             return
-        raise DataError(
-            f"{reach}, {problem}; number the features without gaps, or, if it is right so, say "
-            f"n_features={width} (--n-features {width})."
+        raise FormatError(
+            "feature ids reach {:,}, {}; number the features without gaps, or, if the ids are right, say {}.",
+            self.layout.first_id + width - 1,
+            problem,
+            setting("n_features", width),
+            path=self.paths[0],
         )
 
     def _resize(self, rows: int) -> None:
@@ -224,7 +233,7 @@ class _Parsed(NamedTuple):
 def _parse(
     block: LineBlock, layout: _Layout, fill: float, features: NDArray[np.float32], labels: NDArray[np.float32]
 ) -> _Parsed:
-    target = kernel.Block.for_rows(features, labels)
+    target = kernel.RowBuffer.for_rows(features, labels)
     text = np.frombuffer(block.text, dtype=np.uint8)
     problem, at, feature, rows, runs = kernel.parse(text, layout.first_id, fill, layout.with_queries, target)
     if problem != kernel.OK:
@@ -258,9 +267,7 @@ def _all_blocks(paths: Sequence[Path]) -> Iterator[LineBlock]:
 def _layout(
     blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool
 ) -> _Layout:
-    """The layout that these blocks show; what the caller knows goes before what is seen."""
-    if n_features is not None and not 1 <= n_features <= 1 << 40:
-        raise UsageError(f"n_features is {n_features}; it must lie between 1 and 2^40.")
+    """The layout that these blocks show, unless the caller has specified it."""
     smallest, largest = 1 << 62, -1
     for block in blocks:
         low, high = kernel.survey(np.frombuffer(block.text, dtype=np.uint8))
@@ -269,38 +276,43 @@ def _layout(
     if zero_based is None:
         zero_based = smallest == 0
     first_id = 0 if zero_based else 1
-    width = n_features if n_features is not None else max(largest - first_id + 1, 1)
-    asked = n_features is not None
-    return _Layout(
-        first_id, width, with_queries, asked, is_empty=not asked and largest < 0, surprises=not asked or is_guessed
-    )
+    is_given = n_features is not None
+    width = max(largest - first_id + 1, 1) if n_features is None else n_features
+    is_empty = not is_given and largest < 0
+    return _Layout(first_id, width, with_queries, is_given, is_empty, surprises=not is_given or is_guessed)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------
 
 
+_PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of the feature
+    kernel.BAD_LABEL: "expected a label, found {found}; a row is `label qid:query feature:value …`.",
+    kernel.BAD_LABEL_RANGE: "the label {found} is too large for a 32-bit number.",
+    kernel.BAD_QUERY: "`qid:` has no query after it.",
+    kernel.BAD_FEATURE: "expected `feature:value`, with a whole number as feature, found {found}.",
+    kernel.BAD_VALUE: "the value of feature {feature} is {found}, which is not a number.",
+    kernel.NOT_FINITE: "the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
+    kernel.DUPLICATE: "feature {feature} appears twice; a LETOR row lists each feature once.",
+}
+
+
 def _format_error(block: LineBlock, parsed: _Parsed, layout: _Layout) -> FormatError:
-    found = repr(block.token(parsed.at))
-    feature = parsed.feature
-    last = layout.first_id + layout.width - 1
-    message = {
-        kernel.BAD_LABEL: f"expected a label, found {found}; a row is `label qid:query feature:value …`.",
-        kernel.BAD_LABEL_RANGE: f"the label {found} is too large for a 32-bit number.",
-        kernel.BAD_QUERY: "`qid:` has no query behind it.",
-        kernel.BAD_FEATURE: f"expected `feature:value`, with a whole number as feature, found {found}.",
-        kernel.BAD_VALUE: f"the value of feature {feature} is {found}, which is not a number.",
-        kernel.MISSING_VALUE: f"the value of feature {feature} is missing ({found}); "
-        "clean the file, or choose what to fill in with missing=0.0 (--missing 0).",
-        kernel.NOT_FINITE: f"the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
-        kernel.DUPLICATE: f"feature {feature} appears twice; a LETOR row lists each feature once.",
-        kernel.OUT_OF_LAYOUT: f"feature {feature} is outside the features {layout.first_id} … {last} that were "
-        "asked for (n_features, zero_based).",
-        kernel.MIXED_QUERIES: "this row has no `qid:`, but the first row has; give every row one."
-        if layout.with_queries
-        else "this row has a `qid:`, but the first row has none; give every row one.",
-    }[parsed.problem]
+    found, feature = repr(block.token(parsed.at)), parsed.feature
+    words: tuple[Any, ...] = ()
+    if parsed.problem == kernel.MISSING_VALUE:
+        message = "the value of feature {} is missing ({}); clean the file, or choose a value to fill in with {}."
+        words = (feature, found, Spelling("missing=0.0", "--missing 0"))
+    elif parsed.problem == kernel.OUT_OF_LAYOUT:
+        given = Spelling("n_features or zero_based", "--n-features")
+        message = "feature {} is outside the features {} … {} that {} implies."
+        words = (feature, layout.first_id, layout.first_id + layout.width - 1, given)
+    elif parsed.problem == kernel.MIXED_QUERIES:
+        here, first = ("no", "one") if layout.with_queries else ("a", "none")
+        message = f"this row has {here} `qid:`, but the first row has {first}; give every row one."
+    else:
+        message = _PROBLEMS[parsed.problem].format(found=found, feature=feature)
     line, column = block.place(parsed.at)
-    return FormatError(message, path=block.path, line=line, column=column)
+    return FormatError(message, *words, path=block.path, line=line, column=column)
 
 
 # -- queries -----------------------------------------------------------------------------------------------------
@@ -311,7 +323,7 @@ def _rows_carry_queries(paths: Sequence[Path]) -> bool:
         for line in bytes(block.text).splitlines():
             content = line.split(b"#", 1)[0].split()
             if content:
-                is_row = _NUMBER.fullmatch(content[0]) is not None  # else the parser shall say what is wrong
+                is_row = _NUMBER.fullmatch(content[0]) is not None  # else the parser reports what is wrong
                 return not is_row or (len(content) > 1 and content[1].startswith(b"qid:"))
     raise FormatError("holds no rows.", path=paths[0])
 
@@ -320,23 +332,31 @@ def _group_files(paths: Sequence[Path], groups: Sequence[Path] | None, with_quer
     """The group files that go with the data files; none where the rows carry their queries themselves."""
     if groups is not None:
         if with_queries:
-            raise DataError(f"{paths[0]}: the rows have `qid:` already; leave the group file {groups[0]} out.")
+            raise FormatError(f"the rows have `qid:` already; leave the group file {groups[0]} out.", path=paths[0])
         if len(groups) != len(paths):
-            raise DataError(f"there are {len(groups)} group files for {len(paths)} data files; each needs its own.")
+            raise FormatError(f"there are {len(groups)} group files for {len(paths)} data files.", path=paths[0])
         return list(groups)
     if with_queries:
         return []
     found = []
     for path in paths:
-        beside = [path.with_name(path.name + suffix) for suffix in GROUP_SUFFIXES]
+        beside = group_candidates(path)
         existing = [candidate for candidate in beside if candidate.exists()]
         if not existing:
-            raise DataError(
-                f"{path}: the rows have no `qid:`, and there is no {' or '.join(p.name for p in beside)} beside it "
-                "that says how many rows each query has; pass one as groups=… (--groups)."
+            raise FormatError(
+                "the rows have no `qid:`, and there is no {} beside it that says how many rows each query has; name "
+                "one with {}.",
+                " or ".join(candidate.name for candidate in beside),
+                Spelling("groups=…", "--groups"),
+                path=path,
             )
         found.append(existing[0])
     return found
+
+
+def group_candidates(path: Path) -> list[Path]:
+    """Where the group file of a data file is looked for."""
+    return [path.with_name(path.name + suffix) for suffix in _GROUP_SUFFIXES]
 
 
 def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
@@ -369,9 +389,9 @@ def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArra
     if any(matches) and not all(matches):
         row = next(row for row, match in enumerate(matches) if not match)
         warnings.warn(
-            f"some rows have a `docid =` and some none, the first of those in row {row} (from 0); all document ids "
-            "are left out.",
-            CldrankWarning,
+            CldrankWarning(
+                f"row {row} (counted from 0) has no `docid =`, though others have one; all document ids are left out."
+            ),
             stacklevel=3,
         )
         return None

@@ -53,7 +53,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def plain_suffix(path: Path) -> str:
-    """The suffix that tells the format, behind any that tells the compression.
+    """The suffix of the format, without one of compression.
 
     >>> plain_suffix(Path("train.txt.xz"))
     '.txt'
@@ -62,7 +62,7 @@ def plain_suffix(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading, through the decompression that its suffix asks for."""
+    """Open a file for reading, decompressed as its suffix says."""
     check_file(path)
     with reading(path, f"a complete {path.suffix} file"):
         match path.suffix:

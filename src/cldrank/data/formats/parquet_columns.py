@@ -1,4 +1,4 @@
-"""Parquet files of candidates before they are read: which column is what, and whether it can be that."""
+"""The columns of Parquet files: which one holds what, and whether its type allows that."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cldrank.data import checks
-from cldrank.errors import FormatError, UsageError
+from cldrank.errors import FormatError, Spelling, UsageError
 from cldrank.reading import reading
+from cldrank.wording import some
 
 ColumnNames = Mapping[str, str | Sequence[str]]
 
 METADATA = b"cldrank"
 READABLE = "a readable Parquet file"
 _ROLES = ("query_id", "doc_id", "label", "features")
+_CHOICE = Spelling("columns={'features': […]}", "--column features=a,b,…")
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of the data."""
+class ParquetPart:
+    """One file of a data set."""
 
     path: Path
     file: pq.ParquetFile
@@ -34,7 +36,7 @@ class Part:
     counts: Mapping[str, int]  # how often each column name appears
 
     @classmethod
-    def open(cls, path: Path) -> Part:
+    def open(cls, path: Path) -> ParquetPart:
         """The file at a path, opened."""
         checks.check_file(path)
         with reading(path, READABLE):
@@ -57,7 +59,7 @@ class Part:
         """A whole column without nulls."""
         with reading(self.path, READABLE):
             values = self.file.read(columns=[column]).column(column)
-            values.validate(full=True)  # text that is no UTF-8
+            values.validate(full=True)  # text that is not UTF-8
         if len(values) != self.rows:
             raise FormatError(f"column {column!r} ends after {len(values):,} of {self.rows:,} rows.", path=self.path)
         if values.null_count:
@@ -67,7 +69,7 @@ class Part:
         return values
 
     def description(self) -> dict[str, Any]:
-        """What this library wrote about the data; nothing for files of others."""
+        """The metadata that `save_parquet` wrote; empty for other files."""
         raw = (self.schema.metadata or {}).get(METADATA)
         if raw is None:
             return {}
@@ -78,19 +80,21 @@ class Part:
         if isinstance(described, dict):
             names = described.get("feature_names", [])
             is_listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
-            is_told = isinstance(described.get("name", ""), str) and isinstance(described.get("synthetic", False), bool)
-            if is_listed and is_told:
+            is_named = isinstance(described.get("name", ""), str) and isinstance(
+                described.get("synthetic", False), bool
+            )
+            if is_listed and is_named:
                 return described
         raise FormatError(
-            "its metadata under 'cldrank', which names the data and says whether it is synthetic, is damaged; write "
-            "the file again.",
+            "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
+            "again.",
             path=self.path,
         )
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what; without `features` in `columns`, every column that is nothing else is a feature."""
+    """Which column holds what; unless `columns` names the features, they are all columns without another role."""
 
     query_id: str
     doc_id: str | None
@@ -100,8 +104,8 @@ class Roles:
     takes_all: bool = False
 
     @classmethod
-    def of(cls, part: Part, columns: ColumnNames | None) -> Roles:
-        """The roles of the columns, as they were told or by their names."""
+    def of(cls, part: ParquetPart, columns: ColumnNames | None) -> Roles:
+        """The roles of the columns, as `columns` says or by their names."""
         mapped = _checked_columns(part, columns)
         names = part.schema.names
 
@@ -114,8 +118,9 @@ class Roles:
         query_id, doc_id, label = one("query_id"), one("doc_id"), one("label")
         if query_id is None:
             raise FormatError(
-                f"there is no column 'query_id'; it has {_listed(names)}. "
-                "Name the right one with columns={'query_id': …} (--column query_id=…).",
+                "there is no column 'query_id'; it has {}. Name the right one with {}.",
+                _quoted(names),
+                Spelling("columns={'query_id': …}", "--column query_id=…"),
                 path=part.path,
             )
         wanted = mapped.get("features", "features" if "features" in part.counts else None)
@@ -126,8 +131,8 @@ class Roles:
         rest = tuple(column for column in names if column not in (query_id, doc_id, label))
         return cls(query_id, doc_id, label, rest, takes_all=True)
 
-    def check(self, part: Part) -> None:
-        """Refuse a part that lacks a column, has one twice, of a wrong type, or one that the first part has not."""
+    def check(self, part: ParquetPart) -> None:
+        """Refuse a part that lacks a column, or has one twice, of the wrong type, or that the first part lacks."""
         used = [column for column in (self.query_id, self.doc_id, self.label, *self.features) if column is not None]
         for column in used:
             if column not in part.counts:
@@ -135,8 +140,9 @@ class Roles:
         extra = set(part.counts).difference(used) if self.takes_all else ()
         if extra:
             raise FormatError(
-                f"column {min(extra)!r} is not in the first part; choose the feature columns with "
-                "columns={'features': […]} (--column features=a,b,…).",
+                "column {!r} is not in the first part; choose the feature columns with {}.",
+                min(extra),
+                _CHOICE,
                 path=part.path,
             )
         if not self.features:
@@ -149,16 +155,18 @@ class Roles:
             _check_numeric(part, self.label)
 
 
-def _checked_columns(part: Part, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
+def _checked_columns(part: ParquetPart, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
     mapped = dict(columns or {})
     unknown = set(mapped) - set(_ROLES)
     if unknown:
-        raise UsageError(f"columns maps {sorted(unknown)[0]!r}, which is none of {', '.join(_ROLES)}.")
+        raise UsageError(
+            "{} has the role {!r}; the roles are {}.", Spelling("columns", "--column"), min(unknown), ", ".join(_ROLES)
+        )
     for role, named in mapped.items():
         for column in [named] if isinstance(named, str) else named:
             if column not in part.counts:
                 raise FormatError(
-                    f"there is no column {column!r} (asked for as {role}); it has {_listed(part.schema.names)}.",
+                    f"there is no column {column!r} (named as {role}); it has {_quoted(part.schema.names)}.",
                     path=part.path,
                 )
     if not mapped and {"position", "impressions", "clicks"} <= set(part.counts):
@@ -166,7 +174,7 @@ def _checked_columns(part: Part, columns: ColumnNames | None) -> dict[str, str |
     return mapped
 
 
-def check_ids(part: Part, column: str) -> None:
+def check_ids(part: ParquetPart, column: str) -> None:
     """Refuse a column of ids that holds anything but whole numbers or text."""
     kind = part.kind(column)
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -174,17 +182,19 @@ def check_ids(part: Part, column: str) -> None:
         raise FormatError(f"column {column!r} holds {kind}; ids are whole numbers or text.", path=part.path)
 
 
-def _check_numeric(part: Part, column: str) -> None:
+def _check_numeric(part: ParquetPart, column: str) -> None:
     kind = part.kind(column)
     if not is_number(kind):
         raise FormatError(
-            f"column {column!r} holds {kind}, not numbers; choose the feature columns with columns={{'features': […]}} "
-            "(--column features=a,b,…).",
+            "column {!r} holds {}, not numbers; choose the feature columns with {}.",
+            column,
+            kind,
+            _CHOICE,
             path=part.path,
         )
 
 
-def _check_list(part: Part, column: str) -> None:
+def _check_list(part: ParquetPart, column: str) -> None:
     kind = part.kind(column)
     if not _is_list(kind) or not is_number(kind.value_type):
         raise FormatError(f"column {column!r} holds {kind}, not lists of numbers.", path=part.path)
@@ -204,6 +214,5 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(map(repr, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def _quoted(names: Sequence[str]) -> str:
+    return some(map(repr, names), most=8)
