@@ -18,9 +18,9 @@ _INTRODUCTION = [
 
 _REFERENCES = [
     "",
-    "Each set has a folder of its name, first in the folder that the environment variable `CLDRANK_DATA` names, then in",
-    "the folder `data` of the cache (`CLDRANK_CACHE`, or the user's cache folder). Text files may be compressed (`.gz`,",
-    "`.xz`, `.zst`).",
+    "Each set has a folder of its name, first in the folder that the environment variable `CLDRANK_DATA` names, then",
+    "in the folder `data` of the cache (`CLDRANK_CACHE`, or the user's cache folder). Text files may be compressed",
+    "(`.gz`, `.xz`, `.zst`).",
     "",
     "A split is named `NAME:SPLIT`, or `NAME:FOLD/SPLIT` if the set comes in folds or in several sets; without a fold,",
     "the first one is used:",

@@ -97,7 +97,7 @@ class CLD(NeuralFit, LinearEstimator):
         sigma: float | Literal["estimate"] = 1.0,
         solver: Literal["newton", "sgd"] = "newton",
         fit_intercept: bool = True,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         relevance_features: Sequence[str] | None = None,
         selection_features: Sequence[str] | None = None,
         clip: float | None = None,

@@ -64,7 +64,7 @@ class CLDPair(NeuralFit):
         selection_weight: float = 0.05,
         unshown_ratio: float = 1.0,
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         clip: float | None = None,
         epochs: int = EPOCHS,
         learning_rate: float = LEARNING_RATE,

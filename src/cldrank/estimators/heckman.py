@@ -48,7 +48,7 @@ class SelectionCorrected(LinearEstimator):
     rho_: float
     separated_: bool
     l2: float
-    scaling: str | scalings.Method | None
+    scaling: str | scalings.ScalingRule | None
     weighting: Weighting
     relevance_features: Sequence[str] | None
     selection_features: Sequence[str] | None
@@ -167,7 +167,7 @@ class HeckmanRank(SelectionCorrected):
     def __init__(
         self,
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         weighting: Weighting = "impressions",
         position_correction: bool = False,
         clip: float | None = None,

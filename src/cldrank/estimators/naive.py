@@ -34,7 +34,7 @@ class Naive(PairwiseOption):
     def __init__(
         self,
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         cluster: Literal["query"] | None = None,
         model: Model = "linear",
         epochs: int = EPOCHS,

@@ -39,7 +39,7 @@ class Oracle(PairwiseOption):
     def __init__(
         self,
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         cluster: Literal["query"] | None = None,
         model: Model = "linear",
         epochs: int = EPOCHS,

@@ -49,7 +49,7 @@ class PIJD(SelectionCorrected):
     def __init__(
         self,
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         weighting: Weighting = "impressions",
         position_effects: bool = False,
         relevance_features: Sequence[str] | None = None,

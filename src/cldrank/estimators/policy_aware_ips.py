@@ -56,7 +56,7 @@ class PolicyAwareIPS(PairwiseOption):
     def __init__(
         self,
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         clip: float | None = None,
         cluster: Literal["query"] | None = None,
         model: Model = "linear",

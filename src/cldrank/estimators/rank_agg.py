@@ -46,7 +46,7 @@ class RankAgg(Estimator):
         weights: Sequence[float] = (1.0, 1.0),
         model: Model = "mlp",
         l2: float = 1e-3,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
         clip: float | None = None,
         epochs: int = EPOCHS,
         learning_rate: float = LEARNING_RATE,

@@ -43,7 +43,7 @@ class SVMRank(Estimator):
         max_pairs: int = 20_000,
         sample: Literal["queries", "rows"] = "queries",
         seed: int = 0,
-        scaling: str | scalings.Method | None = "standard",
+        scaling: str | scalings.ScalingRule | None = "standard",
     ) -> None:
         self.fraction = fraction
         self.C = C

@@ -85,7 +85,7 @@ class ModelledRelevance(PropensityEstimator):
     """
 
     l2: float = 1e-5
-    scaling: str | scalings.Method | None = "standard"
+    scaling: str | scalings.ScalingRule | None = "standard"
     model: Any = "linear"
     epochs: int = 40
     learning_rate: float = 5e-3

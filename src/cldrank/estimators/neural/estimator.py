@@ -48,7 +48,7 @@ class NeuralFit(Estimator):
     n_held_: int
     model: Model
     l2: float
-    scaling: str | scalings.Method | None
+    scaling: str | scalings.ScalingRule | None
     epochs: int | None
     learning_rate: float | None
     seed: int
