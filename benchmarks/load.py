@@ -56,7 +56,7 @@ def timed(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 
 
 def peak_over_array(path: Path, small: Path) -> float:
-    """Growth of resident memory at its peak while loading, over the bytes of the features, in a process of its own."""
+    """Growth of resident memory at its peak while loading, over the bytes of the features, in a separate process."""
     script = f"""
 import pathlib
 from cldrank.data.formats.letor import read_letor

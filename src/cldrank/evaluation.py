@@ -84,7 +84,7 @@ class Evaluation(_ByMeasure[float]):
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
-        lines = [f"{data_title(self.data, self.synthetic)}, {self.queries:,} queries"]
+        lines = [f"{data_label(self.data, self.synthetic)}, {self.queries:,} queries"]
         for measure in self.per_query:
             value = f"{self.intervals[measure]:.4f}" if measure in self.intervals else f"{self[measure]:.4f}"
             lines.append(f"  {measure!s:<{width}}  {value}")
@@ -151,7 +151,7 @@ class RankerComparison(_ByMeasure[Comparison]):
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
-        lines = [f"{data_title(self.data, self.synthetic)}, first minus second"]
+        lines = [f"{data_label(self.data, self.synthetic)}, first minus second"]
         lines += [f"  {measure!s:<{width}}  {comparison}" for measure, comparison in self.differences.items()]
         return "\n".join(lines)
 
@@ -213,10 +213,10 @@ def compare(
     return RankerComparison(dataset.name, dataset.synthetic, evaluations[0], evaluations[1], differences)
 
 
-def data_title(name: str, synthetic: bool) -> str:
+def data_label(name: str, synthetic: bool) -> str:
     """The name of data in a report; synthetic data is never shown without that word.
 
-    >>> data_title("web10k-like", synthetic=True)
+    >>> data_label("web10k-like", synthetic=True)
     'web10k-like (synthetic)'
     """
     return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"

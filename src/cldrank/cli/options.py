@@ -39,8 +39,8 @@ Columns = Annotated[
     typer.Option(
         "--column",
         metavar="ROLE=NAME",
-        help="Parquet: which column holds `query_id`, `doc_id`, `label` or `features` (a list column, or names separated by "
-        "commas), if it has another name.",
+        help="Parquet: which column holds `query_id`, `doc_id`, `label` or `features` (a list column, or several, "
+        "separated by commas), if its name differs.",
     ),
 ]
 Groups = Annotated[

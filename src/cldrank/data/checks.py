@@ -31,7 +31,7 @@ def check_file(path: Path) -> None:
         raise UsageError(f"{path} is a folder; name the file to read, or several.")
 
 
-def memory() -> int:
+def free_memory() -> int:
     """The bytes of memory that a table could take: those available, or all where the system does not say."""
     try:
         found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
@@ -45,7 +45,7 @@ def memory() -> int:
 def check_room(path: Path, rows: int, width: int) -> None:
     """Refuse a table of features, with their names, that this machine cannot hold."""
     needed = 4 * rows * width + NAME_BYTES * width
-    if needed > memory():
+    if needed > free_memory():
         raise FormatError(
             f"a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) does not fit into the "
             "memory of this machine; read the data in parts, or choose features.",

@@ -357,7 +357,7 @@ def parse_values(words: list[str]) -> NDArray[np.float32]:
     text = np.frombuffer("".join(f"0 qid:1 1:{word}\n" for word in words).encode(), dtype=np.uint8)
     rows = len(words)
     block = kernel.RowBuffer.for_rows(np.zeros((rows, 1), np.float32), np.zeros(rows, np.float32))
-    problem, at, _, parsed, _ = kernel.parse(text, 1, np.nan, True, block)
+    problem, at, _, parsed, _ = kernel.parse_rows(text, 1, np.nan, True, block)
     assert (problem, parsed) == (kernel.OK, rows), (problem, bytes(text[at : at + 40]))
     return block.features[:, 0]
 

@@ -235,7 +235,7 @@ def _parse(
 ) -> _Parsed:
     target = kernel.RowBuffer.for_rows(features, labels)
     text = np.frombuffer(block.text, dtype=np.uint8)
-    problem, at, feature, rows, runs = kernel.parse(text, layout.first_id, fill, layout.with_queries, target)
+    problem, at, feature, rows, runs = kernel.parse_rows(text, layout.first_id, fill, layout.with_queries, target)
     if problem != kernel.OK:
         return _Parsed(problem, at, feature, 0, [], [])
     queries = [

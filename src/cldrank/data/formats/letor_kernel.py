@@ -184,7 +184,7 @@ def _odd_value(text, at):
 
 
 @njit(nogil=True, cache=True)
-def parse(text, first_id, fill, with_queries, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
+def parse_rows(text, first_id, fill, with_queries, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
     """Parse whole lines into a block: (problem, byte, feature id, rows, runs).
 
     `first_id` is the id of column 0; `fill` replaces missing values, NaN refuses them; `with_queries` says whether

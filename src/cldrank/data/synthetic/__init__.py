@@ -100,7 +100,7 @@ class _Chunk:
         drawn = HiddenWorld.draw(self.sizes, self.random)
         grades = world.grades(world.relevance(drawn, self.random), self.kind.thresholds)
         rendered = np.empty((len(grades), self.kind.n_features), dtype=np.float32)
-        self.kind.render(drawn, self.random, rendered)
+        self.kind.write_features(drawn, self.random, rendered)
         offsets = segments.from_lengths(self.sizes)
         rows = slice(offsets[queries.start], offsets[queries.stop])
         end = row + rows.stop - rows.start

@@ -90,7 +90,7 @@ class _QueryTerms:
     collection: Values  # the share of the term among all words of the collection
 
 
-def render(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
+def write_features(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
     """Write the 136 features of each candidate."""
     present, idf = _draw_terms(world, random)
     row_present, row_idf = present[:, world.query], idf[:, world.query]
@@ -225,5 +225,5 @@ KIND = Kind(
     most_documents=908,
     grade_shares=(0.52, 0.32, 0.13, 0.02, 0.01),
     thresholds=(-0.110, 1.586, 3.075, 3.801),
-    render=render,
+    write_features=write_features,
 )

@@ -78,7 +78,7 @@ class Kind:
 
     grade_shares    the share of grades 0 … 4 among all rows
     thresholds      the relevance from which grades 1 … 4 are given, measured so that the shares come out
-    render          writes the features of a world into a (rows, features) array
+    write_features  writes the features of a world into a (rows, features) array
     """
 
     name: str
@@ -90,7 +90,7 @@ class Kind:
     most_documents: int
     grade_shares: tuple[float, ...]
     thresholds: tuple[float, ...]
-    render: Callable[[HiddenWorld, np.random.Generator, Values], None]
+    write_features: Callable[[HiddenWorld, np.random.Generator, Values], None]
 
     @property
     def n_features(self) -> int:
