@@ -396,7 +396,7 @@ def _production(
         from cldrank.rankers import load_ranker
 
         ranker = load_ranker(production)
-        return ranker.score(dataset), {"kind": "ranker", "source": production, **asdict(ranker.provenance)}
+        return ranker.predict(dataset), {"kind": "ranker", "source": production, **asdict(ranker.provenance)}
     from cldrank.data.scores import read_scores
 
     return read_scores(production, dataset), {"kind": "scores", "source": production}

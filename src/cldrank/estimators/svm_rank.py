@@ -54,9 +54,7 @@ class SVMRank(Method):
 
     def _learn(self, evidence: Evidence) -> Result:
         data, context = evidence.data, self._context(evidence.data)
-        self.model.refuse_unless_default(
-            context, "l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance"
-        )
+        self.model.refuse_unless_default(context, "l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)
         rows, offsets = self._sampled(data, random)

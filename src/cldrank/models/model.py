@@ -39,14 +39,17 @@ class Model(Value):
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""
+        del targets
         raise self._cannot(context)
 
     def fit_points(self, problem: PointSelection, context: Context) -> Fit:
         """Fit relevance and selection together, row by row: CLD."""
+        del problem
         raise self._cannot(context)
 
     def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
         """Fit relevance and selection together, by pairs: CLD-pair."""
+        del problem
         raise self._cannot(context)
 
     def check_installed(self) -> None:

@@ -165,7 +165,9 @@ def two_stages(
         count = len(np.unique(entries.queries))
         influences = design.map(lambda block: step.influence(block, second, first))
         groups = (grouped(queries, rows) for queries, rows in influences)
-        covariance = sum_of_squares(groups, len(second.coefficients) + len(first)) * (count / (count - 1) if count > 1 else np.nan)
+        covariance = sum_of_squares(groups, len(second.coefficients) + len(first)) * (
+            count / (count - 1) if count > 1 else np.nan
+        )
     else:
         across = -second.bread @ second.leverage @ first
         covariance = np.block([[second.covariance, across], [across.T, first]])

@@ -40,7 +40,7 @@ class Checkpoint:
         return cls(Path(run.checkpoint), run.resume, _digest(trainer, identity))
 
     def restore(self, trainer: Trainer) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """The epochs gone by, with the trainer and its best state as they were; none where there is nothing to resume."""
+        """The epochs so far, with trainer and best state as they were; none where there is nothing to resume."""
         if self.path is None:
             return [], trainer.state()
         if trainer.world.leads:

@@ -55,9 +55,7 @@ def train(
 class Trainer:
     """One training under way."""
 
-    def __init__(
-        self, task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run
-    ) -> None:
+    def __init__(self, task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.epochs, self.seed = model.epochs, run.seed
         self.world, self.device = World.find(table.device), table.device
@@ -312,7 +310,9 @@ def schedule(model: Network, step: int, steps: int) -> float:
 
 
 def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[BatchSource]:
-    return [BatchSource(packed, lists.unshown_rows, device) for packed in lists.pack(unshown_ratio)] if len(lists) else []
+    return (
+        [BatchSource(packed, lists.unshown_rows, device) for packed in lists.pack(unshown_ratio)] if len(lists) else []
+    )
 
 
 def _mean_size(task: Task, groups: list[BatchSource]) -> float:

@@ -37,6 +37,7 @@ def device_of(name: str | None) -> torch.device:
 
 def dropout(share: float) -> torch.nn.Dropout:
     """Dropout that on a CPU draws a byte for each number, not a float: drawing is most of what dropout costs there."""
+
     class Dropout(torch.nn.Dropout):
         def forward(self, values: torch.Tensor) -> torch.Tensor:
             threshold = round(256 * self.p)
