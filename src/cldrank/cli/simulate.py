@@ -404,10 +404,11 @@ def _production(
 
 def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tuple[NDArray[Any], dict[str, Any]]:
     from cldrank.estimators.svm_rank import SVMRank
+    from cldrank.models import Run
 
     chosen = {key: training[key] for key in ("fraction", "sample") if training[key] is not None}
     with working("training the production ranker …"):
-        machine = SVMRank(seed=seed, **chosen).fit(dataset)
+        machine = SVMRank(run=Run(seed=seed), **chosen).fit(dataset)
     if training["save_production"] is not None:
         machine.ranker_.save(training["save_production"])
         say(f"the production ranker: {training['save_production']}")

@@ -119,6 +119,11 @@ class Method(BaseEstimator):
         clip: float | None = getattr(self, "clip", None)
         return clip
 
+    @property
+    def uses_device(self) -> bool:
+        """Whether torch does the work, so that `run.device` has a say."""
+        return self.model.needs is not None or self.way in ("fit_points", "fit_pairs")
+
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
         """The scores of the learned ranker, one per row."""
         self._check_fitted()

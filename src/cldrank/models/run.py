@@ -34,8 +34,8 @@ class Run(Value):
     Run(seed=3)
     """
 
-    seed: int = parameter(default=0, about="seed of everything random", least=0)
-    device: str | None = parameter(default=None, about="where torch computes, such as cuda")
+    seed: int = parameter(default=0, about="the same seed gives the same ranker", least=0)
+    device: str | None = parameter(default=None, about="where torch computes: cuda for a GPU")
     block_rows: int | None = parameter(
         default=None, about="rows of a block in linear fits; by default what suits the machine", least=1, option=False
     )

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from cldrank import scaling as scalings
-from cldrank.errors import DataError
+from cldrank.errors import DataError, UsageError, setting
 from cldrank.models.fit import Context, Fit
 from cldrank.models.model import Model
+from cldrank.models.run import Run
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Linear(Model):
         from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
 
         self.refuse_unless_default(context, "fit_intercept", "solver")
+        self._refuse_of_run(context, "device")
         data = context.data
         scaling = scalings.fit(self.scaling, data.features)
         found = regress(
@@ -103,6 +105,7 @@ class Linear(Model):
         """Relevance and selection, both linear, by one likelihood."""
         from cldrank.models.linear.points import fit
 
+        self._refuse_of_run(context)
         return fit(self, problem, context)
 
     def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
@@ -121,7 +124,14 @@ class Linear(Model):
         from cldrank.models.linear.stages import fit
 
         self.refuse_unless_default(context, "fit_intercept", "solver")
+        self._refuse_of_run(context, "device")
         return fit(self, problem, context)
+
+    def _refuse_of_run(self, context: Context, *more: str) -> None:
+        """Refuse what is for networks."""
+        for name in (*more, "precision", "checkpoint", "resume", "tensorboard"):
+            if getattr(context.run, name) != getattr(Run(), name):
+                raise UsageError("{} is for networks; {} fits a linear model here.", setting(name), context.user)
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""
