@@ -49,8 +49,8 @@ def dataset(features: NDArray[Any] = FEATURES, names: tuple[str, ...] = NAMES) -
 def test_scores_are_the_linear_function_of_scaled_features(method: str | None) -> None:
     ranker = linear(method)
     scaled = scaling.fit(method, FEATURES).transform(FEATURES).astype(np.float64)
-    np.testing.assert_allclose(ranker.score(FEATURES), scaled @ ranker.coefficients + 1 / 3, rtol=1e-12)
-    np.testing.assert_array_equal(ranker.score(dataset()), ranker.score(FEATURES))
+    np.testing.assert_allclose(ranker.predict(FEATURES), scaled @ ranker.coefficients + 1 / 3, rtol=1e-12)
+    np.testing.assert_array_equal(ranker.predict(dataset()), ranker.predict(FEATURES))
 
 
 @given(
@@ -60,9 +60,9 @@ def test_scores_are_the_linear_function_of_scaled_features(method: str | None) -
 )
 def test_a_score_depends_on_its_row_alone(features: NDArray[np.float32], block_rows: int, random: Any) -> None:
     ranker = linear()
-    scores = ranker.score(features)
+    scores = ranker.predict(features)
     order = np.array(random.sample(range(len(features)), len(features)))
-    np.testing.assert_array_equal(ranker.score(features[order], block_rows=block_rows), scores[order])
+    np.testing.assert_array_equal(ranker.predict(features[order], block_rows=block_rows), scores[order])
 
 
 @pytest.mark.parametrize("method", ["standard", "quantile", None])
@@ -75,12 +75,12 @@ def test_equal_rows_get_equal_scores_wherever_they_lie(method: str | None) -> No
         coefficients=random.normal(size=137),
     )
     copies = np.repeat(train[:1], 203, axis=0)
-    scores = [ranker.score(copies, block_rows=size) for size in (1, 2, 7, 100, None)]
+    scores = [ranker.predict(copies, block_rows=size) for size in (1, 2, 7, 100, None)]
     assert len(np.unique(scores)) == 1  # a matrix product gives two
 
 
 def test_no_rows_give_no_scores() -> None:
-    assert linear().score(FEATURES[:0]).shape == (0,)
+    assert linear().predict(FEATURES[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_no_rows_give_no_scores() -> None:
 def test_other_features_are_refused_by_name(names: tuple[str, ...], message: str) -> None:
     features = np.zeros((10, len(names)), dtype=np.float32)
     with pytest.raises(DataError, match=message):
-        linear().score(dataset(features, names))
+        linear().predict(dataset(features, names))
     with pytest.raises(DataError, match=message):
-        linear().score(features, feature_names=names)
+        linear().predict(features, feature_names=names)
 
 
 def test_a_plain_array_is_checked_on_its_width() -> None:
     with pytest.raises(DataError, match="the ranker knows 4 features, the table has 3"):
-        linear().score(FEATURES[:, :3])
+        linear().predict(FEATURES[:, :3])
     with pytest.raises(DataError, match="the ranker knows 4 features, the table has 3"):
-        linear().score(FEATURES[:, :3], feature_names=NAMES)
+        linear().predict(FEATURES[:, :3], feature_names=NAMES)
     with pytest.raises(DataError, match="must be a table"):
-        linear().score(FEATURES[0])
+        linear().predict(FEATURES[0])
     with pytest.raises(DataError, match="more than once"):
-        linear().score(np.zeros((1, 5)), feature_names=(*NAMES, "bm25"))
+        linear().predict(np.zeros((1, 5)), feature_names=(*NAMES, "bm25"))
 
 
 @pytest.mark.parametrize("kind", ["pandas", "arrow"])
@@ -117,10 +117,10 @@ def test_columns_of_a_frame_are_found_by_their_names(kind: str) -> None:
     frame = pd.DataFrame(FEATURES, columns=list(NAMES))
     turned = frame[["clicks", "bm25", "länge", "pagerank"]]
     table = turned if kind == "pandas" else pa.Table.from_pandas(turned)
-    np.testing.assert_array_equal(linear().score(table), linear().score(FEATURES))
-    np.testing.assert_array_equal(linear().score(frame), linear().score(FEATURES))
+    np.testing.assert_array_equal(linear().predict(table), linear().predict(FEATURES))
+    np.testing.assert_array_equal(linear().predict(frame), linear().predict(FEATURES))
     mixed = frame.assign(clicks=frame["clicks"] > 1)  # numpy sees objects
-    np.testing.assert_array_equal(linear().score(mixed), linear().score(mixed.astype(np.float32).to_numpy()))
+    np.testing.assert_array_equal(linear().predict(mixed), linear().predict(mixed.astype(np.float32).to_numpy()))
 
 
 @pytest.mark.parametrize(
@@ -136,24 +136,24 @@ def test_columns_of_a_frame_are_found_by_their_names(kind: str) -> None:
 def test_columns_of_a_frame_that_do_not_match_are_refused_by_name(names: tuple[Any, ...], message: str) -> None:
     frame = pd.DataFrame(np.zeros((2, len(names))), columns=list(names))
     with pytest.raises(DataError, match=message):
-        linear().score(frame)
+        linear().predict(frame)
 
 
 def test_columns_that_are_only_numbered_go_by_their_place() -> None:
-    np.testing.assert_array_equal(linear().score(pd.DataFrame(FEATURES)), linear().score(FEATURES))
+    np.testing.assert_array_equal(linear().predict(pd.DataFrame(FEATURES)), linear().predict(FEATURES))
 
 
 def test_names_that_contradict_a_frame_are_refused() -> None:
     frame = pd.DataFrame(FEATURES, columns=list(NAMES))[[*NAMES[::-1]]]
     with pytest.raises(DataError, match=r"feature_names says 'bm25' for column 1, .* calls 'clicks'"):
-        linear().score(frame, feature_names=NAMES)
+        linear().predict(frame, feature_names=NAMES)
 
 
 def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
     features = FEATURES.copy()
     features[250, 1] = np.nan
     with pytest.raises(DataError, match=r"column 1 of row 250 .* is nan"):
-        linear().score(features, block_rows=100)
+        linear().predict(features, block_rows=100)
 
 
 # -- making one --------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_a_saved_ranker_comes_back_exactly(method: Any, tmp_path: Path) -> None:
     assert again.scaling.rule == ranker.scaling.rule
     for name, values in ranker.scaling.parameters.items():
         np.testing.assert_array_equal(again.scaling.parameters[name], values)
-    np.testing.assert_array_equal(again.score(dataset()), ranker.score(dataset()))
+    np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))
     again.save(tmp_path / "second")
     for name in ("ranker.json", "weights.safetensors"):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "deep" / "ranker" / name).read_bytes()
@@ -423,4 +423,4 @@ def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | Non
         ordinary[:] = ranker.scaling.parameters["center"]
     ordinary[2] = 1e30
     with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
-        ranker.score(ordinary, block_rows=2)
+        ranker.predict(ordinary, block_rows=2)

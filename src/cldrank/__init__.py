@@ -9,113 +9,72 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cldrank import errors
-from cldrank._version import __version__
+from cldrank import errors as errors
+from cldrank._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from cldrank import clicks, data, estimators, measures, propensity, rankers, scaling, tuning
-    from cldrank.clicks.table import ClickTable
-    from cldrank.data.dataset import RankingDataset
-    from cldrank.data.loading import load
-    from cldrank.estimators import (
-        CLD,
-        IPS,
-        PIJD,
-        AffineIPS,
-        CLDPair,
-        HeckmanRank,
-        Naive,
-        Oracle,
-        PolicyAwareIPS,
-        RankAgg,
-        SVMRank,
-    )
-    from cldrank.evaluation import compare, evaluate
-    from cldrank.models.network import Training
-    from cldrank.models.network.networks import MLP
-    from cldrank.propensity import Propensities
-    from cldrank.rankers import load_ranker
-    from cldrank.tuning import tune
+    from cldrank import clicks as clicks
+    from cldrank import data as data
+    from cldrank import estimators as estimators
+    from cldrank import measures as measures
+    from cldrank import models as models
+    from cldrank import propensity as propensity
+    from cldrank import rankers as rankers
+    from cldrank import scaling as scaling
+    from cldrank import tuning as tuning
+    from cldrank.clicks.table import ClickTable as ClickTable
+    from cldrank.data.dataset import RankingDataset as RankingDataset
+    from cldrank.data.loading import load as load
+    from cldrank.estimators import CLD as CLD
+    from cldrank.estimators import IPS as IPS
+    from cldrank.estimators import PIJD as PIJD
+    from cldrank.estimators import AffineIPS as AffineIPS
+    from cldrank.estimators import CLDPair as CLDPair
+    from cldrank.estimators import HeckmanRank as HeckmanRank
+    from cldrank.estimators import Naive as Naive
+    from cldrank.estimators import Oracle as Oracle
+    from cldrank.estimators import PolicyAwareIPS as PolicyAwareIPS
+    from cldrank.estimators import RankAgg as RankAgg
+    from cldrank.estimators import SVMRank as SVMRank
+    from cldrank.evaluation import compare as compare
+    from cldrank.evaluation import evaluate as evaluate
+    from cldrank.models import MLP as MLP
+    from cldrank.models import SGD as SGD
+    from cldrank.models import Linear as Linear
+    from cldrank.models import Run as Run
+    from cldrank.models import TorchModule as TorchModule
+    from cldrank.propensity import Propensities as Propensities
+    from cldrank.rankers import load_ranker as load_ranker
+    from cldrank.tuning import tune as tune
 
-# Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed.
+# Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed. A name
+# that is not here is that of a method.
 _HOMES = {
     "ClickTable": "cldrank.clicks.table",
-    **dict.fromkeys(
-        (
-            "AffineIPS",
-            "CLD",
-            "CLDPair",
-            "HeckmanRank",
-            "IPS",
-            "Naive",
-            "Oracle",
-            "PIJD",
-            "PolicyAwareIPS",
-            "RankAgg",
-            "SVMRank",
-        ),
-        "cldrank.estimators",
-    ),
-    "MLP": "cldrank.models.network.networks",
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
-    "Training": "cldrank.models.network",
-    "clicks": "",
     "compare": "cldrank.evaluation",
-    "data": "",
-    "estimators": "",
     "evaluate": "cldrank.evaluation",
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
-    "measures": "",
-    "propensity": "",
-    "rankers": "",
-    "scaling": "",
     "tune": "cldrank.tuning",
-    "tuning": "",
+    **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule"), "cldrank.models"),
 }
-
-__all__ = [
-    "CLD",
-    "IPS",
-    "MLP",
-    "PIJD",
-    "AffineIPS",
-    "CLDPair",
-    "ClickTable",
-    "HeckmanRank",
-    "Naive",
-    "Oracle",
-    "PolicyAwareIPS",
-    "Propensities",
-    "RankAgg",
-    "RankingDataset",
-    "SVMRank",
-    "Training",
-    "__version__",
-    "clicks",
-    "compare",
-    "data",
-    "errors",
-    "estimators",
-    "evaluate",
-    "load",
-    "load_ranker",
-    "measures",
-    "propensity",
-    "rankers",
-    "scaling",
-    "tune",
-    "tuning",
-]
+_ROOMS = ("clicks", "data", "estimators", "measures", "models", "propensity", "rankers", "scaling", "tuning")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name in _ROOMS:
+        return import_module(f"cldrank.{name}")
+    if name not in _HOMES and not name[:1].isupper():  # not a method: perhaps a module that is yet to be imported
         raise AttributeError(f"module 'cldrank' has no attribute {name!r}")
-    home = _HOMES[name]
-    return getattr(import_module(home), name) if home else import_module(f"cldrank.{name}")
+    try:
+        return getattr(import_module(_HOMES.get(name, "cldrank.estimators")), name)
+    except AttributeError:
+        raise AttributeError(f"module 'cldrank' has no attribute {name!r}") from None
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from cldrank.estimators import methods
+
+    return sorted(["__version__", "errors", *_HOMES, *_ROOMS, *(kind.__name__ for kind in methods().values())])

@@ -238,7 +238,7 @@ def scores_of(model: Any, dataset: RankingDataset) -> Any:
 
     model = getattr(model, "ranker_", model)
     if isinstance(model, Ranker):
-        return model.score(dataset)
+        return model.predict(dataset)
     if hasattr(model, "predict"):
         return np.asarray(model.predict(dataset.features), dtype=np.float64)
     scores = np.asarray(model)

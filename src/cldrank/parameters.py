@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
+from os import PathLike
 from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -101,6 +102,39 @@ class Parameter:
         """Refuse a value that it does not accept."""
         if not self.accepts(value):
             refuse(self.name, value, *(_requirement(one, self.bounds) for one in self.kinds), optional=self.optional)
+
+    def parse(self, text: str) -> Any:
+        """The value that a text stands for, as on a command line; lists are separated by commas.
+
+        >>> gamma = Parameter("gamma", float | Literal["profile"], 0.1, "correlation", Bounds(above=-1, below=1))
+        >>> gamma.parse("0.3"), gamma.parse("profile")
+        (0.3, 'profile')
+        >>> gamma.parse("2")
+        Traceback (most recent call last):
+        cldrank.errors.UsageError: gamma must be a number above -1 and below 1, or 'profile', not 2.0.
+        """
+        if self.optional and text.lower() == "none":
+            return None
+        value: Any = text
+        for one in sorted(self.kinds, key=lambda kind: get_origin(kind) is not Literal):
+            try:
+                value = _parsed(one, text)
+                break
+            except ValueError:
+                continue
+        self.check(value)
+        return value
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in a help text.
+
+        >>> Parameter("gamma", float | Literal["profile"], 0.1, "correlation").metavar
+        'NUMBER|profile'
+        """
+        if any(get_origin(one) is PathLike for one in self.kinds):
+            return "PATH"
+        return "|".join(filter(None, map(_metavar, self.kinds)))
 
 
 def parameter(
@@ -285,6 +319,35 @@ def _fits(kind: Any, given: Any, bounds: Bounds) -> bool:
         listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
         return listed and all(_fits(part, one, bounds) for one in given)
     return kind is Any or isinstance(given, origin or kind) or (origin is Callable and callable(given))
+
+
+def _parsed(kind: Any, text: str) -> Any:
+    """A text as a value of a type; ValueError where it is not one."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        if text not in get_args(kind):
+            raise ValueError(text)
+        return text
+    if origin in (tuple, Sequence):
+        return tuple(_parsed(get_args(kind)[0], part.strip()) for part in text.split(",") if part.strip())
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+    if kind in (int, float):
+        return kind(text)
+    if kind is str or (isinstance(origin or kind, type) and issubclass(origin or kind, PathLike)):
+        return text
+    raise ValueError(text)
+
+
+def _metavar(kind: Any) -> str:
+    origin = get_origin(kind)
+    if origin is Literal:
+        return "|".join(map(str, get_args(kind)))
+    if origin in (tuple, Sequence):
+        return f"{_metavar(get_args(kind)[0])},…"
+    return {float: "NUMBER", int: "WHOLE", str: "TEXT"}.get(kind, "")
 
 
 def _is_number(given: Any, bounds: Bounds) -> bool:

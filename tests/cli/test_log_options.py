@@ -50,7 +50,7 @@ def test_train_learns_from_any_log(run: Run, log: Path, folder: Path) -> None:
     assert aggregated.code == 0, aggregated.err
     assert run("train", "naive", "-f", "train.parquet", "-c", "log-cells.parquet", "-o", "b").code == 0
     data = cr.load(folder / "train.parquet")
-    one, two = (cr.load_ranker(folder / name).score(data) for name in ("a", "b"))
+    one, two = (cr.load_ranker(folder / name).predict(data) for name in ("a", "b"))
     assert np.array_equal(one, two)
 
 

@@ -74,7 +74,7 @@ class TestNetworks:
         assert [epoch["number"] for epoch in told["history"]] == list(range(1, expected.epochs + 1))
         assert told["history"][told["best_epoch"] - 1]["best"]
         expected.fit(data, clicks, cr.Propensities.power(1, 5))
-        np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected.predict(data))
+        np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected.predict(data))
 
     def test_all_options_arrive(self, run: Run) -> None:
         options = ("--selection-weight", "0.3", "--unshown-ratio", "2", "--learning-rate", "0.01", "--seed", "5")
@@ -182,7 +182,7 @@ class TestPositions:
         assert shown.code == 0, shown.err
         assert "AffineClicks(slope 0.45, " in shown.out
         expected = cr.AffineIPS().fit(data, clicks, trust).predict(data)
-        np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected)
+        np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
         for message, call in (
             ("ips has no option --affine", ["ips", *FROM, "--affine", "trust.json"]),
             ("both say how clicks depend", ["affine-ips", *FROM, "--affine", "trust.json"]),
@@ -210,7 +210,7 @@ class TestPositions:
         assert "rho.json reaches down to position 3, the clicks to 5; --depth 3 takes pages as if" in said
         assert run(*call, "--depth", "3").code == 0
         expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
-        np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), expected)
+        np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
 
     def test_an_option_without_an_effect_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [
@@ -260,7 +260,7 @@ class TestInterruption:
         assert f"the ranker of epoch {kept} is saved" in said
         gone = int(said.split("stopped after epoch ")[1].split(";")[0])
         assert 1 <= kept <= gone < 150
-        assert np.isfinite(cr.load_ranker("stopped").score(data)).all()
+        assert np.isfinite(cr.load_ranker("stopped").predict(data)).all()
 
         resumed = run(*self.LONG, "-o", "resumed", "--checkpoint", "state.safetensors", "--resume", "--json").json
         whole = run(*self.LONG, "-o", "whole", "--json").json
@@ -308,7 +308,7 @@ def test_two_processes_train_one_ranker_and_one_of_them_speaks(run: Run, data: c
     assert ran.stdout.count("saved in two") == 1
     assert "Warning" not in ran.stderr
     run(*arguments, "-o", "one")
-    scores = [cr.load_ranker(name).score(data) for name in ("one", "two")]
+    scores = [cr.load_ranker(name).predict(data) for name in ("one", "two")]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
 
 

@@ -33,7 +33,7 @@ def test_tune_saves_the_ranker_of_the_best_parameters(run: Run, folder: Path) ->
     options = [part for name, value in best.items() for part in (f"--{name.replace('_', '-')}", repr(value))]
     assert run("train", "cld-pair", *FROM, *SMALL, *options, "-o", "ranker").code == 0
     data = cr.load("train.parquet")
-    np.testing.assert_array_equal(cr.load_ranker("ranker").score(data), cr.load_ranker("tuned/ranker").score(data))
+    np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), cr.load_ranker("tuned/ranker").predict(data))
 
 
 def test_the_same_command_goes_on(run: Run) -> None:
@@ -121,7 +121,7 @@ def test_every_way_to_correct_for_positions(run: Run, method: str) -> None:
     rho = trust if method == "affine-ips" else cr.Propensities.power(1, 4)
     kinds: dict[str, Any] = {"affine-ips": cr.AffineIPS, "policy-aware-ips": cr.PolicyAwareIPS, "naive": cr.Naive}
     expected = kinds[method](**told["best_parameters"]).fit(data, clicks, rho).predict(data)
-    np.testing.assert_array_equal(cr.load_ranker("tuned/ranker").score(data), expected)
+    np.testing.assert_array_equal(cr.load_ranker("tuned/ranker").predict(data), expected)
 
 
 def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_a_path_over_gamma_equals_single_fits() -> None:
     for point in path:
         alone = CLD(point.gamma).fit(*given)
         np.testing.assert_allclose(point.coefficients, alone.coef_, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(point.ranker.score(given.data), alone.predict(given.data), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(point.ranker.predict(given.data), alone.predict(given.data), rtol=1e-8, atol=1e-8)
         assert point.log_likelihood == pytest.approx(alone.log_likelihood_)
         assert point.ranker.provenance.parameters["gamma"] == point.gamma
 

@@ -106,10 +106,10 @@ def test_fit_returns_self_and_leaves_what_it_learned(estimator: Estimator) -> No
     assert learn(model, data) is model
     assert model.n_features_in_ == 3
     assert list(model.feature_names_in_) == ["bm25", "pagerank", "length"]
-    np.testing.assert_array_equal(model.predict(data), model.ranker_.score(data))
+    np.testing.assert_array_equal(model.predict(data), model.ranker_.predict(data))
     if isinstance(model.ranker_, BordaRanker):  # it ranks within a query, and a plain table is one query
         data = RankingDataset.from_arrays(data.features, np.zeros(120), feature_names=data.feature_names)
-    np.testing.assert_array_equal(model.predict(data.features), model.ranker_.score(data))
+    np.testing.assert_array_equal(model.predict(data.features), model.ranker_.predict(data))
 
 
 def test_fit_changes_no_parameter_and_a_clone_has_learned_nothing(estimator: Estimator) -> None:
@@ -139,7 +139,7 @@ def test_the_ranker_survives_being_saved_and_knows_its_origin(estimator: Estimat
     model = learn(copy_of(estimator), example())
     model.ranker_.save(tmp_path)
     ranker = load_ranker(tmp_path)
-    np.testing.assert_array_equal(ranker.score(example()), model.predict(example()))
+    np.testing.assert_array_equal(ranker.predict(example()), model.predict(example()))
     origin = ranker.provenance
     assert (origin.data, origin.synthetic, origin.rows, origin.queries) == ("example", True, 120, 12)
     assert origin.estimator == type(estimator).__name__

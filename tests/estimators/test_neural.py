@@ -65,7 +65,7 @@ def test_a_module_trains_is_saved_and_loaded(method: Any, tmp_path: Path) -> Non
     assert any((model.ranker_.state[name] != value.numpy()).any() for name, value in before.items())
     model.ranker_.save(tmp_path)
     again = load_ranker(tmp_path, module=Gated())
-    np.testing.assert_array_equal(again.score(GIVEN.data), scores(model))
+    np.testing.assert_array_equal(again.predict(GIVEN.data), scores(model))
     with pytest.raises(UsageError, match=r"a torch module of the class Gated, whose code is not saved"):
         load_ranker(tmp_path)
 

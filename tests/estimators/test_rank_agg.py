@@ -49,7 +49,7 @@ def test_queries_score_the_same_alone_as_among_others(tmp_path: Path) -> None:
     parts = [fitted.predict(GIVEN.data[at : at + 1]) for at in range(len(GIVEN.data))]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     fitted.ranker_.save(tmp_path)
-    np.testing.assert_array_equal(load_ranker(tmp_path).score(GIVEN.data), whole)
+    np.testing.assert_array_equal(load_ranker(tmp_path).predict(GIVEN.data), whole)
 
 
 def test_the_summary_has_both_fits() -> None:

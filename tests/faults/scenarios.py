@@ -78,7 +78,7 @@ def ranker(path: Path) -> State:
         return None
     loaded = load_ranker(path)
     features = np.linspace(-1, 1, 5 * len(loaded.feature_names)).reshape(5, -1)
-    return _digest(np.asarray(loaded.score(features)).tobytes())
+    return _digest(np.asarray(loaded.predict(features)).tobytes())
 
 
 def checkpoint(path: Path) -> State:

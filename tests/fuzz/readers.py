@@ -320,7 +320,7 @@ def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
 def _read_ranker(path: Path) -> None:
     ranker = cr.load_ranker(path)
     features = np.vstack([np.zeros(len(ranker.feature_names)), np.ones(len(ranker.feature_names))])
-    scores = np.asarray(ranker.score(features))
+    scores = np.asarray(ranker.predict(features))
     if scores.shape != (2,) or not np.isfinite(scores).all():
         raise WrongError(f"scores {scores}")
     repr(ranker)

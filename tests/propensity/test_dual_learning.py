@@ -35,7 +35,7 @@ def test_a_ranker_that_follows_relevance_is_doubted(logistic: Any) -> None:
         rho = estimator.fit(clicks, data)
     np.testing.assert_allclose(rho.values, TRUTH, rtol=0.15)
     ranker: Any = estimator.ranker_  # type: ignore[attr-defined]
-    assert np.corrcoef(ranker.score(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.95
+    assert np.corrcoef(ranker.predict(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.95
 
 
 def test_the_same_seed_gives_the_same_curve(logistic: Any) -> None:

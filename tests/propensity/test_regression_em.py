@@ -116,7 +116,7 @@ def test_it_leaves_a_ranker(logistic: Any, tmp_path: Path) -> None:
     estimator = RegressionEM(warn=False)
     estimator.fit(clicks, data)
     ranker: Any = estimator.ranker_  # type: ignore[attr-defined]
-    assert np.corrcoef(ranker.score(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.99
+    assert np.corrcoef(ranker.predict(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.99
     ranker.save(tmp_path)
     assert cr.load_ranker(tmp_path).provenance.estimator == "RegressionEM"
 

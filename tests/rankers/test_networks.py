@@ -79,7 +79,7 @@ def test_numpy_scores_as_torch_does(activation: Any) -> None:
     ranker = ranker_of(own, **PARTS)
     with torch.no_grad():
         expected = own(torch.from_numpy(SCALING.transform(FEATURES)))[:, 0].numpy()
-    np.testing.assert_allclose(ranker.score(FEATURES), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_network_becomes_the_simplest_ranker_that_scores_alike(own: nn.Module,
     assert type(ranker) is kind
     with torch.no_grad():
         expected = own.eval()(torch.from_numpy(SCALING.transform(FEATURES))).reshape(-1).numpy()
-    np.testing.assert_allclose(ranker.score(FEATURES), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -113,14 +113,14 @@ def test_a_layer_with_hooks_is_no_plain_layer(whole: bool) -> None:
     assert isinstance(ranker, ModuleRanker)
     with torch.no_grad():
         expected = own(torch.from_numpy(SCALING.transform(FEATURES)))[:, 0].numpy()
-    np.testing.assert_allclose(ranker.score(FEATURES), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(ranker.predict(FEATURES), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["network", "module"])
 def test_equal_rows_get_equal_scores_wherever_they_lie(name: str) -> None:
     ranker = RANKERS[name]()
     copies = np.repeat(FEATURES[:3], 203, axis=0)
-    scores = [ranker.score(copies, block_rows=size).reshape(3, 203) for size in (1, 2, 7, 100, None)]
+    scores = [ranker.predict(copies, block_rows=size).reshape(3, 203) for size in (1, 2, 7, 100, None)]
     for row in range(3):
         assert len(np.unique([found[row] for found in scores])) == 1
 
@@ -129,8 +129,8 @@ def test_equal_rows_get_equal_scores_wherever_they_lie(name: str) -> None:
 def test_a_score_depends_on_its_row_alone(name: str) -> None:
     ranker = RANKERS[name]()
     order = np.random.default_rng(1).permutation(len(FEATURES))
-    np.testing.assert_array_equal(ranker.score(FEATURES[order], block_rows=11), ranker.score(FEATURES)[order])
-    np.testing.assert_array_equal(ranker.score(dataset()), ranker.score(FEATURES))
+    np.testing.assert_array_equal(ranker.predict(FEATURES[order], block_rows=11), ranker.predict(FEATURES)[order])
+    np.testing.assert_array_equal(ranker.predict(dataset()), ranker.predict(FEATURES))
 
 
 class Insistent(Residual):
@@ -145,18 +145,18 @@ def test_a_module_that_insists_on_float32_scores_in_float32(tmp_path: Path) -> N
     ranker = ModuleRanker.of(own, **PARTS)
     with torch.no_grad():
         expected = own.eval()(torch.from_numpy(SCALING.transform(FEATURES))).numpy()
-    np.testing.assert_array_equal(ranker.score(FEATURES), expected)
+    np.testing.assert_array_equal(ranker.predict(FEATURES), expected)
     ranker.save(tmp_path)
-    np.testing.assert_array_equal(load_ranker(tmp_path, module=Insistent()).score(FEATURES), expected)
+    np.testing.assert_array_equal(load_ranker(tmp_path, module=Insistent()).predict(FEATURES), expected)
 
 
 def test_votes_count_the_candidates_below() -> None:
     members = network(), linear(1.0, -2.0, 0.5, 0.0)
     data = dataset()
-    scores = borda(*members, weights=(2.0, 0.5)).score(data)
+    scores = borda(*members, weights=(2.0, 0.5)).predict(data)
     expected = np.zeros(data.n_rows)
     for weight, ranker in zip((2.0, 0.5), members, strict=True):
-        found = ranker.score(data)
+        found = ranker.predict(data)
         for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True):
             for row in range(start, stop):
                 expected[row] += weight * sum(found[row] > found[other] for other in range(start, stop))
@@ -166,15 +166,15 @@ def test_votes_count_the_candidates_below() -> None:
 def test_a_plain_table_is_one_query_for_voters() -> None:
     ranker = borda()
     whole = RankingDataset.from_arrays(FEATURES, np.zeros(len(FEATURES), dtype=int), feature_names=NAMES)
-    np.testing.assert_array_equal(ranker.score(FEATURES), ranker.score(whole))
-    np.testing.assert_array_equal(ranker.score(dataset(), block_rows=3), ranker.score(dataset()))
-    assert ranker.score(FEATURES[:0]).shape == (0,)
+    np.testing.assert_array_equal(ranker.predict(FEATURES), ranker.predict(whole))
+    np.testing.assert_array_equal(ranker.predict(dataset(), block_rows=3), ranker.predict(dataset()))
+    assert ranker.predict(FEATURES[:0]).shape == (0,)
 
 
 def test_one_voter_ranks_as_it_would_alone() -> None:
     data, alone = dataset(), network()
     ranks = [
-        segments.descending_ranks(ranker.score(data), data.offsets) for ranker in (alone, borda(alone, weights=(3,)))
+        segments.descending_ranks(ranker.predict(data), data.offsets) for ranker in (alone, borda(alone, weights=(3,)))
     ]
     np.testing.assert_array_equal(*ranks)
 
@@ -215,10 +215,10 @@ def test_networks_whose_scores_are_not_finite_are_refused() -> None:
     layers = [Layer("linear", np.full((1, 4), 3e38, dtype=np.float32))]
     ranker = NetworkRanker(feature_names=NAMES, scaling=scaling.fit(None, FEATURES), layers=layers)
     with pytest.raises(DataError, match=r"the score of row 0 \(counted from 0\) is inf"):
-        ranker.score(np.full((2, 4), 1e30))
+        ranker.predict(np.full((2, 4), 1e30))
     voters = BordaRanker(feature_names=NAMES, members=[ranker], weights=(1.0,))
     with pytest.raises(DataError, match="the score of row 0"):
-        voters.score(np.full((2, 4), 1e30))
+        voters.predict(np.full((2, 4), 1e30))
 
 
 def test_voters_must_know_the_same_features() -> None:
@@ -252,7 +252,7 @@ def test_a_saved_ranker_comes_back_exactly(name: str, tmp_path: Path) -> None:
     again = load_ranker(tmp_path / "ranker", module=Residual() if name == "module" else None)
     assert type(again) is type(ranker)
     assert again.provenance == ORIGIN
-    np.testing.assert_array_equal(again.score(dataset()), ranker.score(dataset()))
+    np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))
     again.save(tmp_path / "second")
     for file in ("ranker.json", "weights.safetensors"):
         assert (tmp_path / "second" / file).read_bytes() == (tmp_path / "ranker" / file).read_bytes()

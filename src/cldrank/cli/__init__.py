@@ -68,8 +68,8 @@ app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
 app.command("simulate")(simulate.simulate)
-app.command("train")(train.train)
-app.command("tune")(tune.tune)
+app.add_typer(train.app, name="train")
+app.add_typer(tune.app, name="tune")
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)
 app.add_typer(experiment.app, name="experiment")
@@ -110,7 +110,7 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Our warnings in one line; those of other packages are for developers, who run Python itself."""
-    del filename, lineno, file, line
+    del category, filename, lineno, file, line
     if isinstance(message, CldrankWarning):
         say(f"warning: {message.said('shell')}")
 

@@ -37,20 +37,20 @@ _FILES = (
     "rho.json",
 )
 _WITH_NETWORKS = {
-    "Naive": {},
-    "IPS": {},
-    "Heckman^rank": {"use": "heckman"},
+    "Naive": {"model": "mlp"},
+    "IPS": {"model": "mlp"},
+    "Heckman^rank": {},
     "RankAgg": {},
     "CLD": {},
     "CLD-pair": {},
-    "Oracle": {},
+    "Oracle": {"model": "mlp"},
 }  # as in the paper's table 1
 _LINEAR = {
-    "Naive": {"use": "cldrank.estimators:Naive"},
-    "IPS": {"use": "cldrank.estimators:IPS"},
-    "Heckman^rank": {"use": "heckman"},
+    "Naive": {},
+    "IPS": {},
+    "Heckman^rank": {},
     "CLD": {},
-    "Oracle": {"use": "cldrank.estimators:Oracle"},
+    "Oracle": {},
 }
 
 
@@ -334,8 +334,9 @@ def _scientific(count: int) -> str:
 def _simulation(train: RankingDataset, seed: int) -> Simulation:
     from cldrank.clicks.simulate import PositionBased, Simulation
     from cldrank.estimators import SVMRank
+    from cldrank.models import Run
 
-    production = SVMRank(fraction=_FRACTION, seed=seed).fit(train)
+    production = SVMRank(fraction=_FRACTION, run=Run(seed=seed)).fit(train)
     return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), cutoff=_CUTOFF)
 
 

@@ -1,14 +1,15 @@
-"""The methods as the command line names them: their options, the estimators made of these, and what they learn from."""
+"""One sub-command per method, derived from its class: options are the parameters of method, model and run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from cldrank.cli import options
 from cldrank.cli.output import working
@@ -17,84 +18,11 @@ from cldrank.errors import UsageError
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.estimators.base import Estimator
+    from cldrank.estimators import Method
+    from cldrank.parameters import Parameter
     from cldrank.propensity import AffineClicks, Propensities
 
-
-class Method(StrEnum):
-    """The methods that can be trained."""
-
-    cld = "cld"
-    cld_pair = "cld-pair"
-    naive = "naive"
-    ips = "ips"
-    heckman = "heckman"
-    rankagg = "rankagg"
-    affine_ips = "affine-ips"
-    policy_aware_ips = "policy-aware-ips"
-    pijd = "pijd"
-    oracle = "oracle"
-
-
-class ModelName(StrEnum):
-    """What a ranker is made of."""
-
-    linear = "linear"
-    mlp = "mlp"
-
-
-class PrecisionName(StrEnum):
-    """Of the numbers in a network while it is trained."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-
-
-class ScalingName(StrEnum):
-    """How features are scaled; the scaling is learned from the training data and saved with the ranker."""
-
-    standard = "standard"
-    minmax = "minmax"
-    log = "log"
-    quantile = "quantile"
-    none = "none"
-
-
-_CLASSES = {
-    Method.cld: "CLD",
-    Method.cld_pair: "CLDPair",
-    Method.naive: "Naive",
-    Method.ips: "IPS",
-    Method.heckman: "HeckmanRank",
-    Method.rankagg: "RankAgg",
-    Method.affine_ips: "AffineIPS",
-    Method.policy_aware_ips: "PolicyAwareIPS",
-    Method.pijd: "PIJD",
-    Method.oracle: "Oracle",
-}
-_NEEDS_PROPENSITIES = (Method.cld, Method.cld_pair, Method.ips, Method.rankagg, Method.policy_aware_ips)
-_USES_NO_PROPENSITIES = {
-    Method.naive: "takes clicks as they are",
-    Method.heckman: "corrects for selection, not for positions",
-    Method.pijd: "corrects for positions by itself",
-    Method.oracle: "learns from labels",
-}
-_NETWORK_UNLESS_SAID = (Method.cld_pair, Method.rankagg)
-_SHAPE = ("hidden", "dropout")
-_TRAINING = ("batch_queries", "patience", "validation", "precision", "checkpoint", "resume", "tensorboard")
-_OF_THE_LOOP = ("epochs", "learning_rate", "unshown_ratio", "seed", *_TRAINING)
-
-_NETWORKS = "Networks"
-MethodName = Annotated[
-    Method,
-    typer.Argument(
-        help="`cld` and `cld-pair` correct position and selection bias; `ips` position bias; `heckman` selection bias; "
-        "`rankagg` joins these two; `affine-ips` corrects position bias and trust in high positions; "
-        "`policy-aware-ips` position and selection bias, where pages vary; `pijd` both, without propensities; `naive` "
-        "takes clicks as they are; `oracle` learns from expert labels.",
-        show_default=False,
-    ),
-]
+_METHOD, _RUN, _READING = "Method", "Run", "Reading files"
 Clicks = Annotated[
     list[str] | None,
     typer.Option("--clicks", "-c", metavar="FILE", help="The clicks: a file of cells, or raw logs."),
@@ -105,224 +33,295 @@ Propensity = Annotated[
         "--propensity",
         "-p",
         metavar="WHICH",
-        help="How likely each position is examined: `power:1.0` for (1/position)^1, `none` for all alike, or a "
-        "JSON file: the one beside a simulated log, or what `cldrank propensity estimate` wrote.",
-    ),
-]
-Affine = Annotated[
-    Path | None,
-    typer.Option(
-        "--affine",
-        metavar="FILE",
-        help="affine-ips: slope and base of each position, as `cldrank propensity estimate --method trust-bias` writes "
-        "them; instead of --propensity.",
+        help="Examination probability of each position: power:1.0 for (1/position)^1, none for all alike, or a file "
+        "that `cldrank propensity estimate` wrote.",
     ),
 ]
 Depth = Annotated[
     int | None,
-    typer.Option(
-        "--depth",
-        min=1,
-        help="Take every page as if it ended after so many positions: clicks below are left out, and what was shown "
-        "only there counts as not shown. For propensities that reach no further.",
-        show_default=False,
-    ),
+    typer.Option("--depth", min=1, help="Treat every page as if it ended after this position.", show_default=False),
 ]
-Scaling = Annotated[ScalingName, typer.Option("--scaling", help="How to scale features.")]
-Device = Annotated[str | None, typer.Option("--device", help="cld and networks: `cuda` for a GPU.")]
-Model = Annotated[
-    ModelName | None,
-    typer.Option(
-        "--model",
-        help="`linear`, or `mlp` for a network. By default `mlp` for cld-pair and rankagg, `linear` for the others.",
-        show_default=False,
-    ),
-]
-Hidden = Annotated[
-    str | None,
-    typer.Option(
-        "--hidden", metavar="SIZES", help="Sizes of the hidden layers (256,128,64).", rich_help_panel=_NETWORKS
-    ),
-]
-Epochs = Annotated[
-    int | None, typer.Option("--epochs", min=1, help="Passes over the queries (12).", rich_help_panel=_NETWORKS)
-]
-BatchQueries = Annotated[
-    int | None,
-    typer.Option("--batch-queries", min=1, help="Queries of a step (a 64th, 8 to 128).", rich_help_panel=_NETWORKS),
-]
-Patience = Annotated[
-    int | None,
-    typer.Option(
-        "--patience", min=1, help="Stop after so many epochs without a better one.", rich_help_panel=_NETWORKS
-    ),
-]
-Validation = Annotated[
-    float | None,
-    typer.Option(
-        "--validation",
-        help="Share of the queries held out; their clicks choose the epoch (0.1).",
-        rich_help_panel=_NETWORKS,
-    ),
-]
-Precision = Annotated[
-    PrecisionName | None,
-    typer.Option(
-        "--precision",
-        help="`bfloat16` for mixed precision; `float32` by default.",
-        show_default=False,
-        rich_help_panel=_NETWORKS,
-    ),
-]
-
-
-def estimator(method: Method, scaling: ScalingName, chosen: Mapping[str, Any]) -> Estimator:
-    """The estimator of a method with what was chosen (None: nothing was said); options it does not have are refused."""
-    from cldrank import estimators
-
-    kind = getattr(estimators, _CLASSES[method])
-    given = {name: value for name, value in chosen.items() if value is not None}
-    known = kind().get_params()
-    if method in _USES_NO_PROPENSITIES:
-        known.pop("clip", None)  # of heckman, for a correction that has no option here
-    _check_options(method, known, given)
-    if trains_network(method, given.get("model")):
-        from cldrank.models.network.networks import check_torch
-
-        check_torch()
-    shape = {name: given.pop(name) for name in _SHAPE if name in given}
-    training = {name: given.pop(name) for name in _TRAINING if name in given}
-    if shape:
-        from cldrank.models.network.networks import MLP
-
-        given["model"] = MLP(**shape)
-    if training:
-        from cldrank.models.network import Training
-
-        given["training"] = Training(**training)
-    built: Estimator = kind(scaling=None if scaling == ScalingName.none else str(scaling), **given)
-    return built
-
-
-def trains_network(method: Method, model: str | None) -> bool:
-    """Whether the loop for networks does the work; cld-pair with a linear model is trained by it too."""
-    usual = ModelName.mlp if method in _NETWORK_UNLESS_SAID else ModelName.linear
-    return method == Method.cld_pair or (model or usual) == ModelName.mlp
+_EVIDENCE = {"clicks": Clicks, "propensity": Propensity, "depth": Depth}
+# An option that reads files, and a shorter help than where reading is all that a command does.
+_LOG = {
+    "log_column": (options.ClickLogColumns, "Which column of a raw log is `query_id` and so on, where names differ."),
+    "first_position": (options.FirstPosition, "The number of the top position in a raw log: 1, unless you say 0."),
+    "one_query": (options.OneQuery, "The log has no queries (recommendations)."),
+}
+_FEATURES = {
+    "column": (options.Columns, "Parquet: which column is `query_id` and so on, where names differ."),
+    "groups": (options.Groups, "LETOR without qid: file with the rows of each query."),
+    "n_features": (options.FeatureCount, "LETOR: how many features there are, if rows leave out the last."),
+    "missing": (options.Missing, "Fill in missing values with this instead of refusing them."),
+    "cache": (options.Cached, "Keep large files memory-mapped in the cache."),
+}
+_USUAL = {"one_query": False, "cache": True}
+_OF_NETWORKS = ("precision", "checkpoint", "resume", "tensorboard")
 
 
 @dataclass(frozen=True)
-class Observed:
-    """What a method learns from beside the dataset, as it was named."""
+class Chosen:
+    """What a command was asked for: a method, and where to find what it learns from."""
 
-    clicks: list[str] | None
-    propensity: str | None
-    affine: Path | None
-    depth: int | None
+    method: Method
+    features: list[str]
+    clicks: list[str] | None = None
+    propensity: str | None = None
+    depth: int | None = None
     log: options.LogReading = field(default_factory=options.LogReading)
+    reading: options.Reading = field(default_factory=options.Reading)
 
-    def check(self, method: Method, *, judges: bool = False) -> None:
-        """Refuse what does not fit the method, and a method without what it needs, before anything is read.
-
-        `judges` says whether the propensities also correct clicks that rankers are judged by.
-        """
-        if self.propensity is not None and method in _USES_NO_PROPENSITIES and not judges:
+    def check(self, *, judges: bool = False) -> None:
+        """Refuse a method without what it needs before anything is read; `judges`: clicks judge rankers as well."""
+        needs = self.method.required
+        if needs != "labels" and not self.clicks:
+            raise UsageError(f"{self.method.name} learns from clicks; name them with --clicks.")
+        if self.propensity is None and (needs in ("propensities", "trust") or (judges and needs != "labels")):
+            judged = "" if needs in ("propensities", "trust") else " to judge by held-out clicks"
+            trust = ", or what `cldrank propensity estimate --method trust-bias` wrote" if needs == "trust" else ""
             raise UsageError(
-                f"{method} {_USES_NO_PROPENSITIES[method]} and uses no propensities; leave --propensity out, or train "
-                "a method that corrects for them, such as cld or ips."
+                f"{self.method.name} needs the propensities of positions{judged}; name them with --propensity: "
+                f"power:1.0, say, or what `cldrank propensity estimate` wrote{trust}."
             )
-        if self.affine is not None and method != Method.affine_ips:
-            raise UsageError(f"{method} has no option --affine; slopes and bases are for affine-ips.")
-        if self.affine is not None and self.propensity is not None:
-            raise UsageError("--affine and --propensity both say how clicks depend on the position; name one of them.")
-        if method == Method.oracle:
-            for option, value in (("--clicks", self.clicks), ("--depth", self.depth)):
-                if value:
-                    raise UsageError(f"oracle learns from labels, not from clicks; leave {option} out.")
-            return
-        if not self.clicks:
-            raise UsageError(f"{method} learns from clicks; name them with --clicks.")
-        if method == Method.affine_ips and self.affine is None and self.propensity is None:
+        if self.propensity is not None and needs == "clicks" and not judges:
             raise UsageError(
-                "affine-ips needs slope and base of each position: --affine FILE, which `cldrank propensity estimate "
-                "--method trust-bias` writes; or --propensity power:1.0, say, if nobody trusts a position."
-            )
-        if method in _NEEDS_PROPENSITIES and self.propensity is None:
-            raise UsageError(
-                f"{method} needs the propensities of positions; name them with --propensity: power:1.0, say, or what "
-                "`cldrank propensity estimate` wrote."
+                f"{self.method.name} does not use propensities; leave --propensity out, or train a method that "
+                "corrects for positions, such as cld or ips."
             )
 
-    def read(
-        self, method: Method, dataset: RankingDataset
-    ) -> tuple[ClickTable | None, Propensities | AffineClicks | None]:
-        """The clicks, and the propensities (or slopes and bases) of their positions."""
+    def read(self) -> tuple[RankingDataset, ClickTable | None, Propensities | AffineClicks | None]:
+        """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
         from cldrank.clicks.table import ClickTable
 
-        if method == Method.oracle or not self.clicks:
-            return None, None
+        dataset = self.reading.load(self.features)
+        if not self.clicks:
+            return dataset, None, None
         with working("reading clicks …"):
             named = self.clicks[0] if len(self.clicks) == 1 else self.clicks
             table = ClickTable.read(named, dataset, **self.log.chosen())
         if self.depth is not None:
             if self.depth > table.depth:
                 raise UsageError(
-                    f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}; "
-                    "leave it out, or name less."
+                    f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}."
                 )
             table = table.first(self.depth)
-        found = self._of_positions(max(table.depth, 1))
+        found = self._curve(max(table.depth, 1))
         if found is not None and len(found) < table.depth:
             raise UsageError(
-                f"{self.affine or self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
-                f"--depth {len(found)} takes pages as if they ended there."
+                f"{self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
+                f"--depth {len(found)} treats pages as if they ended there."
             )
-        return table, found
+        return dataset, table, found
 
-    def _of_positions(self, depth: int) -> Propensities | AffineClicks | None:
+    def _curve(self, depth: int) -> Propensities | AffineClicks | None:
         from cldrank.cli.propensity_output import load
         from cldrank.propensity import AffineClicks, Propensities
 
-        if self.affine is not None:
-            return AffineClicks.load(self.affine)
         if self.propensity is None:
             return None
-        if Path(self.propensity).is_file() and isinstance(load(self.propensity), AffineClicks):
-            raise UsageError(
-                f"{self.propensity} holds slopes and bases, not propensities; train affine-ips with --affine "
-                f"{self.propensity}."
-            )
+        if Path(self.propensity).is_file():
+            found = load(self.propensity)
+            if isinstance(found, AffineClicks):
+                if self.method.required != "trust":
+                    raise UsageError(
+                        f"{self.propensity} holds slopes and bases, not propensities; train affine-ips, say, with it."
+                    )
+                return found
         return Propensities.parse(self.propensity, depth)
 
 
-def sizes(text: str | None) -> tuple[int, ...] | None:
-    """The sizes of layers from a text.
+# -- deriving commands ---------------------------------------------------------------------------------------------
 
-    >>> sizes("256,128,64")
-    (256, 128, 64)
+
+class MethodCommands(TyperGroup):
+    """A command with one sub-command per method, each made when it is called for."""
+
+    action: ClassVar[Callable[..., None]]
+    judges: ClassVar[bool] = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All methods."""
+        del ctx
+        from cldrank.estimators import methods
+
+        return list(methods())
+
+    def get_command(  # type: ignore[override]
+        self, ctx: Any, cmd_name: str, model: str | None = None
+    ) -> TyperCommand | None:
+        """The command of a method; its help shows the options of one model."""
+        del ctx
+        from cldrank.estimators import methods
+
+        kind = methods().get(cmd_name)
+        return None if kind is None else _command(type(self), kind, model)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command, with the options of the model that the call names."""
+        name = args[0] if args else ""
+        if name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        from cldrank.estimators import method_named
+
+        method_named(name)  # refuses an unknown one with the nearest there is
+        return name, self.get_command(ctx, name, _named_model(args)), args[1:]
+
+
+def group(action: Callable[..., None], *, judges: bool = False) -> typer.Typer:
+    """An app with one command per method, which calls `action(chosen, …)`.
+
+    judges   whether clicks judge rankers, beside teaching them
     """
-    try:
-        return None if text is None else tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"--hidden lists the sizes of the layers, such as 256,128,64, not {text!r}.") from None
+    kind = type("Commands", (MethodCommands,), {"action": staticmethod(action), "judges": judges})
+    app = typer.Typer(
+        cls=kind,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        subcommand_metavar="METHOD [OPTIONS]",
+        help=inspect.getdoc(action),
+    )
+    app.callback()(lambda: None)
+    return app
 
 
-def spelled(name: str) -> str:
-    """How a parameter is spelled as an option.
+def _named_model(arguments: list[str]) -> str | None:
+    for at, text in enumerate(arguments):
+        if text == "--model":
+            return arguments[at + 1] if at + 1 < len(arguments) else None
+        if text.startswith("--model="):
+            return text.partition("=")[2]
+    return None
 
-    >>> spelled("learning_rate")
-    '--learning-rate'
-    """
-    return f"--{name.replace('_', '-')}"
+
+def _command(commands: type[MethodCommands], kind: type[Method], model: str | None) -> TyperCommand:
+    own = inspect.signature(commands.action, eval_str=True).parameters
+    given = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, one in own.items() if name != "chosen"]
+    settings = list(_settings(kind, model))
+    evidence = _evidence(kind, commands.judges)
+    reading = _reading(kind)
+
+    def call(**values: Any) -> None:
+        chosen = _chosen(
+            kind, {name: values.pop(name) for name in [one.name for one in (*settings, *evidence, *reading)]}
+        )
+        commands.action(chosen, **values)
+
+    parameters = [*evidence, *given, *settings, *reading]
+    ordered = sorted(parameters, key=lambda one: one.default is not inspect.Parameter.empty)
+    call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in ordered}
+    call.__doc__ = f"{kind.label}: {kind.sentence}.\n\n{_about(kind)}"
+    app = typer.Typer(
+        add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]}
+    )
+    app.command(kind.name)(call)
+    command = typer.main.get_command(app)
+    if not isinstance(command, TyperCommand):
+        raise AssertionError("an app of one command is that command")
+    return command
 
 
-def _check_options(method: Method, known: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    model = given.get("model")
-    network = trains_network(method, model)
-    for name in given:
-        parameter = "model" if name in _SHAPE else "training" if name in _TRAINING else name
-        if parameter not in known:
-            raise UsageError(f"{method} has no option {spelled(name)}.")
-        if name in _SHAPE and (model == ModelName.linear or not network):
-            raise UsageError(f"{spelled(name)} shapes a network, and a linear model has none; say --model mlp.")
-        if not network and (name in _OF_THE_LOOP or (name == "device" and method != Method.cld)):
-            raise UsageError(f"{spelled(name)} is for networks; {method} is linear unless you say --model mlp.")
+def _about(kind: type[Method]) -> str:
+    corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
+    needs = {
+        "labels": "Learns from labels",
+        "clicks": "Learns from clicks",
+        "propensities": "Learns from clicks and propensities",
+        "trust": "Learns from clicks and affine propensities (`cldrank propensity estimate --method trust-bias`)",
+    }
+    return f"{corrects}{needs[kind.needs]}."
+
+
+def _evidence(kind: type[Method], judges: bool) -> list[inspect.Parameter]:
+    """The options that say where to find what a method learns from."""
+    if kind.needs == "labels":
+        wanted: dict[str, Any] = {}
+    else:
+        from cldrank.parameters import parameters
+
+        curve = judges or kind.needs != "clicks" or "position_correction" in parameters(kind)
+        wanted = {name: option for name, option in _EVIDENCE.items() if curve or name != "propensity"}
+    features = inspect.Parameter("features", inspect.Parameter.KEYWORD_ONLY, annotation=options.Features)
+    return [features, *(_parameter(name, option, _USUAL.get(name)) for name, option in wanted.items())]
+
+
+def _reading(kind: type[Method]) -> list[inspect.Parameter]:
+    """The options that say how files are to be read."""
+    wanted = {**({} if kind.needs == "labels" else _LOG), **_FEATURES}
+    return [_parameter(name, _shortened(*entry), _USUAL.get(name)) for name, entry in wanted.items()]
+
+
+def _settings(kind: type[Method], chosen: str | None) -> Iterator[inspect.Parameter]:
+    """The options of the method, of its models and of the run; those of models that are not chosen are hidden."""
+    from cldrank.estimators.registry import usable_models
+    from cldrank.models import Run
+    from cldrank.parameters import parameters
+
+    usable = usable_models(kind)
+    names = list(usable)
+    shown = chosen if chosen in usable else names[0]
+    if len(usable) > 1:
+        text = f"What is fitted. With --help, the options of that model. [default: {names[0]}]"
+        option = typer.Option("--model", metavar="|".join(names), help=text, show_default=False)
+        yield _parameter("model", Annotated[str | None, option], None)
+    seen = {"model", "run"}
+    sources: list[tuple[type[Any], str, bool]] = [(kind, _METHOD, False)]
+    sources += [(one, f"Model: {name}", name != shown) for name, one in usable.items()]
+    torch = usable[shown].needs is not None or kind.way == "fit_pairs"
+    unused = () if torch else _OF_NETWORKS if kind.way == "fit_points" else (*_OF_NETWORKS, "device")
+    for owner, panel, hidden in [*sorted(sources, key=lambda source: source[2]), (Run, _RUN, False)]:
+        for name, one in parameters(owner).items():
+            if one.option and name not in seen:
+                seen.add(name)
+                yield _parameter(name, _option(one, panel, hidden or name in unused), None)
+
+
+def _option(one: Parameter, panel: str, hidden: bool) -> Any:
+    spelled = f"--{one.name.replace('_', '-')}"
+    if bool in one.kinds:
+        option = typer.Option(f"{spelled}/--no-{spelled[2:]}", help=_help(one), rich_help_panel=panel, hidden=hidden)
+        return Annotated[bool | None, option]
+    option = typer.Option(
+        spelled, metavar=one.metavar, help=_help(one), rich_help_panel=panel, hidden=hidden, show_default=False
+    )
+    return Annotated[str | None, option]
+
+
+def _help(one: Parameter) -> str:
+    text = f"{one.about[0].upper()}{one.about[1:]}."
+    default = one.default
+    if default is None or isinstance(default, bool):
+        return text
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
+    return f"{text} [default: {shown}]"
+
+
+def _shortened(annotated: Any, text: str) -> Any:
+    """An option for reading files, with a shorter help."""
+    option = annotated.__metadata__[0]
+    moved = type(option)(**{**vars(option), "help": text, "rich_help_panel": _READING, "show_default": False})
+    return Annotated[annotated.__origin__, moved]
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _chosen(kind: type[Method], values: Mapping[str, Any]) -> Chosen:
+    """The method and its evidence from the values of all options."""
+    from cldrank.estimators.registry import configured, usable_models
+    from cldrank.models import Run
+    from cldrank.parameters import parameters
+
+    declared: dict[str, Parameter] = {}
+    for owner in (Run, *usable_models(kind).values(), kind):
+        declared |= parameters(owner)
+    settings = {
+        name: declared[name].parse(value) if isinstance(value, str) and name != "model" else value
+        for name, value in values.items()
+        if name in declared and value is not None
+    }
+    given = {name: values.get(name) for name in ("clicks", "propensity", "depth")}
+    log = options.LogReading(values.get("log_column"), values.get("first_position"), values.get("one_query", False))
+    reading = options.Reading(*(values[name] for name in _FEATURES))
+    return Chosen(configured(kind, settings), values["features"], **given, log=log, reading=reading)

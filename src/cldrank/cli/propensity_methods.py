@@ -11,7 +11,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.cli import options
-from cldrank.cli.methods import spelled
 from cldrank.cli.output import say, working
 from cldrank.errors import DataError, MissingDependencyError, UnidentifiableError, UsageError
 
@@ -68,7 +67,7 @@ class Way:
         known = {entry.name for entry in fields(kind)}
         for name in given:
             if name not in known:
-                raise UsageError(f"{method} has no option {spelled(name)}.")
+                raise UsageError(f"{method} has no option --{name.replace('_', '-')}.")
         return kind(**self.fixed, **given)
 
 

@@ -396,7 +396,7 @@ def _production(
         from cldrank.rankers import load_ranker
 
         ranker = load_ranker(production)
-        return ranker.score(dataset), {"kind": "ranker", "source": production, **asdict(ranker.provenance)}
+        return ranker.predict(dataset), {"kind": "ranker", "source": production, **asdict(ranker.provenance)}
     from cldrank.data.scores import load_scores
 
     return load_scores(production, dataset), {"kind": "scores", "source": production}
@@ -404,10 +404,11 @@ def _production(
 
 def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tuple[NDArray[Any], dict[str, Any]]:
     from cldrank.estimators.svm_rank import SVMRank
+    from cldrank.models import Run
 
     chosen = {key: training[key] for key in ("fraction", "sample") if training[key] is not None}
     with working("training the production ranker …"):
-        machine = SVMRank(seed=seed, **chosen).fit(dataset)
+        machine = SVMRank(run=Run(seed=seed), **chosen).fit(dataset)
     if training["save_production"] is not None:
         machine.ranker_.save(training["save_production"])
         say(f"the production ranker: {training['save_production']}")

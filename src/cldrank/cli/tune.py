@@ -18,7 +18,7 @@ from cldrank.files import replacing
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
-    from cldrank.estimators.base import Estimator
+    from cldrank.estimators import Method
     from cldrank.tuning import Tuned
     from cldrank.tuning.space import Values
     from cldrank.tuning.study import Report
@@ -32,29 +32,24 @@ class Judged(StrEnum):
 
 
 def tune(
-    method: methods.MethodName,
-    features: options.Features,
+    chosen: methods.Chosen,
+    *,
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Where the trials are kept, and the ranker with the best parameters is saved. The same command again "
-            "goes on with the trials of the folder; several may share one.",
+            help="Where trials are kept, and the ranker with the best parameters is saved. The same command again "
+            "continues with the trials of the folder; several may share one.",
             show_default=False,
         ),
     ],
-    clicks: methods.Clicks = None,
-    propensity: methods.Propensity = None,
-    affine: methods.Affine = None,
-    depth: methods.Depth = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all, those in the folder counted.")] = 30,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all, those in the folder included.")] = 30,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that do trials.")] = 1,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Begin no trial after so long.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Begin no trial after this time.")
     ] = None,
-    seed: options.Seed = 0,
     space: Annotated[
         Path | None,
         typer.Option("--space", metavar="FILE", help="What to try, as TOML, instead of the paper's ranges."),
@@ -64,8 +59,8 @@ def tune(
         typer.Option(
             "--range",
             metavar="NAME=VALUES",
-            help="What to try for one parameter: `learning_rate=1e-3,2e-3`, `gamma=0.05..0.3`, `l2=1e-3..1e-2:log`; "
-            "one value fixes it. Repeat it.",
+            help="What to try for one parameter: learning_rate=1e-3,2e-3, gamma=0.05..0.3, l2=1e-3..1e-2:log. Repeat "
+            "it.",
         ),
     ] = None,
     on: Annotated[
@@ -77,75 +72,45 @@ def tune(
     ] = None,
     validation_features: Annotated[
         list[str] | None,
-        typer.Option("--validation-features", metavar="FILE", help="Labelled candidates for `--on labels`."),
+        typer.Option("--validation-features", metavar="FILE", help="Labelled candidates for --on labels."),
     ] = None,
-    measure: Annotated[str | None, typer.Option("--measure", "-m", help="With `--on labels` (nDCG@10).")] = None,
-    model: methods.Model = None,
-    scaling: methods.Scaling = methods.ScalingName.standard,
-    device: methods.Device = None,
-    hidden: methods.Hidden = None,
-    epochs: methods.Epochs = None,
-    batch_queries: methods.BatchQueries = None,
-    validation: methods.Validation = None,
-    patience: methods.Patience = None,
-    precision: methods.Precision = None,
-    log_column: options.ClickLogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    measure: Annotated[str | None, typer.Option("--measure", "-m", help="With --on labels (nDCG@10).")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Choose the parameters of a method without labels, and train with the best.
+    """Choose the parameters of one of these methods without labels, and train with the best.
 
     Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --jobs 4 --out tuned/`
 
     Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
-    clicks cannot see selection bias: only shown candidates have any.
+    clicks cannot show selection bias: only shown candidates have any. Options of the method fix its parameters.
     """
-    chosen = {
-        "model": model and str(model),
-        "device": device,
-        "hidden": methods.sizes(hidden),
-        "epochs": epochs,
-        "batch_queries": batch_queries,
-        "validation": validation,
-        "patience": patience,
-        "precision": precision and str(precision),
-    }
-    estimator = methods.estimator(method, scaling, chosen)
-    log = options.LogReading(log_column, first_position, one_query)
-    observed = methods.Observed(clicks, propensity, affine, depth, log)
-    _check_judge(method, on, observed, validation_features, measure, held_out)
-    observed.check(method, judges=on == Judged.clicks)
+    method = chosen.method
+    _check_judge(chosen, on, validation_features, measure, held_out)
+    chosen.check(judges=on == Judged.clicks)
+    method.model.check_installed()
     options.check_folder(out)
-    reading = options.Reading(column, groups, n_features, missing, cache)
-    dataset = reading.load(features)
-    table, rho = observed.read(method, dataset)
+    dataset, table, rho = chosen.read()
     from cldrank.tuning import tune as run
 
     with _interruptible(out), _showing(trials, not as_json) as report:
         tuned = run(
-            estimator,
+            method,
             dataset,
             table,
             rho,
-            _space(estimator, space, ranges),
+            _space(method, space, ranges),
             trials=trials,
-            seed=seed,
+            seed=method.run.seed,
             folder=out,
             jobs=jobs,
             timeout=timeout,
             held_out=0.2 if held_out is None else held_out,
-            labelled=None if validation_features is None else reading.load(validation_features),
+            labelled=None if validation_features is None else chosen.reading.load(validation_features),
             measure="nDCG@10" if measure is None else measure,
             on_trial=report,
         )
     tuned.estimator.ranker_.save(out / "ranker")
-    result = _told(method, out, dataset, tuned, seed)
+    result = _result(method, out, dataset, tuned)
     with replacing(out / "tuned.json") as temporary:
         temporary.write_text(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     if as_json:
@@ -155,9 +120,8 @@ def tune(
 
 
 def _check_judge(
-    method: methods.Method,
+    chosen: methods.Chosen,
     on: Judged,
-    observed: methods.Observed,
     validation: list[str] | None,
     measure: str | None,
     held_out: float | None,
@@ -171,19 +135,14 @@ def _check_judge(
         return
     if validation or measure is not None:
         raise UsageError("--validation-features and --measure are for --on labels.")
-    if method == methods.Method.oracle:
-        raise UsageError("oracle learns from labels, not from clicks; tune it with --on labels.")
-    if observed.propensity is None and observed.affine is None:
-        raise UsageError(
-            "held-out clicks are corrected by the propensities of positions; name these with --propensity: power:1.0, "
-            "say, or what `cldrank propensity estimate` wrote."
-        )
+    if chosen.method.needs == "labels":
+        raise UsageError(f"{chosen.method.name} learns from labels, not from clicks; tune it with --on labels.")
 
 
-def _space(estimator: Estimator, path: Path | None, ranges: list[str] | None) -> dict[str, Values]:
+def _space(method: Method, path: Path | None, ranges: list[str] | None) -> dict[str, Values]:
     from cldrank.tuning.space import default_space, parse_range, read_space
 
-    space = default_space(estimator) if path is None else read_space(path)
+    space = default_space(method) if path is None else read_space(path)
     named = [parse_range(text) for text in ranges or ()]
     for name, _ in named:
         if [other for other, _ in named].count(name) > 1:
@@ -215,16 +174,16 @@ def _showing(trials: int, bar: bool) -> Iterator[Report | None]:
         yield report
 
 
-def _told(method: methods.Method, out: Path, dataset: RankingDataset, tuned: Tuned, seed: int) -> dict[str, Any]:
+def _result(method: Method, out: Path, dataset: RankingDataset, tuned: Tuned) -> dict[str, Any]:
     from cldrank._version import __version__
 
     return {
-        "method": str(method),
+        "method": method.name,
         "estimator": " ".join(repr(tuned.estimator).split()),
         "ranker": str(out / "ranker"),
         "data": dataset.name,
         "synthetic": dataset.synthetic,
-        "seed": seed,
+        "seed": method.run.seed,
         "cldrank": __version__,
         **tuned.as_dict(),
     }
@@ -278,3 +237,6 @@ def _remarks(tuned: Tuned, on: Judged) -> list[str]:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+app = methods.group(tune, judges=True)

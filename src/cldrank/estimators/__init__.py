@@ -1,32 +1,34 @@
-"""Estimators: one method per file, all with scikit-learn's habits, each leaving a ranker behind."""
+"""Methods: what is learned from. One method per file, found by its file, with scikit-learn's habits."""
 
 from __future__ import annotations
 
-from cldrank.estimators.affine_ips import AffineIPS
-from cldrank.estimators.base import Estimator, NotFittedError
-from cldrank.estimators.cld import CLD
-from cldrank.estimators.cld_pair import CLDPair
-from cldrank.estimators.heckman import HeckmanRank
-from cldrank.estimators.ips import IPS
-from cldrank.estimators.naive import Naive
-from cldrank.estimators.oracle import Oracle
-from cldrank.estimators.pijd import PIJD
-from cldrank.estimators.policy_aware_ips import PolicyAwareIPS
-from cldrank.estimators.rank_agg import RankAgg
-from cldrank.estimators.svm_rank import SVMRank
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CLD",
-    "IPS",
-    "PIJD",
-    "AffineIPS",
-    "CLDPair",
-    "Estimator",
-    "HeckmanRank",
-    "Naive",
-    "NotFittedError",
-    "Oracle",
-    "PolicyAwareIPS",
-    "RankAgg",
-    "SVMRank",
-]
+from cldrank.estimators.method import Method, NotFittedError
+from cldrank.estimators.registry import method_named, methods
+
+if TYPE_CHECKING:  # for type checkers; at run time a method is found by its file
+    from cldrank.estimators.affine_ips import AffineIPS as AffineIPS
+    from cldrank.estimators.cld import CLD as CLD
+    from cldrank.estimators.cld_pair import CLDPair as CLDPair
+    from cldrank.estimators.heckman import HeckmanRank as HeckmanRank
+    from cldrank.estimators.ips import IPS as IPS
+    from cldrank.estimators.naive import Naive as Naive
+    from cldrank.estimators.oracle import Oracle as Oracle
+    from cldrank.estimators.pijd import PIJD as PIJD
+    from cldrank.estimators.policy_aware_ips import PolicyAwareIPS as PolicyAwareIPS
+    from cldrank.estimators.rank_agg import RankAgg as RankAgg
+    from cldrank.estimators.svm_rank import SVMRank as SVMRank
+
+__all__ = ["Method", "NotFittedError", "method_named", "methods"]
+
+
+def __getattr__(name: str) -> Any:
+    for kind in methods().values():
+        if kind.__name__ == name:
+            return kind
+    raise AttributeError(f"module 'cldrank.estimators' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(kind.__name__ for kind in methods().values())])

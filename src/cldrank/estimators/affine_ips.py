@@ -1,113 +1,56 @@
-"""AffineIPS: takes off the clicks that trust in a position brings, then divides by what relevance is worth there."""
+"""AffineIPS: subtracts the clicks that trust in a position brings, then divides by what relevance adds there."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-import numpy as np
-
-from cldrank import scaling as scalings
-from cldrank.clicks.table import ClickTable
-from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError
-from cldrank.estimators.base import check_dataset, check_penalty
-from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model, is_linear
-from cldrank.estimators.neural.lists import row_lists
-from cldrank.estimators.neural.pairwise import PairwiseOption
-from cldrank.models.linear.least_squares import Rows
-from cldrank.models.linear.rows import check_clicks, observe
-from cldrank.models.network import Training
-from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.refuted import warn_if_refuted
+from cldrank.estimators.evidence import Evidence, Needs
+from cldrank.estimators.method import Bias, TargetMethod
+from cldrank.estimators.observing import observe
+from cldrank.models.fit import Facts
+from cldrank.models.targets import Targets
+from cldrank.parameters import described, learned, parameter
+from cldrank.propensity import AffineClicks
 
 
-class AffineIPS(PairwiseOption):
-    """IPS for trust bias: linear regression of the relevance that clicks tell (Vardasbi et al. 2020).
+@described
+class AffineIPS(TargetMethod):
+    """IPS for trust bias: learns the relevance that explains the clicks (Vardasbi et al. 2020).
 
-        minimise  Σ_cells n (t - intercept - x·β)² / Σ n + l2 ‖β‖²,    t = (c/n - base_k) / slope_k
+        t = (c/n - base_k) / slope_k
 
     In place of propensities it takes `AffineClicks`, given or from `propensity.TrustBias().fit(clicks)`; propensities
-    are taken as slopes without a base, which makes it `IPS`. Rankings do not depend on how relevance is scaled, so any
-    affine clicks that explain the same log will do. `clip` raises slopes below this share of the first to it;
-    `affine_` are those used. With model="mlp", an `MLP` or a torch module: pairs in the order of t.
+    count as slopes without a base, which makes it `IPS`. Rankings do not depend on how relevance is scaled, so any
+    affine clicks that explain the same log will do. `affine_` are those used.
 
+    >>> from cldrank.clicks.table import ClickTable
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> from cldrank.models import Linear
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
     >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
-    >>> AffineIPS(l2=0).fit(data, clicks, trust).predict(data).round(3)
+    >>> AffineIPS(model=Linear(l2=0)).fit(data, clicks, trust).predict(data).round(3)
     array([0. , 0.5, 1. ])
     """
 
-    affine_: AffineClicks
+    name: ClassVar[str] = "affine-ips"
+    label: ClassVar[str] = "Affine-IPS"
+    sentence: ClassVar[str] = "subtracts clicks made out of trust in a position, then divides as IPS does"
+    needs: ClassVar[Needs] = "trust"
+    corrects: ClassVar[tuple[Bias, ...]] = ("position", "trust")
+    learns: ClassVar[str] = "clicks corrected for trust and position"
 
-    targets: ClassVar[str] = "clicks with trust taken off"
+    clip: float | None = parameter(
+        default=None, about="slopes below this share of the first are raised to it", above=0, most=1
+    )
 
-    def __init__(
-        self,
-        l2: float = 1e-3,
-        scaling: str | scalings.ScalingRule | None = "standard",
-        clip: float | None = None,
-        cluster: Literal["query"] | None = None,
-        model: Model = "linear",
-        epochs: int = EPOCHS,
-        learning_rate: float = LEARNING_RATE,
-        seed: int = 0,
-        device: str | None = None,
-        training: Training | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.scaling = scaling
-        self.clip = clip
-        self.cluster = cluster
-        self.model = model
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.seed = seed
-        self.device = device
-        self.training = training
+    affine_: AffineClicks = learned()
 
-    def fit(self, dataset: RankingDataset, clicks: Any = None, propensities: Any = None) -> Self:
-        """Learn from the clicks on a dataset and the affine clicks (or propensities) of their positions."""
-        data = check_dataset(dataset, "AffineIPS")
-        l2 = check_penalty(self.l2)
-        scaling = scalings.fit(self.scaling, data.features)
-        table = check_clicks(clicks, data, "AffineIPS")
-        affine = _affine(propensities, table, self.clip)
-        rows = affine_rows(data, table, affine)
-        if is_linear(self.model):
-            self._regress(data, scaling, rows, l2)
-        else:
-            self._fit_pairs(data, scaling, row_lists(rows))
-        self.affine_ = affine
-        return self
+    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+        """The click-through rate less the base, over the slope, of each shown candidate."""
+        observed = observe(evidence.data, evidence.clicks, evidence.affine)
+        return observed.shown_rows(), {"affine_": evidence.affine}
 
-    def _facts(self) -> list[tuple[str, str]]:
-        return [*super()._facts(), ("affine clicks", repr(self.affine_))]
-
-
-def _affine(given: Any, clicks: ClickTable, clip: Any) -> AffineClicks:
-    """The affine clicks, clipped if asked to, that cover all positions of the table."""
-    if isinstance(given, Propensities):
-        warn_if_refuted(given, clicks, stacklevel=3)
-        given = AffineClicks.from_propensities(given)
-    if not isinstance(given, AffineClicks):
-        raise UsageError(
-            f"AffineIPS needs AffineClicks, not {given!r}; estimate them by propensity.TrustBias().fit(clicks), or "
-            "give Propensities where nobody trusts a position."
-        )
-    given.at(np.array([clicks.depth]))
-    if clip is None:
-        return given
-    if isinstance(clip, bool) or not isinstance(clip, int | float | np.integer | np.floating) or not 0 < clip <= 1:
-        raise UsageError(f"clip must be a number above 0 and up to 1, or None, not {clip!r}.")
-    return given.clip(float(clip))
-
-
-def affine_rows(data: RankingDataset, clicks: ClickTable, affine: AffineClicks) -> Rows:
-    """The shown candidates, each once, with the relevance that their clicks tell, (c/n - base) / slope."""
-    observed = observe(data, clicks)
-    slope, base = affine.at(clicks.position)
-    told = replace(observed, target=(observed.target - base) / slope, spread=observed.spread / slope**2)
-    mean, weight, spread = told.by_row()
-    return Rows(told.rows[told.shown], mean, weight, spread, told.queries[told.shown])
+    def _facts(self) -> Facts:
+        return [("affine clicks", repr(self.affine_))]

@@ -3,96 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
-from cldrank import scaling as scalings
-from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError
-from cldrank.estimators.base import Estimator, check_dataset
+from cldrank.errors import UsageError, setting
+from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
-from cldrank.estimators.neural.estimator import EPOCHS, LEARNING_RATE, Model
-from cldrank.models.network import Training
+from cldrank.estimators.method import Bias, Method, Result
+from cldrank.models import MLP, Linear, Model
+from cldrank.parameters import described, learned, parameter
 from cldrank.rankers import BordaRanker
 
 
-class RankAgg(Estimator):
-    """Borda count of the rankings of IPS and Heckman^rank (Ovaisi 2020).
+@described
+class RankAgg(Method):
+    """Borda count of the rankings of IPS and Heckman^rank (Ovaisi et al. 2020).
 
         score = Σ weight * number of the query's candidates ranked below
 
-    weights    of IPS and of Heckman^rank
-    model      of IPS: "mlp", "linear" and so on; the other parameters are those of the two
-
-    A score depends on the other candidates of the query. The fit leaves `ips_` and `heckman_`.
+    The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling. A score depends on the other
+    candidates of the query. The fit leaves `ips_` and `heckman_`.
 
     >>> from cldrank.clicks.table import ClickTable
+    >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[0.], [1.], [2.], [4.], [3.], [6.]], [1, 1, 1, 2, 2, 2])
     >>> clicks = ClickTable.from_arrays(
     ...     data, position=[0, 2, 1, 1, 0, 2], impressions=[0, 9, 9, 9, 0, 9], clicks=[0, 2, 3, 5, 0, 8]
     ... )
-    >>> RankAgg(model="linear").fit(data, clicks, Propensities.power(0.5, 2)).predict(data)
+    >>> RankAgg(model=Linear()).fit(data, clicks, Propensities.power(0.5, 2)).predict(data)
     array([0., 2., 4., 2., 0., 4.])
     """
 
-    ips_: IPS
-    heckman_: HeckmanRank
+    name: ClassVar[str] = "rankagg"
+    label: ClassVar[str] = "RankAgg"
+    sentence: ClassVar[str] = "joins the rankings of IPS and Heckman^rank by votes"
+    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
 
-    def __init__(
-        self,
-        weights: Sequence[float] = (1.0, 1.0),
-        model: Model = "mlp",
-        l2: float = 1e-3,
-        scaling: str | scalings.ScalingRule | None = "standard",
-        clip: float | None = None,
-        epochs: int = EPOCHS,
-        learning_rate: float = LEARNING_RATE,
-        seed: int = 0,
-        device: str | None = None,
-        training: Training | None = None,
-    ) -> None:
-        self.weights = weights
-        self.model = model
-        self.l2 = l2
-        self.scaling = scaling
-        self.clip = clip
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.seed = seed
-        self.device = device
-        self.training = training
+    model: Model = parameter(default=MLP(), about="what is fitted", option=False)
+    weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
+    clip: float | None = parameter(
+        default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
+    )
 
-    def fit(self, dataset: RankingDataset, clicks: Any = None, propensities: Any = None) -> Self:
-        """Learn both rankings from the clicks on a dataset and the propensities of their positions."""
-        data = check_dataset(dataset, "RankAgg")
-        try:
-            votes = np.asarray(self.weights, dtype=np.float64)
-        except (TypeError, ValueError):
-            votes = np.empty(0)
-        if votes.shape != (2,) or not np.isfinite(votes).all() or (votes < 0).any() or not votes.any():
-            raise UsageError(f"weights must be two numbers of at least 0, for IPS and Heckman, not {self.weights!r}.")
-        if votes.max() > np.finfo(np.float64).max / (2 * data.n_rows):
-            raise UsageError(
-                f"weights {self.weights!r} are so large that scores would be infinite; only their ratio counts."
-            )
-        heckman = HeckmanRank(l2=self.l2, scaling=self.scaling).fit(data, clicks, propensities)
-        names = ("model", "l2", "scaling", "clip", "epochs", "learning_rate", "seed", "device", "training")
-        ips = IPS(**{name: getattr(self, name) for name in names}).fit(data, clicks, propensities)
+    ips_: IPS = learned()
+    heckman_: HeckmanRank = learned()
+
+    @property
+    def propensity_clip(self) -> None:
+        """IPS clips by itself."""
+
+    def _learn(self, evidence: Evidence) -> Result:
+        votes = self._votes(evidence.data.n_rows)
+        linear = Linear(l2=self.model.l2, scaling=self.model.scaling)
+        heckman = HeckmanRank(model=linear, run=self.run).fit(evidence.data, evidence.clicks)
+        ips = IPS(model=self.model, run=self.run, clip=self.clip)
+        ips.fit(evidence.data, evidence.clicks, evidence.propensities)
         ranker = BordaRanker(
-            feature_names=data.feature_names,
+            feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),
             weights=tuple(votes),
-            provenance=self._provenance(data),
+            provenance=self._provenance(evidence.data),
         )
-        self._leave(ranker)
-        self.ips_, self.heckman_ = ips, heckman
-        self.status_ = ips.status_
-        return self
+        return Result(replace(ips.fit_, ranker=ranker), {"ips_": ips, "heckman_": heckman})
 
     def summary(self) -> str:
         """Both fits, one after the other."""
         self._check_fitted()
         return f"{self.ips_.summary()}\n\n{self.heckman_.summary()}"
+
+    def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        votes = np.asarray(self.weights, dtype=np.float64)
+        if votes.shape != (2,) or not votes.any():
+            raise UsageError("{} must be two numbers, for IPS and Heckman^rank, not both 0.", setting("weights"))
+        if votes.max() > np.finfo(np.float64).max / (2 * n_rows):
+            raise UsageError(
+                "{} are so large that scores would be infinite; only their ratio counts.", setting("weights")
+            )
+        return votes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,17 @@ from cldrank import scaling as scalings
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
-from cldrank.estimators.base import Estimator, check_dataset, check_labels
+from cldrank.errors import DataError
+from cldrank.estimators.evidence import Evidence, Needs
+from cldrank.estimators.method import Method, Result
+from cldrank.models import Linear
+from cldrank.models.fit import Fit
+from cldrank.models.linear.linear_fit import linear_ranker
+from cldrank.parameters import described, learned, parameter
 
 
-class SVMRank(Estimator):
+@described
+class SVMRank(Method):
     """Linear ranking SVM on a random fraction of the labelled rows.
 
         minimise  ½ ‖β‖² + C Σ_{i better than j, same query} max(0, 1 - β·(x_i - x_j))²
@@ -31,46 +37,39 @@ class SVMRank(Estimator):
     (array([0, 2, 1, 3]), 2)
     """
 
-    coef_: NDArray[np.float64]
-    intercept_: float
-    n_rows_: int
-    n_pairs_: int
+    name: ClassVar[str] = "svm-rank"
+    label: ClassVar[str] = "SVM-rank"
+    sentence: ClassVar[str] = "learns from a small part of the labels, as production rankers are made"
+    needs: ClassVar[Needs] = "labels"
+    learns: ClassVar[str] = "labels"
+    way: ClassVar[str] = "fit_stages"  # linear, and nothing else
 
-    def __init__(
-        self,
-        fraction: float = 0.01,
-        C: float = 0.01,
-        max_pairs: int = 20_000,
-        sample: Literal["queries", "rows"] = "queries",
-        seed: int = 0,
-        scaling: str | scalings.ScalingRule | None = "standard",
-    ) -> None:
-        self.fraction = fraction
-        self.C = C
-        self.max_pairs = max_pairs
-        self.sample = sample
-        self.seed = seed
-        self.scaling = scaling
+    model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
+    fraction: float = parameter(default=0.01, about="share of the labelled rows to learn from", above=0, most=1)
+    C: float = parameter(default=0.01, about="weight of the pairs against the penalty", above=0)
+    max_pairs: int = parameter(default=20_000, about="most pairs to learn from, drawn evenly from all", least=1)
+    sample: Literal["queries", "rows"] = parameter(default="queries", about="what is drawn: whole queries, or rows")
 
-    def fit(self, dataset: RankingDataset, clicks: Any = None, propensities: Any = None) -> Self:
-        """Learn from a part of the labels; clicks and propensities are taken, as by all, and not used."""
-        del clicks, propensities
-        data = check_dataset(dataset, "SVMRank")
-        labels = check_labels(data, "SVMRank")
-        self._check_parameters()
-        scaling = scalings.fit(self.scaling, data.features)
-        random = np.random.default_rng(self.seed)
+    n_pairs_: int = learned()
+
+    def _learn(self, evidence: Evidence) -> Result:
+        data, context = evidence.data, self._context(evidence.data)
+        self.model.refuse_unless_default(context, "l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
+        scaling = scalings.fit(self.model.scaling, data.features)
+        random = np.random.default_rng(self.run.seed)
         rows, offsets = self._sampled(data, random)
-        better, worse = label_pairs(labels[rows], offsets, self.max_pairs, random)
+        better, worse = label_pairs(evidence.labels[rows], offsets, self.max_pairs, random)
         if not len(better):
             raise DataError(
                 f"the {len(rows):,} rows that fraction={self.fraction:g} draws by {self.sample} from {data!r} hold no "
                 f"two of one query with different labels; {self._remedy()}."
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
-        self._leave_linear(data, scaling, separated(scaled[better] - scaled[worse], float(self.C)), 0.0)
-        self.n_rows_, self.n_pairs_ = len(rows), len(better)
-        return self
+        coefficients = separated(scaled[better] - scaled[worse], float(self.C))
+        ranker = linear_ranker(context, scaling, coefficients, 0.0)
+        fit = Fit(ranker=ranker, status="converged", n_iter=1)
+        kept = {"coef_": coefficients, "intercept_": 0.0, "n_rows_": len(rows), "n_pairs_": len(better)}
+        return Result(fit, kept)
 
     def _sampled(self, data: RankingDataset, random: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Some rows, those of a query together, and their offsets."""
@@ -82,19 +81,6 @@ class SVMRank(Estimator):
         enough = int(np.searchsorted(np.cumsum(data.sizes[order]), wanted)) + 1
         queries = np.sort(order[:enough])
         return segments.rows_of_segments(data.offsets, queries), segments.from_lengths(data.sizes[queries])
-
-    def _check_parameters(self) -> None:
-        numbers: dict[str, tuple[Any, float]] = {"fraction": (self.fraction, 1.0), "C": (self.C, np.inf)}
-        for name, (value, most) in numbers.items():
-            if not _is_number(value) or not 0 < value <= most or not np.isfinite(value):
-                bounds = "above 0" if most == np.inf else f"above 0 and up to {most:g}"
-                raise UsageError(f"{name} must be a number {bounds}, not {value!r}.")
-        for name, least in (("max_pairs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-        if self.sample not in ("queries", "rows"):
-            raise UsageError(f"sample must be 'queries' or 'rows', not {self.sample!r}.")
 
     def _remedy(self) -> str:
         return "choose a larger fraction" + ("" if self.sample == "queries" else ", or sample='queries'")
@@ -139,7 +125,3 @@ def separated(differences: NDArray[np.float64], C: float) -> NDArray[np.float64]
     machine.fit(differences * sign[:, None], sign, sample_weight=weight)
     coefficients: NDArray[np.float64] = machine.coef_[0]
     return coefficients
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

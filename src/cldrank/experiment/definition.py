@@ -413,16 +413,17 @@ def _seeds(value: Any) -> Sequence[int]:
 
 
 def _named(experiment: Experiment, name: str) -> Method:
-    from cldrank.experiment.methods import REGISTERED
+    from cldrank.experiment.methods import find, named
 
     for method in experiment.methods:
         if name.casefold() in (method.label.casefold(), method.use.casefold()):
             return method
-    if name.casefold() in REGISTERED:
-        return Method(REGISTERED[name.casefold()].label, name.casefold())
+    kind = find(name)
+    if kind is not None:
+        return Method(kind.label, kind.name)
     labels = ", ".join(method.label for method in experiment.methods)
     raise UsageError(
-        f"{experiment.name} has no method {name!r}; it has {labels}. Registered beside these: {', '.join(REGISTERED)}; "
+        f"{experiment.name} has no method {name!r}; it has {labels}. There are also {', '.join(named())}; "
         "a class of your own is named module:Class."
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cldrank.experiment.datasets import Fold
 from cldrank.experiment.definition import Experiment
-from cldrank.experiment.methods import REGISTERED
+from cldrank.experiment.methods import maker
 from cldrank.experiment.plan import Unit
 
 _PACE = 0.5  # seconds a million feature values, of a method that nobody knows
@@ -59,7 +59,7 @@ def forecast(
 ) -> Forecast:
     """From the times on record, where there are any of a method, else from the size of the training data."""
     each = {
-        method.label: (REGISTERED[method.use].pace if method.use in REGISTERED else _PACE) * values / 1e6 + 0.2
+        method.label: maker(method.use, method.parameters, method.label).pace * values / 1e6 + 0.2
         for experiment in experiments
         for method in experiment.methods
     }

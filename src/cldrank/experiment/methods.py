@@ -1,4 +1,4 @@
-"""The methods that can take part: those registered here by name, and any class with `fit` and `predict`."""
+"""The methods that can take part: cldrank's own, trees of other packages, any class with `fit` and `predict`."""
 
 from __future__ import annotations
 
@@ -9,83 +9,44 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.errors import CldrankError, UsageError
+from cldrank.estimators import Method, methods
+from cldrank.estimators.registry import configured
 from cldrank.experiment.decoding import shown
+from cldrank.experiment.peers import PEERS
 from cldrank.reading import reason
 
+_PACE = 0.1
 
-@dataclass(frozen=True)
-class Registered:
-    """A method by name.
 
-    home         `module:Class`
-    parameters   what is given to the class, unless a file says otherwise
-    sees         what its fit looks at; what it does not see does not make a new unit
-    needs        the package beyond cldrank's own that it needs, and the extra that brings it
-    pace         seconds a million feature values of the training data, on one core, for a first guess at the time
+def named() -> dict[str, type[Any]]:
+    """The methods that a file may name: cldrank's own, and the peers."""
+    return {**methods(), **PEERS}
+
+
+def find(use: str) -> type[Any] | None:
+    """The class of a name or a label, whatever its case; None where there is none.
+
+    >>> find("Heckman^rank"), find("cld-pair")
+    (<class 'cldrank.estimators.heckman.HeckmanRank'>, <class 'cldrank.estimators.cld_pair.CLDPair'>)
     """
-
-    label: str
-    home: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    sees: Literal["labels", "clicks", "propensities"] = "propensities"
-    needs: tuple[str, str] | None = None
-    pace: float = 0.1
-
-
-_NEURAL = ("torch", "neural")
-_MLP = {"model": "mlp"}
-
-REGISTERED: dict[str, Registered] = {
-    "naive": Registered("Naive", "cldrank.estimators:Naive", _MLP, "clicks", _NEURAL, 0.5),
-    "ips": Registered("IPS", "cldrank.estimators:IPS", _MLP, needs=_NEURAL, pace=0.5),
-    "heckman": Registered("Heckman^rank", "cldrank.estimators:HeckmanRank", pace=0.25),
-    "rankagg": Registered("RankAgg", "cldrank.estimators:RankAgg", needs=_NEURAL, pace=0.6),
-    "cld": Registered("CLD", "cldrank.estimators:CLD"),
-    "cld-pair": Registered("CLD-pair", "cldrank.estimators:CLDPair", needs=_NEURAL, pace=0.5),
-    "oracle": Registered("Oracle", "cldrank.estimators:Oracle", _MLP, "labels", _NEURAL, 1.5),
-    "cld-n": Registered("CLD-N", "cldrank.estimators:CLD", _MLP, needs=_NEURAL, pace=1.0),
-    "cld-pair-l": Registered("CLD-pair-L", "cldrank.estimators:CLDPair", {"model": "linear"}, needs=_NEURAL, pace=0.5),
-    "pijd": Registered("PIJD", "cldrank.estimators:PIJD", sees="clicks", pace=0.25),
-    "affine-ips": Registered("Affine-IPS", "cldrank.estimators:AffineIPS", _MLP, needs=_NEURAL, pace=0.5),
-    "policy-aware-ips": Registered(
-        "Policy-aware-IPS", "cldrank.estimators:PolicyAwareIPS", _MLP, needs=_NEURAL, pace=0.5
-    ),
-    "xgboost": Registered("XGBoost", "cldrank.experiment.peers:XGBoostRanker", {}, "clicks", ("xgboost", "peers")),
-    "xgboost-unbiased": Registered(
-        "XGBoost-unbiased",
-        "cldrank.experiment.peers:XGBoostRanker",
-        {"debias": "position"},
-        "clicks",
-        ("xgboost", "peers"),
-    ),
-    "lightgbm": Registered("LightGBM", "cldrank.experiment.peers:LightGBMRanker", {}, "clicks", ("lightgbm", "peers")),
-    "lightgbm-position": Registered(
-        "LightGBM-position",
-        "cldrank.experiment.peers:LightGBMRanker",
-        {"debias": "position"},
-        "clicks",
-        ("lightgbm", "peers"),
-    ),
-    "lightgbm-ips": Registered(
-        "LightGBM-IPS", "cldrank.experiment.peers:LightGBMRanker", {"debias": "ips"}, needs=("lightgbm", "peers")
-    ),
-}
+    known = {spelled.casefold(): kind for kind in named().values() for spelled in (kind.label, kind.name)}
+    return known.get(use.casefold())
 
 
 def check_use(use: str, place: str) -> None:
-    """Refuse a name that is neither registered nor `module:Class`; nothing is imported."""
-    if use in REGISTERED or _names_a_class(use):
+    """Refuse a name that is neither a method's nor `module:Class`; nothing of the user's is imported."""
+    if find(use) is not None or _names_a_class(use):
         return
-    near = difflib.get_close_matches(use, REGISTERED, n=1)
+    near = difflib.get_close_matches(use, named(), n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"{place}: there is no method {shown(use)}.{guess} Registered are {', '.join(REGISTERED)}; a class of your own "
+        f"{place}: there is no method {shown(use)}.{guess} The methods are {', '.join(named())}; a class of your own "
         'is named use = "module:Class".'
     )
 
@@ -98,18 +59,20 @@ def _names_a_class(use: str) -> bool:
 
 @dataclass(frozen=True)
 class Maker:
-    """How to make an estimator: its class and parameters, as plain as JSON.
+    """How to make a method: its name (or `module:Class`) and flat settings, as plain as JSON.
 
-    sees     what its fit looks at
+    needs    what its fit looks at; what it does not see does not make a new unit
     seeded   whether it takes a seed that the file leaves open
     source   a fingerprint of the file that defines a class from outside this package
+    pace     seconds per million feature values of the training data, on one core, for a first guess at the time
     """
 
     home: str
     parameters: Mapping[str, Any]
-    sees: str
+    needs: str
     seeded: bool
     source: str
+    pace: float = _PACE
 
     def describe(self, seed: int) -> dict[str, Any]:
         """All that says what would be made, ready for JSON: also the parameters that nobody chose.
@@ -117,17 +80,12 @@ class Maker:
         Not the device: as with the number of threads, results differ by rounding alone.
         """
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
-        try:
-            model = make(self.home, chosen)
-            known = model.get_params(deep=False) if hasattr(model, "get_params") else {}
-            defaults = {key: _plain(known[key]) for key in known if key not in chosen and key != "device"}
-        except CldrankError:
-            raise
-        except Exception as error:  # whatever a class of the user's own does
-            told = f"{type(error).__name__}: {reason(error)}"
-            raise UsageError(f"{self.home} cannot be made with {shown(chosen)} ({told}).") from error
-        described = {"class": self.home, "parameters": chosen, "defaults": defaults}
-        return {**described, "source": self.source} if self.source else described
+        model = _made(self.home, chosen)
+        known = model.get_params() if hasattr(model, "get_params") else {}
+        hidden = ("run", *(f"run__{name}" for name in ("device", "checkpoint", "resume", "tensorboard", "on_epoch")))
+        defaults = {key: _plain(known[key]) for key in known if key not in (*chosen, "device", *hidden)}
+        found = {"class": self.home, "parameters": chosen, "defaults": defaults}
+        return {**found, "source": self.source} if self.source else found
 
     def chosen(self, seed: int) -> dict[str, Any]:
         """The parameters, with the seed where it is open."""
@@ -135,54 +93,91 @@ class Maker:
 
 
 def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | None = None) -> Maker:
-    """How to make the method of a registered name or of `module:Class`; parameters that it has not are refused.
+    """How to make the method of a name or of `module:Class`; parameters that it has not are refused.
 
-    >>> maker("cldrank.estimators:CLD", {"gamma": 0.2}, "methods.CLD").chosen(seed=3)
+    >>> maker("cld", {"gamma": 0.2}, "methods.CLD").chosen(seed=3)
     {'gamma': 0.2, 'seed': 3}
     """
-    known = REGISTERED.get(use)
-    if known is not None and known.needs is not None:
-        _check_installed(*known.needs, use)
-    home = known.home if known else re.sub(r"^cldrank:", "cldrank.estimators:", use)
-    given = {**(known.parameters if known else {}), **parameters}
-    kind = _class(home)
+    kind = find(use)
+    home = use if kind is None else kind.name
+    kind = _class(use) if kind is None else kind
+    source = "" if kind.__module__.startswith("cldrank.") else _source(kind)
+    if issubclass(kind, Method):
+        try:
+            method = configured(kind, parameters)
+            method.model.check_installed()
+        except UsageError as error:
+            raise UsageError(f"{place}: {error}") from None
+        given = dict(parameters)
+        if device is not None and method.uses_device:
+            given.setdefault("device", device)
+        return Maker(home, given, _seen(method.required), "seed" not in given, source, method.model.pace)
+    if kind in PEERS.values():
+        kind.check_installed()
+    taken = _parameters_of(kind, home)
+    for name in parameters if taken is not None else ():
+        if name not in taken:
+            raise UsageError(f"{place}.{name}: {kind.__name__} has no such parameter; it has {', '.join(taken)}.")
+    own = taken or {}
+    given = dict(parameters)
+    if device is not None and "device" in own:
+        given.setdefault("device", device)
+    needs = kind(**given).required if kind in PEERS.values() else "propensities"
+    return Maker(home, given, needs, "seed" in own and "seed" not in given, source)
+
+
+def make(home: str, parameters: Mapping[str, Any]) -> Any:
+    """The method, not yet fitted."""
+    kind = find(home) or _class(home)
+    return configured(kind, parameters) if issubclass(kind, Method) else kind(**parameters)
+
+
+def describe(home: str) -> tuple[str, str] | None:
+    """Label and sentence of a method by its name or class; None for a class that says nothing about itself."""
+    try:
+        kind = find(home) or _class(home)
+    except CldrankError:
+        return None
+    return (kind.label, kind.sentence) if hasattr(kind, "sentence") else None
+
+
+def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
+    """Import the package that a method with these parameters would import in its first fit."""
+    method = make(home, parameters)
+    if isinstance(method, Method) and method.model.needs is not None:
+        package = import_module(method.model.needs[0])
+        if method.model.needs[0] == "torch":
+            package.optim.Adam([package.zeros(1, requires_grad=True)])  # the first optimiser imports much more
+    elif type(method) in PEERS.values():
+        import_module(method.package)
+
+
+def _seen(needs: str) -> str:
+    return "propensities" if needs == "trust" else needs
+
+
+def _made(home: str, parameters: Mapping[str, Any]) -> Any:
+    try:
+        return make(home, parameters)
+    except CldrankError:
+        raise
+    except Exception as error:  # whatever a class of the user's own does
+        why = f"{type(error).__name__}: {reason(error)}"
+        raise UsageError(f"{home} cannot be made with {shown(parameters)} ({why}).") from error
+
+
+def _parameters_of(kind: Any, home: str) -> Mapping[str, inspect.Parameter] | None:
+    """The parameters of a class by name; None where it takes any."""
     try:
         taken = inspect.signature(kind).parameters
     except (TypeError, ValueError):
         raise UsageError(f"{home} cannot take part: Python cannot tell its parameters.") from None
-    if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values()):
-        for name in given:
-            if name not in taken:
-                raise UsageError(f"{place}.{name}: {kind.__name__} has no such parameter; it has {', '.join(taken)}.")
-    if device is not None and "device" in taken and "device" not in given:
-        given = {**given, "device": device}
-    seeded = "seed" in taken and "seed" not in given
-    source = "" if home.startswith("cldrank.") else _source(kind)
-    return Maker(home, given, known.sees if known else _seen_by(home), seeded, source)
-
-
-def _seen_by(home: str) -> str:
-    """What a class looks at that is named by its module: an estimator of ours as it is registered, others all."""
-    ours = {one.home: one.sees for one in REGISTERED.values() if one.home.startswith("cldrank.estimators:")}
-    return ours.get(home, "propensities")
-
-
-def make(home: str, parameters: Mapping[str, Any]) -> Any:
-    """The estimator, not yet fitted."""
-    return _class(home)(**parameters)
-
-
-def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
-    """Import the package that a registered method with these parameters would import in its first fit."""
-    for one in REGISTERED.values():
-        if one.home == home and one.needs is not None and one.parameters.items() <= parameters.items():
-            package = import_module(one.needs[0])
-            if one.needs[0] == "torch":
-                package.optim.Adam([package.zeros(1, requires_grad=True)])  # the first optimiser imports much more
+    free = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
+    return None if free else taken
 
 
 def _class(home: str) -> Any:
-    module, _, name = home.partition(":")
+    module, _, name = re.sub(r"^cldrank:", "cldrank.estimators:", home).partition(":")
     kind = getattr(_module(module, home), name, None)
     if kind is None:
         raise UsageError(f"{home}: the module {module} has no {name}.")
@@ -226,10 +221,3 @@ def _source(kind: Any) -> str:
         return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:20]
     except (TypeError, OSError):
         return ""
-
-
-def _check_installed(package: str, extra: str, use: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec(package) is None:
-        raise MissingDependencyError(f"{use} needs {package}, which is not installed: pip install 'cldrank[{extra}]'.")

@@ -3,19 +3,19 @@
 What they are given. One row per cell: a candidate at a position where it was shown; the rows of a query are one list,
 in the order of their positions. What was never shown is left out, as these methods have no use for it. The label is the
 share of the impressions that were clicked, in GRADES steps with a linear gain, so that a list stands for all its
-sessions at once, and a query weighs the sessions it had.
+sessions at once, and a query has the weight of its sessions.
 
 - plain: these labels as they are; position bias stays.
-- XGBoost, debias="position" (`lambdarank_unbiased`): takes the place in the list for the position and estimates the
+- XGBoost, debias="position" (`lambdarank_unbiased`): treats the place in the list as the position and estimates the
   bias of each place itself. Right where a query was always shown in the same order, as in our experiments.
-- LightGBM, debias="position": is told the position of each row and estimates an additive bias of each position.
-- LightGBM, debias="ips": each row also weighs 1 / propensity of its position, after Joachims (2017).
+- LightGBM, debias="position": is given the position of each row and estimates an additive bias of each position.
+- LightGBM, debias="ips": each row is weighted by 1 / propensity of its position, after Joachims (2017).
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 GRADES = 30  # LightGBM's labels are whole numbers below 31
 
 
-class Lists(NamedTuple):
+class GradedLists(NamedTuple):
     """Rows for a peer: features, grades, positions and weights of each; `sizes` and `weights` of each list."""
 
     features: NDArray[np.float32]
@@ -42,7 +42,7 @@ class Lists(NamedTuple):
     weights: NDArray[np.float64]
 
 
-def lists_of(dataset: RankingDataset, clicks: ClickTable) -> Lists:
+def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
     """The clicks as graded lists, one per query that was shown.
 
     >>> from cldrank.clicks.table import ClickTable
@@ -60,7 +60,7 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> Lists:
     rates = np.minimum(clicks.clicks[order] / shown, 1.0)
     present, sizes = np.unique(query, return_counts=True)
     pages = clicks.query_impressions[present].astype(np.float64)
-    return Lists(
+    return GradedLists(
         dataset.features[row],
         np.rint(rates * GRADES).astype(np.int64),
         clicks.position[order],
@@ -69,8 +69,15 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> Lists:
     )
 
 
-class _Trees(BaseEstimator):
-    """What both have in common: trees, their size, and how fast they learn."""
+class Peer(BaseEstimator):
+    """What both have in common: trees, their size, and how fast they learn; described as cldrank's own methods are."""
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    sentence: ClassVar[str]
+    package: ClassVar[str]
+    needs: ClassVar[str] = "clicks"
+    corrects: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -90,7 +97,18 @@ class _Trees(BaseEstimator):
         self.seed = seed
         self.threads = threads
 
-    def _lists(self, dataset: RankingDataset, clicks: Any, known: tuple[str | None, ...]) -> Lists:
+    @property
+    def required(self) -> str:
+        """What it learns from with its parameters as they are."""
+        return "propensities" if self.debias == "ips" else "clicks"
+
+    @classmethod
+    def check_installed(cls) -> None:
+        """Refuse it where its package is not installed."""
+        if find_spec(cls.package) is None:
+            raise MissingDependencyError(f"{cls.package} is not installed: pip install 'cldrank[peers]'.")
+
+    def _lists(self, dataset: RankingDataset, clicks: Any, known: tuple[str | None, ...]) -> GradedLists:
         if self.debias not in known:
             names = ", ".join(repr(name) for name in known)
             raise UsageError(f"debias of {type(self).__name__} is one of {names}, not {self.debias!r}.")
@@ -100,14 +118,22 @@ class _Trees(BaseEstimator):
         return lists_of(dataset, clicks)
 
 
-class XGBoostRanker(_Trees):
+class XGBoostRanker(Peer):
     """XGBoost's `rank:ndcg`, plain or, with debias="position", as `lambdarank_unbiased`."""
 
+    name: ClassVar[str] = "xgboost"
+    label: ClassVar[str] = "XGBoost"
+    sentence: ClassVar[str] = "boosted trees on clicks, with or without its own correction of positions"
+    package: ClassVar[str] = "xgboost"
+
     def fit(self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Any = None) -> Self:
-        """Learn from clicks; propensities are taken, as by all, and not used."""
-        del propensities
+        """Learn from clicks."""
+        if propensities is not None:
+            raise UsageError("XGBoost does not use propensities; leave them out.")
         lists = self._lists(dataset, clicks, (None, "position"))
-        xgboost = _imported("xgboost")
+        self.check_installed()
+        import xgboost
+
         data = xgboost.DMatrix(lists.features, label=lists.grades, weight=lists.weights, nthread=self.threads or None)
         data.set_group(lists.sizes)
         parameters = {
@@ -133,15 +159,22 @@ class XGBoostRanker(_Trees):
         return np.asarray(scores, dtype=np.float64)
 
 
-class LightGBMRanker(_Trees):
+class LightGBMRanker(Peer):
     """LightGBM's `lambdarank`: plain, debias="position" (it estimates the bias), or debias="ips" (it is given)."""
+
+    name: ClassVar[str] = "lightgbm"
+    label: ClassVar[str] = "LightGBM"
+    sentence: ClassVar[str] = "boosted trees on clicks, with or without a correction of positions"
+    package: ClassVar[str] = "lightgbm"
 
     def fit(
         self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Propensities | None = None
     ) -> Self:
         """Learn from clicks, and with debias="ips" from the propensities of their positions."""
         lists = self._lists(dataset, clicks, (None, "position", "ips"))
-        lightgbm = _imported("lightgbm")
+        self.check_installed()
+        import lightgbm
+
         weights = np.repeat(lists.weights, lists.sizes)
         if self.debias == "ips":
             if propensities is None:
@@ -179,8 +212,4 @@ def _features(X: RankingDataset | ArrayLike) -> NDArray[np.float32]:
     return X.features if isinstance(X, RankingDataset) else np.asarray(X, dtype=np.float32)
 
 
-def _imported(package: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError:
-        raise MissingDependencyError(f"{package} is not installed: pip install 'cldrank[peers]'.") from None
+PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (XGBoostRanker, LightGBMRanker)}

@@ -94,7 +94,7 @@ def _units(experiment: Experiment) -> list[Unit]:
 def _maker(method: Method, experiment: Experiment) -> Maker:
     source = experiment.source
     made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
-    if method.tune and made.sees == "labels":
+    if method.tune and made.needs == "labels":
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, and tuning goes by clicks.")
     if method.tune:
         maker(method.use, {**method.parameters, **method.tune}, f"{source}: methods.{method.label}.tune")
@@ -108,16 +108,16 @@ def _configuration(setting: Setting, method: Method, made: Maker, fold: Fold, se
         "data": {"name": fold.data, "fold": fold.fold, "fingerprint": fold.fingerprint},
         "method": made.describe(seed),
         "measures": list(experiment.measures),
-        "seed": seed if made.seeded or made.sees != "labels" else None,
+        "seed": seed if made.seeded or made.needs != "labels" else None,
     }
     if fold.made:
         described["data"] |= asdict(fold.made)
-    if made.sees == "labels":
+    if made.needs == "labels":
         return described
     simulation = asdict(experiment.simulation)
     assumed = simulation.pop("assumed_eta")
     described |= {"production": asdict(experiment.production), "simulation": simulation}
-    if made.sees == "propensities":
+    if made.needs == "propensities":
         described["propensities"] = {"eta": experiment.simulation.eta if assumed is None else assumed}
     if method.tune:
         described["tuning"] = {"grid": method.tune, "seed": experiment.seeds[0], **asdict(experiment.tuning)}

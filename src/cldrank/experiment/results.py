@@ -55,7 +55,6 @@ SCHEMA = pa.schema(
     }
 )
 
-_ORDER = ("naive", "ips", "heckman", "heckman^rank", "rankagg", "pijd", "cld", "cld-n", "cld-pair", "cld-pair-l")
 _MOST_ROWS = 5_000_000  # far more than a run may have units; a damaged file can claim any number
 _PLACE = ("experiment", "fold", "setting", "method", "seed")  # where a unit stands; one unit may stand in several
 
@@ -304,10 +303,10 @@ def method_order(label: str) -> tuple[int, str]:
     >>> sorted(["Oracle", "CLD", "mine", "Naive"], key=method_order)
     ['Naive', 'CLD', 'mine', 'Oracle']
     """
-    name = label.casefold()
-    if name == "oracle":
-        return len(_ORDER) + 1, name
-    return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
+    from cldrank.experiment.methods import find
+
+    kind = find(label)
+    return (0 if kind is None else len(kind.corrects) + 9 * (kind.needs == "labels")), label.casefold()
 
 
 def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell, dict[str, Any]]) -> list[Summary]:

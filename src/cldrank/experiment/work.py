@@ -125,10 +125,8 @@ def _load(fold: Fold) -> tuple[RankingDataset, RankingDataset]:
 @lru_cache(maxsize=2)
 def _production(fold: Fold, production: str, seed: int) -> NDArray[np.float64]:
     """The production ranker's scores of the training rows."""
-    from cldrank.estimators.svm_rank import SVMRank
-
     train, _ = _load(fold)
-    return SVMRank(seed=seed, **json.loads(production)).fit(train).predict(train)
+    return make("svm-rank", {"seed": seed, **json.loads(production)}).fit(train).predict(train)
 
 
 @lru_cache(maxsize=2)

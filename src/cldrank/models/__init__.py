@@ -1,1 +1,8 @@
 """What is fitted: linear models and networks, each a frozen value that owns its parameters."""
+
+from cldrank.models.linear.model import SGD, Linear
+from cldrank.models.model import Model, models
+from cldrank.models.network.model import MLP, Network, TorchModule
+from cldrank.models.run import Epoch, Run
+
+__all__ = ["MLP", "SGD", "Epoch", "Linear", "Model", "Network", "Run", "TorchModule", "models"]

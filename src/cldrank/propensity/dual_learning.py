@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cldrank._typing import IntArray
+from cldrank.models import MLP, Model
 from cldrank.propensity.modelled import Found, ModelledRelevance, Shown
 
 if TYPE_CHECKING:
     import torch
 
     from cldrank.models.network.tasks import Task
+
+NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,11 +27,11 @@ class DualLearning(ModelledRelevance):
     Each loss weighs clicks by the inverse of what the other model has learned so far. There is no one objective whose
     optimum it would be; intervals come from networks trained anew on resampled queries. `ranker_` is the ranker.
 
-    >>> DualLearning(epochs=20)
-    DualLearning(epochs=20)
+    >>> DualLearning(refits=5)
+    DualLearning(refits=5)
     """
 
-    model: Any = "mlp"
+    model: Model = NETWORK
 
     def _estimate(self, shown: Shown) -> Found:
         return self._by_networks(shown)

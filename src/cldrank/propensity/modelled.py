@@ -16,7 +16,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UnidentifiableError, UsageError
-from cldrank.models.network import Training
+from cldrank.models import Linear, Model, Network, Run
 from cldrank.propensity.attraction import compared_by_attraction
 from cldrank.propensity.cells import Cells
 from cldrank.propensity.confounding import DETERMINED, confounding, explained_order
@@ -84,13 +84,8 @@ class ModelledRelevance(PropensityEstimator):
     A fit leaves `ranker_`, which scores by the model of relevance.
     """
 
-    l2: float = 1e-5
-    scaling: str | scalings.ScalingRule | None = "standard"
-    model: Any = "linear"
-    epochs: int = 40
-    learning_rate: float = 5e-3
-    device: str | None = None
-    training: Training | None = None
+    model: Model = Linear(l2=1e-5)
+    run: Run = Run()
     refits: int = 6
     warn: bool = True
 
@@ -101,18 +96,11 @@ class ModelledRelevance(PropensityEstimator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.l2, bool) or not isinstance(self.l2, int | float) or not 0 <= self.l2 < np.inf:
-            raise UsageError(f"l2 must be a number of at least 0, not {self.l2!r}.")
-        for name, least in (("epochs", 1), ("refits", 3)):
-            check_whole(name, getattr(self, name), least)
-        if not 0 < self.learning_rate < np.inf:
-            raise UsageError(f"learning_rate must be a number above 0, not {self.learning_rate!r}.")
-        if self.training is not None and not isinstance(self.training, Training):
-            raise UsageError(f"training must be a Training or None, not {self.training!r}.")
-        if self.training is not None and (self.training.checkpoint or self.training.tensorboard) is not None:
+        check_whole("refits", self.refits, 3)
+        if (self.run.checkpoint or self.run.tensorboard) is not None:
             raise UsageError(
                 f"{self.name} trains {self.refits + 1} networks, one after the other; a checkpoint or a TensorBoard "
-                "log is of one. Leave them out of training."
+                "log is of one. Leave them out of run."
             )
 
     def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Propensities:
@@ -153,7 +141,7 @@ class ModelledRelevance(PropensityEstimator):
             raise refuse(
                 self.name, "nothing was clicked there", silent.tolist(), cells.rates(), self.confidence, "more pages"
             )
-        scaling = scalings.fit(self.scaling, dataset.features)
+        scaling = scalings.fit(self.model.scaling, dataset.features)
         rows, row = np.unique(cells.row, return_inverse=True)
         shown = Shown(dataset, cells, rows, row, scaling, scaling.transform(dataset.features[rows]))
         explained = explained_order(shown.features, cells, row)
@@ -241,38 +229,30 @@ class ModelledRelevance(PropensityEstimator):
 
     def _train(self, shown: Shown, seed: int, weight: Floats) -> tuple[Floats, torch.nn.Module]:
         """Train; log ρ and the network that training leaves, with each group counted `weight` times."""
-        from cldrank.models.network.networks import build, check_torch, device_of
-
-        check_torch()
+        network = self.model.as_network() if isinstance(self.model, Linear) else self.model
+        if not isinstance(network, Network):
+            raise UsageError(f"{self.name} models relevance by Linear or by a network, not by {self.model!r}.")
+        network.check_installed()
         from torch.random import fork_rng
 
         from cldrank.models.network.features import FeatureTable
         from cldrank.models.network.loop import train
+        from cldrank.models.network.networks import device_of
 
-        settings = replace(self.training or Training(batch_queries=32, warmup=0.0), validation=0.0)
         cells = shown.cells
         with fork_rng(devices=[]):
-            task = self._task(build(self.model, shown.features.shape[1], seed), cells.place, cells.size)
+            task = self._task(network.build(shown.features.shape[1], seed), cells.place, cells.size)
         table = FeatureTable(
             shown.features[shown.row],
             scalings.fit(None, shown.features[:1]),
             np.arange(len(shown.row)),
-            device_of(self.device),
-            settings.resident,
+            device_of(self.run.device),
+            self.run.resident,
         )
         lists = _lists(cells, weight)
-        trained = train(
-            task,
-            lists,
-            lists[np.zeros(0, dtype=np.int64)],
-            table,
-            epochs=self.epochs,
-            learning_rate=self.learning_rate,
-            weight_decay=self.l2,
-            seed=seed,
-            settings=settings,
-            identity=[self.name, repr(weight.tolist())],
-        )
+        nothing = lists[np.zeros(0, dtype=np.int64)]
+        run = replace(self.run, seed=seed)
+        trained = train(task, lists, nothing, table, network, run, identity=[self.name, repr(weight.tolist())])
         if trained.status == "interrupted":  # the loop takes Ctrl-C for the wish to keep what there is
             raise KeyboardInterrupt
         if trained.status == "non_finite":

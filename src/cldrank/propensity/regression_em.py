@@ -13,6 +13,7 @@ from cldrank import optimise
 from cldrank._typing import IntArray
 from cldrank.clicks.units import draw_weights
 from cldrank.errors import ConvergenceWarning
+from cldrank.models import Linear
 from cldrank.optimise import Solution, Vector
 from cldrank.propensity.examination import ExaminedRegression
 from cldrank.propensity.modelled import Found, ModelledRelevance, Shown
@@ -50,9 +51,9 @@ class RegressionEM(ModelledRelevance):
     """
 
     def _estimate(self, shown: Shown) -> Found:
-        if not (isinstance(self.model, str) and self.model == "linear"):
+        if not isinstance(self.model, Linear):
             return self._by_networks(shown)
-        objective = ExaminedRegression(shown.cells, shown.features, shown.row, self.l2)
+        objective = ExaminedRegression(shown.cells, shown.features, shown.row, self.model.l2)
         start = objective.start
         for _ in range(_EM_STEPS):
             start = objective.em_step(start)
@@ -66,7 +67,9 @@ class RegressionEM(ModelledRelevance):
             )
         logs = objective.logs(solution.parameters)
         moved = (
-            [_climb(objective.penalised(self.l2 * times), solution.parameters) for times in _AROUND] if self.l2 else []
+            [_climb(objective.penalised(self.model.l2 * times), solution.parameters) for times in _AROUND]
+            if self.model.l2
+            else []
         )
         apart = [np.abs(objective.logs(other.parameters) - logs).max() for other in moved if other.converged]
         return Found(

@@ -101,7 +101,7 @@ class Ranker(ABC):
     ) -> Self:
         """The ranker that gave this state; anything that it cannot have given is refused."""
 
-    def score(
+    def predict(
         self,
         features: RankingDataset | ArrayLike,
         *,

@@ -27,7 +27,7 @@ class BordaRanker(Ranker):
     >>> from cldrank import scaling
     >>> one = scaling.fit(None, [[1, 1]])
     >>> members = [LinearRanker(feature_names="ab", scaling=one, coefficients=c) for c in ([1, 0], [0, 1])]
-    >>> BordaRanker(feature_names="ab", members=members, weights=(2, 1)).score([[3, 1], [2, 2], [1, 3]])
+    >>> BordaRanker(feature_names="ab", members=members, weights=(2, 1)).predict([[3, 1], [2, 2], [1, 3]])
     array([4., 3., 2.])
     """
 

@@ -22,7 +22,7 @@ class LinearRanker(ScalingRanker):
     >>> ranker = LinearRanker(feature_names=names, scaling=scaling.fit(None, [[1, 1]]), coefficients=[2, -1])
     >>> ranker
     LinearRanker(2 features, scaling Unscaled(), of unknown origin)
-    >>> ranker.score([[1, 0], [3, 1]])
+    >>> ranker.predict([[1, 0], [3, 1]])
     array([2., 5.])
     """
 

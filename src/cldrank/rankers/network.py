@@ -66,7 +66,7 @@ class NetworkRanker(ScalingRanker):
     >>> ranker = NetworkRanker(feature_names=("a", "b"), scaling=scaling.fit(None, [[1, 1]]), layers=layers)
     >>> ranker
     NetworkRanker(2 features, 2 → 1, scaling Unscaled(), of unknown origin)
-    >>> ranker.score([[3, 1], [1, 3]])
+    >>> ranker.predict([[3, 1], [1, 3]])
     array([2., 0.])
     """
 

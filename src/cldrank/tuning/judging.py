@@ -11,12 +11,11 @@ from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.estimators.affine_ips import affine_rows
-from cldrank.estimators.neural.lists import click_lists, row_lists
+from cldrank.estimators.evidence import check_clicks, check_propensities
+from cldrank.estimators.observing import observe
 from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
-from cldrank.models.linear.rows import check_clicks, check_propensities
-from cldrank.models.network.lists import Lists
+from cldrank.models.network.lists import Lists, target_lists
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = NDArray[np.float64]
@@ -60,10 +59,7 @@ class HeldOutClicks:
     name = "held-out concordance"
 
     def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Propensities | AffineClicks) -> None:
-        if isinstance(propensities, AffineClicks):
-            lists = row_lists(affine_rows(dataset, clicks, propensities))
-        else:
-            lists = click_lists(dataset, clicks, propensities)
+        lists = target_lists(observe(dataset, clicks, propensities).shown_rows())
         self._dataset, self._lists = dataset, lists[lists.preferring()]
         if len(self._lists) < 2:
             raise DataError(
@@ -95,7 +91,9 @@ class Labels:
         self._measure, self._dataset = parse(measure), dataset
         self.name = str(self._measure)
         if not self._measure.higher_is_better:
-            raise UsageError(f"{self.name} is the better the smaller it is; tune on another measure, such as nDCG@10.")
+            raise UsageError(
+                f"smaller values of {self.name} are better; tune on a measure where larger ones are, such as nDCG@10."
+            )
         self.weight = np.ones(dataset.n_queries)
         some = dataset.features[:: max(1, dataset.n_rows // 1000)]
         self.content: tuple[NDArray[Any], ...] = (dataset.labels, dataset.offsets, some)
@@ -118,7 +116,7 @@ def hold_out(
     if isinstance(propensities, AffineClicks):
         propensities.at(np.array([table.depth]))
     else:
-        check_propensities(propensities, table, "tuning")
+        check_propensities(propensities, table, "tuning", None)
     displayed = np.flatnonzero(table.query_impressions)
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from cldrank.estimators.base import Estimator
+from cldrank.estimators import Method
 from cldrank.tuning.space import Value
 
 State = Literal["completed", "pruned", "failed"]
@@ -54,7 +54,7 @@ class Tuned:
     measure: str
     held_out: int
     trials: tuple[Trial, ...]
-    estimator: Estimator = field(repr=False)
+    estimator: Method = field(repr=False)
 
     def best(self, most: int = 5) -> list[Trial]:
         """The best trials, the best first."""

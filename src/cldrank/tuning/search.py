@@ -16,12 +16,13 @@ from sklearn.base import clone
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, MissingDependencyError, UsageError
-from cldrank.estimators.base import Estimator, check_dataset
+from cldrank.estimators import Method
+from cldrank.estimators.evidence import check_dataset, needed
 from cldrank.files import make_folder, scratch
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning.judging import Judge, Labels, hold_out, mean_of
 from cldrank.tuning.results import State, Trial, Tuned
-from cldrank.tuning.space import Space, applied, check_space, default_space, training_of, trains_network
+from cldrank.tuning.space import Space, applied, check_space, default_space, tunable
 from cldrank.tuning.study import Report, Search, Study, value_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _STATES: dict[str, State] = {"COMPLETE": "completed", "PRUNED": "pruned", "FAIL"
 
 
 def tune(
-    estimator: Estimator,
+    method: Method,
     dataset: RankingDataset,
     clicks: ClickTable | None = None,
     propensities: Propensities | AffineClicks | None = None,
@@ -67,19 +68,19 @@ def tune(
     ...     data, position=[1, 2, 3, 0] * 20, impressions=[9, 9, 9, 0] * 20, clicks=[5, 3, 1, 0] * 20
     ... )
     >>> tuned = tune(IPS(), data, clicks, Propensities.power(1, 3), {"l2": [0.001, 0.1]}, trials=3)
-    >>> len(tuned.trials), tuned.held_out, tuned.estimator.l2 == tuned.best_parameters["l2"]
+    >>> len(tuned.trials), tuned.held_out, tuned.estimator.model.l2 == tuned.best_parameters["l2"]
     (3, 4, True)
     """
     if find_spec("optuna") is None:
         raise MissingDependencyError("tuning needs optuna: pip install 'cldrank[tune]'.")
     data = check_dataset(dataset, "tune")
     _check_numbers(trials, seed, jobs, timeout, held_out)
-    ranges = check_space(estimator, default_space(estimator) if space is None else space)
+    ranges = check_space(method, default_space(method) if space is None else space)
     learned, judge = _parts(data, clicks, propensities, labelled, measure, held_out, seed)
     with ExitStack() as stack:
         place = stack.enter_context(scratch(name="cldrank-tune")) if folder is None else folder
         search = Search(
-            _plain(estimator),
+            _plain(method),
             data,
             learned,
             propensities,
@@ -89,13 +90,14 @@ def tune(
             seed,
             Path(place),
             float("inf") if timeout is None else time.time() + timeout,
-            _identity(estimator, data, clicks, propensities, judge, ranges, seed),
+            _identity(method, data, clicks, propensities, judge, ranges, seed),
         )
         found = _done(search, jobs, on_trial)
     best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value, default=None)
     if best is None or best.value is None or best.standard_error is None:
         raise DataError(_said_of_failure(found))
-    model = applied(estimator, best.parameters).fit(data, clicks, propensities)
+    model = applied(method, best.parameters)
+    model.fit(data, *needed(model.required, clicks, propensities))
     if getattr(model, "status_", None) == "interrupted":
         raise KeyboardInterrupt
     parameters = dict(best.parameters)
@@ -152,27 +154,27 @@ def _parts(
     return hold_out(data, clicks, propensities, held_out, seed)
 
 
-def _plain(estimator: Estimator) -> Estimator:
-    """The estimator without what cannot go to another process, and what a trial must not write."""
-    fresh: Estimator = clone(estimator)
-    if trains_network(fresh) and getattr(fresh, "training", None) is not None:
-        bare = replace(training_of(fresh), checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
-        fresh.set_params(training=bare)
-    return fresh
+def _plain(method: Method) -> Method:
+    """The method without what cannot go to another process, and what a trial must not write."""
+    fresh: Method = clone(method)
+    return fresh.set_params(run=replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None))
 
 
 def _identity(
-    estimator: Estimator, data: RankingDataset, clicks: Any, propensities: Any, judge: Judge, space: Space, seed: int
+    method: Method, data: RankingDataset, clicks: Any, propensities: Any, judge: Judge, space: Space, seed: int
 ) -> dict[str, str]:
     """What decides the outcome of a trial, by the name that a user knows it by."""
-    fixed = {name: repr(value) for name, value in estimator.get_params(deep=False).items()}
+    now = method.get_params()
+    fixed = {name: repr(now[spelled]) for name, spelled in tunable(method).items() if name not in space}
     some = data.features[:: max(1, data.n_rows // 1000)]
     cells = () if clicks is None else (clicks.row, clicks.position, clicks.impressions, clicks.clicks)
     return {
-        "estimator": type(estimator).__name__,  # first: what else differs follows from it
-        **{name: value for name, value in fixed.items() if name not in (*space, "device")},
+        "method": method.name,  # first: what else differs follows from it
+        "model": type(method.model).__name__,
+        **fixed,
         "space": repr(space),
-        "seed": f"{seed}, {fixed.get('seed')}",
+        "seed": f"{seed}, {method.run.seed}",
+        "precision": method.run.precision,
         "measure": judge.name,
         "dataset": f"{data.n_rows} {data.n_features} {_digest(some)}",
         "clicks": _digest(*cells),

@@ -1,29 +1,21 @@
-"""What is tried: the values of each parameter, and an estimator with some of them."""
+"""What is tried: the values of each parameter, and a method with some of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from cldrank.errors import FormatError, UsageError
-from cldrank.estimators.base import Estimator
-from cldrank.estimators.cld_pair import CLDPair
-from cldrank.estimators.neural.estimator import NeuralFit, is_linear
-from cldrank.estimators.rank_agg import RankAgg
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
+from cldrank.estimators import Method
+from cldrank.parameters import parameters
 from cldrank.reading import reading
 
 Value = bool | int | float | str | None
-
-
-_OF_THE_LOOP = ("epochs", "learning_rate", "seed", "unshown_ratio", "batch_rows")
 
 
 def _can_be_tried(value: object) -> bool:
@@ -75,7 +67,7 @@ class Range:
 Values = Sequence[Value] | Range
 Space = Mapping[str, Values]
 
-# The ranges of the paper; it has C = 1, and 12 epochs.
+# The ranges of the paper, by parameter; it has C = 1, and 12 epochs. A method tries those of its parameters.
 _PAPER: dict[str, Values] = {
     "learning_rate": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3),
     "l2": Range(1e-3, 1e-2, log=True),
@@ -85,29 +77,35 @@ _PAPER: dict[str, Values] = {
 }
 
 
-def default_space(estimator: Estimator) -> dict[str, Values]:
-    """The paper's ranges, of those parameters that the estimator has and that decide what it learns.
+def default_space(method: Method) -> dict[str, Values]:
+    """The paper's ranges, of those parameters that the method with its model has.
 
     >>> from cldrank.estimators import IPS, CLDPair
     >>> list(default_space(CLDPair())), list(default_space(IPS()))
     (['learning_rate', 'l2', 'selection_weight', 'dropout'], ['l2'])
     """
-    own = set(estimator.get_params(deep=False))
-    if not trains_network(estimator):
-        own.discard("learning_rate")
-    if _mlp(estimator) is not None:
-        own.add("dropout")
-    return {name: values for name, values in _PAPER.items() if name in own}
+    return {name: values for name, values in _PAPER.items() if name in tunable(method)}
 
 
-def check_space(estimator: Estimator, space: Space) -> dict[str, Values]:
-    """The space, refused where it names a parameter that the estimator does not have, or nothing to try."""
+def tunable(method: Method) -> dict[str, str]:
+    """The parameters that decide what is learned, by flat names, and how scikit-learn spells each.
+
+    >>> from cldrank.estimators import CLD
+    >>> [tunable(CLD())[name] for name in ("gamma", "l2")]
+    ['gamma', 'model__l2']
+    """
+    own = {name: name for name in parameters(type(method)) if name not in ("model", "run")}
+    return {**own, **{name: f"model__{name}" for name in parameters(type(method.model))}}
+
+
+def check_space(method: Method, space: Space) -> dict[str, Values]:
+    """The space, refused where it names a parameter that the method does not have, or nothing to try."""
     if not space:
         raise UsageError("the space is empty; name at least one parameter and its values.")
     for name, values in space.items():
-        if name not in _owners(estimator):
-            known = ", ".join(sorted(_owners(estimator)))
-            raise UsageError(f"{type(estimator).__name__} has no parameter {name!r} to tune; it has {known}.")
+        if name not in tunable(method):
+            known = ", ".join(sorted(tunable(method)))
+            raise UsageError(f"{method.label} has no parameter {name!r} to tune; it has {known}.")
         if isinstance(values, Range):
             continue
         if isinstance(values, str) or not len(values) or not all(_can_be_tried(value) for value in values):
@@ -115,49 +113,27 @@ def check_space(estimator: Estimator, space: Space) -> dict[str, Values]:
     return {name: values if isinstance(values, Range) else tuple(values) for name, values in space.items()}
 
 
-def applied(estimator: Estimator, parameters: Mapping[str, Value]) -> Estimator:
-    """A fresh estimator with some parameters changed: its own, those of its MLP, or those of its `Training`.
+def applied(method: Method, values: Mapping[str, Value]) -> Method:
+    """A fresh method with some parameters changed, its own or those of its model.
 
     >>> from cldrank.estimators import CLDPair
-    >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64})
-    CLDPair(l2=0.01, model=MLP(hidden=(256, 128, 64), dropout=0.0, activation='elu'),
-            training=Training(batch_queries=64))
+    >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64}).model
+    MLP(l2=0.01, batch_queries=64, dropout=0.0)
     """
-    fresh: Estimator = clone(estimator)
-    owners = _owners(estimator)
-    by_owner: dict[str, dict[str, Any]] = {"own": {}, "model": {}, "training": {}}
-    for name, value in parameters.items():
-        by_owner[owners[name]][name] = value
-    changed = by_owner["own"]
-    if by_owner["model"]:
-        changed["model"] = replace(_mlp(estimator) or MLP(), **by_owner["model"])
-    if by_owner["training"]:
-        changed["training"] = replace(training_of(estimator), **by_owner["training"])
-    fresh.set_params(**changed)
-    return fresh
+    fresh: Method = clone(method)
+    spelled = tunable(method)
+    return fresh.set_params(**{spelled[name]: value for name, value in values.items()})
 
 
-def values_of(estimator: Estimator, names: Sequence[str]) -> dict[str, Value]:
+def values_of(method: Method, names: Sequence[str]) -> dict[str, Value]:
     """The values that some parameters have now.
 
     >>> from cldrank.estimators import CLDPair
     >>> values_of(CLDPair(), ["l2", "dropout"])
     {'l2': 0.001, 'dropout': 0.2}
     """
-    owners = _owners(estimator)
-    places: dict[str, Any] = {"own": estimator, "model": _mlp(estimator), "training": training_of(estimator)}
-    return {name: getattr(places[owners[name]], name) for name in names}
-
-
-def trains_network(estimator: Estimator) -> bool:
-    """Whether the loop for networks does the work."""
-    can = isinstance(estimator, NeuralFit | RankAgg)
-    return can and (isinstance(estimator, CLDPair) or not is_linear(estimator.model))
-
-
-def training_of(estimator: Estimator) -> Training:
-    """The settings of its training, those given or the usual ones."""
-    return getattr(estimator, "training", None) or Training()
+    now, spelled = method.get_params(), tunable(method)
+    return {name: now[spelled[name]] for name in names}
 
 
 def parse_range(text: str) -> tuple[str, Values]:
@@ -202,25 +178,6 @@ def read_space(path: str | Path) -> dict[str, Values]:
                 f"{name} is {entry!r}; write a list of values, or {{low = 0.05, high = 0.3, log = false}}.", path=path
             )
     return space
-
-
-def _owners(estimator: Estimator) -> dict[str, str]:
-    """Where each parameter that can be tuned lives."""
-    names = dict.fromkeys(estimator.get_params(deep=False), "own")
-    if trains_network(estimator):
-        names |= {entry.name: "training" for entry in fields(Training) if entry.compare}
-    elif getattr(estimator, "solver", None) != "sgd":  # a regression has neither epochs nor chance
-        names = {name: owner for name, owner in names.items() if name not in _OF_THE_LOOP}
-    if _mlp(estimator) is not None:
-        names |= dict.fromkeys(("dropout", "activation"), "model")
-    return {name: owner for name, owner in names.items() if name not in ("model", "training", "device")}
-
-
-def _mlp(estimator: Estimator) -> MLP | None:
-    model = getattr(estimator, "model", None)
-    if not trains_network(estimator):
-        return None
-    return MLP() if isinstance(model, str) and model == "mlp" else model if isinstance(model, MLP) else None
 
 
 def _value(text: str) -> Value:

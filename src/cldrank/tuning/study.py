@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
-from cldrank.estimators.base import Estimator
+from cldrank.estimators import Method
+from cldrank.estimators.evidence import needed
 from cldrank.files import holding, make_folder, replacing, sweep
 from cldrank.reading import reading
 from cldrank.tuning.judging import Judge, mean_of
-from cldrank.tuning.space import Range, Values, applied, training_of, trains_network, values_of
+from cldrank.tuning.space import Range, Values, applied, values_of
 
 if TYPE_CHECKING:
     import optuna
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.models.network.settings import Epoch
+    from cldrank.models import Epoch
     from cldrank.propensity import AffineClicks, Propensities
 
 _STARTUP = 5  # trials that run to their end before any is pruned
@@ -48,7 +49,7 @@ class Search:
     identity   what decides the outcome of a trial; the trials of a folder have it in common
     """
 
-    estimator: Estimator
+    method: Method
     dataset: RankingDataset
     clicks: ClickTable | None
     propensities: Propensities | AffineClicks | None
@@ -97,7 +98,7 @@ class Study:
                 storage = JournalStorage(journal)
             except AssertionError as error:  # so Optuna meets a record that it does not know
                 raise ValueError(str(error)) from None
-        epochs = int(getattr(search.estimator, "epochs", None) or 12)
+        epochs = getattr(search.method.model, "epochs", 12)
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
 
         def opened() -> optuna.Study:
@@ -192,13 +193,11 @@ class Study:
 
     def _gains(self, trial: optuna.Trial) -> NDArray[np.float64]:
         search = self.search
-        model = applied(search.estimator, trial.params)
-        if trains_network(model):
-            settings = replace(training_of(model), checkpoint=None, resume=False, tensorboard=None)
-            model.set_params(training=replace(settings, on_epoch=_pruning(trial)))
+        model = applied(search.method, trial.params)
+        model.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)  # the last fit, of the best parameters, says what there is
-            model.fit(search.dataset, search.clicks, search.propensities)
+            model.fit(search.dataset, *needed(model.required, search.clicks, search.propensities))
         if getattr(model, "status_", None) == "interrupted":  # the loop takes Ctrl-C for the wish to keep what there is
             raise KeyboardInterrupt
         return search.judge.gains(model)
@@ -225,7 +224,7 @@ class Study:
         """Try the parameters that the estimator has first, so that the best is never worse than these."""
         if self._has_begun():
             return
-        now = values_of(self.search.estimator, list(self.search.space))
+        now = values_of(self.search.method, list(self.search.space))
         inside = {name: value for name, value in now.items() if value in self.search.space[name]}
         self._study.enqueue_trial(inside)
 

@@ -333,7 +333,7 @@ def test_a_process_that_is_interrupted_saves_its_best_ranker(tmp_path: Path) -> 
     assert status == "interrupted"
     assert f"the ranker is that of epoch {best}" in errors
     ranker = load_ranker(tmp_path / "ranker")
-    assert np.isfinite(ranker.score(GIVEN.data)).all()
+    assert np.isfinite(ranker.predict(GIVEN.data)).all()
 
 
 def test_a_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What all linear methods share: rows from clicks, features in blocks, the objective over them, and inference."""
+"""Linear models: features in blocks, the objectives over them, and inference."""

@@ -114,7 +114,7 @@ class Design:
         self.width = (features.shape[1] if columns is None else len(columns)) + 1
         self._torch, self._device = _torch(device), device
         values = _BLOCK_VALUES if device is None else _DEVICE_VALUES
-        self.block_rows = block_size(block_rows) or max(1, values // self.width)
+        self.block_rows = block_rows or max(1, values // self.width)
         self._compiles = self.n_rows * self.width >= _WORTH_COMPILING
         self._table: Array | None = None
         table = self._survey(centred)
@@ -230,15 +230,6 @@ def _processors() -> int:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wished = os.environ.get("OMP_NUM_THREADS", "")
     return min(usable, 8, int(wished) if wished.isdigit() and int(wished) else 8)
-
-
-def block_size(block_rows: Any) -> int | None:
-    """The rows of a block as a user gives them; refused where that is no whole number above 0."""
-    if block_rows is None:
-        return None
-    if isinstance(block_rows, bool) or not isinstance(block_rows, int | np.integer) or block_rows < 1:
-        raise UsageError(f"block_rows must be a whole number of at least 1, or None, not {block_rows!r}.")
-    return int(block_rows)
 
 
 def _kernel() -> Any:

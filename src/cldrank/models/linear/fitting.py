@@ -85,7 +85,7 @@ def described(
     plain = information - np.diag(2 * objective.observed.total * objective.penalties)
     shared = _shared_scales(objective, form)
     parts = [linear_map(design.factor, design.center, relevance), linear_map(design.factor, design.center, chosen)]
-    turn = _block_diagonal([*parts, np.diag(shared)])
+    turn = block_diagonal([*parts, np.diag(shared)])
     found = _covariance(objective, solution, information, cluster)
     values = turn @ solution.parameters
     values[len(values) - len(shared) :] = _shared_values(objective, form)
@@ -183,7 +183,8 @@ def _collinear(gram: Matrix, columns: IntArray, width: int) -> NDArray[np.bool_]
     return found[:-1]
 
 
-def _block_diagonal(parts: list[Matrix]) -> Matrix:
+def block_diagonal(parts: list[Matrix]) -> Matrix:
+    """Matrices along a diagonal; empty ones take no place."""
     from scipy.linalg import block_diag
 
     found: Matrix = block_diag(*(part for part in parts if part.size))

@@ -150,27 +150,6 @@ def determined_beside_intercept(gram: Matrix) -> NDArray[np.bool_]:
     return determined(gram[np.ix_(order, order)])[1:]
 
 
-def lines_of(facts: Iterable[tuple[str, str]]) -> str:
-    """Facts about a fit, one per line, names and values aligned.
-
-    >>> print(lines_of([("rows", "1,000"), ("status", "converged")]))
-    rows      1,000
-    status    converged
-    """
-    facts = list(facts)
-    width = max((len(name) for name, _ in facts), default=0)
-    return "\n".join(f"{name:<{width}}    {value}" for name, value in facts)
-
-
-def some(names: Sequence[str], most: int = 6) -> str:
-    """The first few of many names.
-
-    >>> some(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def linear_map(design_factor: Vector, design_center: Vector, columns: NDArray[np.int64]) -> Matrix:
     """The matrix that turns parameters of a design's columns (the ones last) into those of the scaled features.
 

@@ -19,6 +19,7 @@ from cldrank.models.linear.inference import (
     grouped,
     sum_of_squares,
 )
+from cldrank.models.targets import Targets
 from cldrank.optimise import Matrix, Vector
 
 _BLOCK_VALUES = 1 << 18
@@ -56,23 +57,6 @@ class LeastSquaresSums(NamedTuple):
         )
 
 
-class Rows(NamedTuple):
-    """The rows of a regression.
-
-    rows      (rows,) of the features, or None for all
-    target    (rows,)
-    weight    (rows,), above 0: how many observations a row stands for
-    spread    (rows,): the variance of their targets around `target`
-    queries   (rows,): whose rows they are, those of a query together
-    """
-
-    rows: IntArray | None
-    target: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    queries: IntArray
-
-
 class Regression(NamedTuple):
     """A regression with all that is to be said about it; coefficients belong to the scaled features."""
 
@@ -88,7 +72,7 @@ class Regression(NamedTuple):
 def regress(
     scaling: scalings.Scaling,
     features: NDArray[np.float32],
-    rows: Rows,
+    rows: Targets,
     names: tuple[str, ...],
     l2: float,
     *,
@@ -182,7 +166,7 @@ def _blocks(
     scaling: scalings.Scaling, features: NDArray[np.float32], rows: IntArray | None, block_rows: int | None
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Scaled rows in float64, block by block, each with its place among the rows."""
-    if rows is None:
+    if rows is None or len(rows) == len(features):  # every row, in order: read in place, not gathered
         for own, block in scaling.blocks(features, block_rows=block_rows):
             yield own, block.astype(np.float64)
         return
@@ -211,7 +195,7 @@ def _sums_of_block(
 def _clustered(
     scaling: scalings.Scaling,
     features: NDArray[np.float32],
-    rows: Rows,
+    rows: Targets,
     sums: LeastSquaresSums,
     moving: IntArray,
     coefficients: Vector,

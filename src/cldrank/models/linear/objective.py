@@ -15,7 +15,7 @@ from cldrank.errors import UsageError
 from cldrank.likelihood import Form
 from cldrank.models.linear.design import Array, Block, Design, gram
 from cldrank.models.linear.inference import grouped, sum_of_squares
-from cldrank.models.linear.rows import Observations
+from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives, Matrix, Vector
 
 Shared = Literal["log_sigma", "atanh_gamma"]

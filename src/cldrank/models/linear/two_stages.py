@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.models.linear.design import Block
+from cldrank.models.linear.inference import grouped, sum_of_squares
 from cldrank.models.linear.ordered import Blocks, Entries, Interval, OrderedProbit, added, chosen
 from cldrank.optimise import Solution, inverse, newton
 
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 class Selected(NamedTuple):
     """Selected rows, and how their correction hangs on the parameters of the first stage.
 
-    rows         (rows,): which entries of `Targets` they explain
+    rows         (rows,): which entries of `Outcomes` they explain
     design       (rows, columns): what the target is regressed on; the last column is the correction E[ε | selected]
     shrinkage    (rows,): δ = 1 - Var(ε | selected), between 0 and 1
     jacobian     (rows, parameters): the derivative of the correction by the parameters of the first stage
@@ -31,7 +32,7 @@ class Selected(NamedTuple):
     jacobian: Floats
 
 
-class Targets(NamedTuple):
+class Outcomes(NamedTuple):
     """What the second stage explains.
 
     mean     (entries,): the target
@@ -69,7 +70,7 @@ class SecondStage(NamedTuple):
 
 def corrected_regression(
     over: Callable[[Callable[[Selected], Sequence[Floats]]], Iterator[Sequence[Floats]]],
-    targets: Targets,
+    targets: Outcomes,
     penalty: Floats,
     first: Floats,
 ) -> SecondStage:
@@ -109,27 +110,6 @@ def corrected_regression(
     covariance = bread @ middle @ bread
     rho = kappa / sigma if sigma else 0.0
     return SecondStage(coefficients, (covariance + covariance.T) / 2, gram, bread, leverage, chance, sigma, rho)
-
-
-def clustered(influences: Iterator[tuple[IntArray, Floats]]) -> Floats:
-    """Σ over queries of (Σ influence)(Σ influence)ᵀ, from blocks of rows with their queries, which lie together.
-
-    >>> clustered(iter([(np.array([0, 1]), np.array([[1.0], [2.0]])), (np.array([1]), np.array([[1.0]]))]))
-    array([[10.]])
-    """
-    carried, query = np.zeros(0), -1
-    middle: Floats = np.zeros((0, 0))
-    for queries, rows in influences:
-        sums = np.add.reduceat(rows, np.flatnonzero(np.diff(queries, prepend=-1)), axis=0)
-        if query < 0:
-            carried, middle = np.zeros(rows.shape[1]), np.zeros((rows.shape[1],) * 2)
-        if queries[0] == query:
-            sums[0] += carried
-        else:
-            middle += np.outer(carried, carried)
-        carried, query = sums[-1].copy(), int(queries[-1])
-        middle += sums[:-1].T @ sums[:-1]
-    return middle + np.outer(carried, carried)
 
 
 class TwoStages(NamedTuple):
@@ -173,7 +153,7 @@ def two_stages(
     first = inverse(-here.hessian * entries.total)
     columns, penalty = relevance
     step = _Step(probit, solution.parameters, columns, effects)
-    targets = Targets(entries.mean, entries.spread, entries.weight)
+    targets = Outcomes(entries.mean, entries.spread, entries.weight)
     unpenalised = np.zeros((entries.n_levels if effects else 1) + 1)
     second = corrected_regression(
         lambda function: design.map(lambda block: function(step.selected(block))),
@@ -184,7 +164,10 @@ def two_stages(
     if cluster:
         count = len(np.unique(entries.queries))
         influences = design.map(lambda block: step.influence(block, second, first))
-        covariance = clustered(influences) * (count / (count - 1) if count > 1 else np.nan)
+        groups = (grouped(queries, rows) for queries, rows in influences)
+        covariance = sum_of_squares(groups, len(second.coefficients) + len(first)) * (
+            count / (count - 1) if count > 1 else np.nan
+        )
     else:
         across = -second.bread @ second.leverage @ first
         covariance = np.block([[second.covariance, across], [across.T, first]])

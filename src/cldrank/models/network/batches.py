@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cldrank.models.network import lists
+from cldrank.models.network.lists import ListTable
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class ListBatch:
     """B lists of S candidates with a target, and U that were not shown.
 
     rows              (B, S + U) places in the feature table
@@ -32,18 +32,19 @@ class Batch:
     pages: Tensor
 
 
-class Group:
+class BatchSource:
     """Lists of like size on the device; `draw` chooses anew which of the unshown stand beside them.
 
     >>> rows = np.arange(5)
-    >>> some = lists.Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 3]), rows[2:], np.ones(1))
-    >>> group = Group(some.pack(1.0)[0], rows[2:], torch.device("cpu"))
+    >>> from cldrank.models.network.lists import Lists
+    >>> some = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 3]), rows[2:], np.ones(1))
+    >>> group = BatchSource(some.pack(1.0)[0], rows[2:], torch.device("cpu"))
     >>> group.draw(torch.Generator().manual_seed(0))
     >>> group.batch(torch.tensor([0])).rows
     tensor([[0, 1, 2]])
     """
 
-    def __init__(self, packed: lists.Group, unshown_rows: NDArray[np.int64], device: torch.device) -> None:
+    def __init__(self, packed: ListTable, unshown_rows: NDArray[np.int64], device: torch.device) -> None:
         def tensor(values: NDArray[Any], kind: torch.dtype) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(values)).to(device, kind)
 
@@ -79,9 +80,9 @@ class Group:
         place = place.clamp(max=len(self._unshown_rows) - 1)  # of a list with nothing unshown, at the very end
         self._rows[:, self.width :] = self._unshown_rows[place]
 
-    def batch(self, chosen: Tensor) -> Batch:
+    def batch(self, chosen: Tensor) -> ListBatch:
         """Some of the lists."""
-        return Batch(
+        return ListBatch(
             self._rows[chosen],
             self._target[chosen],
             self._weight[chosen],

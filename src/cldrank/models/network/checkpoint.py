@@ -15,11 +15,11 @@ from torch import Tensor
 
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import check_writable, make_folder, replacing
-from cldrank.models.network.settings import Epoch, Training
+from cldrank.models.run import Epoch, Run
 from cldrank.reading import reading
 
 if TYPE_CHECKING:
-    from cldrank.models.network.loop import Run
+    from cldrank.models.network.loop import Trainer
 
 _FORMAT = "cldrank-checkpoint-1"
 
@@ -33,22 +33,22 @@ class Checkpoint:
     digest: str
 
     @classmethod
-    def of(cls, settings: Training, run: Run, identity: Any) -> Checkpoint:
-        """The checkpoint that the settings ask for."""
-        if settings.checkpoint is None:
+    def of(cls, run: Run, trainer: Trainer, identity: Any) -> Checkpoint:
+        """The checkpoint that a run asks for."""
+        if run.checkpoint is None:
             return cls(None, False, "")
-        return cls(Path(settings.checkpoint), settings.resume, _digest(settings, run, identity))
+        return cls(Path(run.checkpoint), run.resume, _digest(trainer, identity))
 
-    def restore(self, run: Run) -> tuple[list[Epoch], dict[str, Tensor]]:
-        """The epochs gone by, with the run and its best state as they were; none where there is nothing to resume."""
+    def restore(self, trainer: Trainer) -> tuple[list[Epoch], dict[str, Tensor]]:
+        """The epochs so far, with trainer and best state as they were; none where there is nothing to resume."""
         if self.path is None:
-            return [], run.state()
-        if run.world.leads:
+            return [], trainer.state()
+        if trainer.world.leads:
             make_folder(self.path.parent)
             check_writable(self.path)
         if not self.resume:
             _check_replaceable(self.path)
-            return [], run.state()
+            return [], trainer.state()
         if not self.path.exists():
             raise UsageError(f"{self.path}: there is no checkpoint to resume from; train without resuming first.")
         tensors, about = _read(self.path)
@@ -57,21 +57,21 @@ class Checkpoint:
                 f"{self.path} belongs to a training with other parameters, features or clicks; "
                 "train with the same ones, or name another checkpoint."
             )
-        self._check(tensors, run, about["history"])
-        now = {name: tensors[f"now.{name}"] for name in run.task.networks.state_dict()}
-        best = {name: tensors[f"best.{name}"].to(run.device) for name in now}
-        run.peak = tensors.get("peak")
-        run.load(now)
-        for index, parameter in enumerate(run.parameters):
-            for name, value in run.optimiser.state[parameter].items():
+        self._check(tensors, trainer, about["history"])
+        now = {name: tensors[f"now.{name}"] for name in trainer.task.networks.state_dict()}
+        best = {name: tensors[f"best.{name}"].to(trainer.device) for name in now}
+        trainer.peak = tensors.get("peak")
+        trainer.load(now)
+        for index, parameter in enumerate(trainer.parameters):
+            for name, value in trainer.optimiser.state[parameter].items():
                 value.copy_(tensors[f"optimiser.{index}.{name}"])
         return about["history"], best
 
-    def _check(self, tensors: dict[str, Tensor], run: Run, history: list[Epoch]) -> None:
+    def _check(self, tensors: dict[str, Tensor], trainer: Trainer, history: list[Epoch]) -> None:
         """Refuse tensors that are not those of this training."""
-        expected = _content(run, run.state())
+        expected = _content(trainer, trainer.state())
         if any(epoch.validation is not None for epoch in history):
-            expected["peak"] = torch.zeros(run.n_held, dtype=torch.float64)
+            expected["peak"] = torch.zeros(trainer.n_held, dtype=torch.float64)
         for name in sorted(expected.keys() | tensors.keys()):
             sides = [(side[name].shape, side[name].dtype) if name in side else None for side in (expected, tensors)]
             if sides[0] != sides[1]:
@@ -80,13 +80,13 @@ class Checkpoint:
                     path=self.path or "",
                 )
 
-    def save(self, run: Run, history: list[Epoch], best: dict[str, Tensor]) -> None:
+    def save(self, trainer: Trainer, history: list[Epoch], best: dict[str, Tensor]) -> None:
         """Write the state after an epoch, whole or not at all."""
-        if self.path is None or not run.world.leads:
+        if self.path is None or not trainer.world.leads:
             return
         from safetensors.torch import save
 
-        tensors = _content(run, best) | ({} if run.peak is None else {"peak": run.peak})
+        tensors = _content(trainer, best) | ({} if trainer.peak is None else {"peak": trainer.peak})
         tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         history_as_json = [asdict(epoch) for epoch in history]
         about = {"digest": self.digest, "history": history_as_json, "sha256": _sha256(tensors)}
@@ -95,12 +95,12 @@ class Checkpoint:
             temporary.write_bytes(content)
 
 
-def _content(run: Run, best: dict[str, Tensor]) -> dict[str, Tensor]:
+def _content(trainer: Trainer, best: dict[str, Tensor]) -> dict[str, Tensor]:
     """The networks now and at their best, and the state of the optimiser."""
-    tensors = {f"now.{name}": value for name, value in run.state().items()}
+    tensors = {f"now.{name}": value for name, value in trainer.state().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
-    for index, parameter in enumerate(run.parameters):
-        for name, value in run.optimiser.state[parameter].items():
+    for index, parameter in enumerate(trainer.parameters):
+        for name, value in trainer.optimiser.state[parameter].items():
             tensors[f"optimiser.{index}.{name}"] = value
     return tensors
 
@@ -161,20 +161,21 @@ def _sha256(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _digest(settings: Training, run: Run, identity: Any) -> str:
+def _digest(trainer: Trainer, identity: Any) -> str:
     """A digest of parameters, networks (not what they begin with), lists, and a thousand rows of features."""
     digest = hashlib.sha256()
-    decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size", "precision")
-    parts = [{name: getattr(settings, name) for name in decides}, run.epochs, run.seed, run.world.size, identity]
+    decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size")
+    chosen = {name: getattr(trainer.model, name) for name in decides}
+    parts = [chosen, trainer.run.precision, trainer.epochs, trainer.seed, trainer.world.size, identity]
     digest.update(json.dumps(parts, sort_keys=True, default=repr).encode())
-    digest.update(repr(run.task.networks).encode())
-    for name, value in sorted(run.task.networks.state_dict().items()):
+    digest.update(repr(trainer.task.networks).encode())
+    for name, value in sorted(trainer.task.networks.state_dict().items()):
         digest.update(f"{name}{tuple(value.shape)}".encode())
-    for group in run.groups:
-        batch = group.batch(torch.arange(len(group), device=run.device))
+    for group in trainer.groups:
+        batch = group.batch(torch.arange(len(group), device=trainer.device))
         width = batch.target.shape[1]
         for tensor in (batch.rows[:, :width], batch.target, batch.weight, batch.unshown, batch.pages):
             digest.update(tensor.cpu().numpy().tobytes())
-    some = np.arange(0, len(run.table), max(1, len(run.table) // 1000))
-    digest.update(run.table.gather(some).cpu().numpy().tobytes())
+    some = np.arange(0, len(trainer.table), max(1, len(trainer.table) // 1000))
+    digest.update(trainer.table.gather(some).cpu().numpy().tobytes())
     return digest.hexdigest()

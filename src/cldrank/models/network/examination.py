@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from cldrank.models.network.batches import Batch
+from cldrank.models.network.batches import ListBatch
 from cldrank.models.network.tasks import Task
 
 _SPEED = 10.0  # a step of the optimiser moves log ρ so many times its size: few numbers, which all steps agree on
@@ -48,11 +48,11 @@ class _Examined(Task):
         level = nn.ParameterList([torch.zeros(1)])
         self.networks = nn.ModuleDict({"relevance": relevance, "examination": Examination(place, size), "level": level})
 
-    def sizes(self, batch: Batch) -> Tensor:
+    def sizes(self, batch: ListBatch) -> Tensor:
         """All impressions."""
         return batch.weight.sum(1)
 
-    def examined(self, batch: Batch) -> Tensor:
+    def examined(self, batch: ListBatch) -> Tensor:
         """(B, S) log ρ of the cells."""
         found: Tensor = self.networks["examination"](batch.rows[:, : batch.target.shape[1]])
         return found
@@ -64,7 +64,7 @@ class ExaminedPoints(_Examined):
     q = ρ_k σ(f(x) + level),    -n [c/n log q + (1 - c/n) log(1 - q)]
     """
 
-    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """Minus the log-likelihood of the cells; ρ is held to its largest value 1, at the first position."""
         scores, _ = self.scores("relevance", features, batch)
         first = self.networks["examination"].logs[0]  # type: ignore[index]
@@ -84,7 +84,7 @@ class DualLists(_Examined):
     as it was shown, so that lists of several pages are weighed right.
     """
 
-    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """The sum of both; weights are taken as given, without a gradient through them."""
         scores, _ = self.scores("relevance", features, batch)
         positions = self.examined(batch)
@@ -96,7 +96,7 @@ class DualLists(_Examined):
         examination = (clicks * inverse_relevance * torch.log_softmax(positions + shown, dim=1)).sum(1)
         return -ranking - examination
 
-    def sizes(self, batch: Batch) -> Tensor:
+    def sizes(self, batch: ListBatch) -> Tensor:
         """All clicks."""
         return (batch.weight * batch.target).sum(1)
 

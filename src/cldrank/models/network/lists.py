@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
+from cldrank.models.targets import Observations, Targets
 
 _WIDTHS = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64])
 
@@ -92,7 +93,7 @@ class Lists:
             (self.pages / pieces)[owner].astype(np.float32),
         )
 
-    def pack(self, unshown_ratio: float) -> list[Group]:
+    def pack(self, unshown_ratio: float) -> list[ListTable]:
         """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
 
         With each of these it makes S pairs, and so `unshown_ratio` for each of the S (S - 1) / 2 pairs of its own.
@@ -110,14 +111,14 @@ class Lists:
             self._group(np.flatnonzero(width_of == width), int(width), unshown_ratio) for width in np.unique(width_of)
         ]
 
-    def _group(self, lists: IntArray, width: int, unshown_ratio: float) -> Group:
+    def _group(self, lists: IntArray, width: int, unshown_ratio: float) -> ListTable:
         lengths, places = np.diff(self.offsets)[lists], np.arange(width)
         inside = places < lengths[:, None]
         first = np.minimum(self.offsets[lists], max(len(self.rows) - 1, 0))[:, None]  # of an empty list, any
         entries = np.where(inside, first + places, first)
         counts = np.diff(self.unshown_offsets)[lists]
         draws = min(unshown_ratio * max(width - 1, 1) / 2, float(counts.max(initial=0)))
-        return Group(
+        return ListTable(
             lists,
             self.rows[entries],
             self.target[entries] * inside,
@@ -130,7 +131,7 @@ class Lists:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ListTable:
     """Lists of like size as tables: Q lists of S candidates, weight 0 where a list is shorter.
 
     lists             (Q,)
@@ -150,3 +151,47 @@ class Group:
     unshown_count: IntArray
     pages: NDArray[np.float32]
     draws: int
+
+
+def target_lists(targets: Targets) -> Lists:
+    """One list per query of targets, without candidates that were not shown.
+
+    >>> rows = np.arange(3)
+    >>> target_lists(Targets(rows, rows * 0.5, rows + 1.0, rows * 0.0, np.array([7, 7, 9]))).offsets
+    array([0, 2, 3])
+    """
+    queries, counts = np.unique(targets.queries, return_counts=True)
+    return Lists(
+        segments.from_lengths(counts),
+        targets.rows,
+        targets.target.astype(np.float32),
+        targets.weight.astype(np.float32),
+        np.zeros(len(queries) + 1, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+        np.ones(len(queries), dtype=np.float32),
+    )
+
+
+def observed_lists(observed: Observations, pages: NDArray[np.float64]) -> Lists:
+    """One list per query displayed: targets and weights of the shown candidates, and those not shown.
+
+    pages   (queries,) how often each query of the dataset was displayed
+    """
+    targets, absent = observed.shown_rows(), observed.absent > 0
+    queries = np.unique(observed.queries)
+    return Lists(
+        _offsets(targets.queries, queries),
+        targets.rows,
+        targets.target.astype(np.float32),
+        targets.weight.astype(np.float32),
+        _offsets(observed.queries[absent], queries),
+        observed.rows[absent],
+        pages[queries].astype(np.float32),
+    )
+
+
+def _offsets(owners: IntArray, queries: IntArray) -> IntArray:
+    """Where the entries of each query begin, in entries that lie query by query."""
+    counts = np.searchsorted(owners, queries, side="right") - np.searchsorted(owners, queries)
+    offsets: IntArray = segments.from_lengths(counts)
+    return offsets

@@ -7,21 +7,24 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cldrank import losses
-from cldrank.models.network.batches import Batch, Group
+from cldrank.models.network.batches import BatchSource, ListBatch
 from cldrank.models.network.checkpoint import Checkpoint
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.lists import Lists
-from cldrank.models.network.settings import Epoch, Training
 from cldrank.models.network.tasks import Task
 from cldrank.models.network.tensorboard import Board
+from cldrank.models.run import Epoch, Run
+
+if TYPE_CHECKING:
+    from cldrank.models.network.model import Network
 
 Status = Literal["completed", "early_stopped", "interrupted", "non_finite"]
 _VALIDATION_ROWS = 1 << 16
@@ -37,55 +40,35 @@ class Trained:
 
 
 def train(
-    task: Task,
-    lists: Lists,
-    held: Lists,
-    table: FeatureTable,
-    *,
-    epochs: int,
-    learning_rate: float,
-    weight_decay: float,
-    seed: int,
-    settings: Training,
-    identity: Any = None,
+    task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run, *, identity: Any = None
 ) -> Trained:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 
     `identity` is what else decides the result: a checkpoint of another one is not resumed.
     """
-    run = Run(task, lists, held, table, epochs, learning_rate, weight_decay, seed, settings)
+    trainer = Trainer(task, lists, held, table, model, run)
     devices = [table.device] if table.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), Board(settings.tensorboard, run.world.leads) as board:
-        return run.go(Checkpoint.of(settings, run, identity), board)
+    with torch.random.fork_rng(devices=devices), Board(run.tensorboard, trainer.world.leads) as board:
+        return trainer.go(Checkpoint.of(run, trainer, identity), board)
 
 
-class Run:
+class Trainer:
     """One training under way."""
 
-    def __init__(
-        self,
-        task: Task,
-        lists: Lists,
-        held: Lists,
-        table: FeatureTable,
-        epochs: int,
-        learning_rate: float,
-        weight_decay: float,
-        seed: int,
-        settings: Training,
-    ) -> None:
-        self.task, self.table, self.settings, self.epochs, self.seed = task, table, settings, epochs, seed
+    def __init__(self, task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run) -> None:
+        self.task, self.table, self.model, self.run = task, table, model, run
+        self.epochs, self.seed = model.epochs, run.seed
         self.world, self.device = World.find(table.device), table.device
         task.networks.to(self.device)
         self.groups = _groups(lists, task.unshown_ratio, self.device)
         self._held = _groups(held, 0.0, self.device)
-        self.batch_queries = settings.batch_queries or min(max(sum(map(len, self.groups)) // 64, 8), 128)
+        self.batch_queries = model.batch_queries or min(max(sum(map(len, self.groups)) // 64, 8), 128)
         self._scale = 1 / (self.batch_queries * _mean_size(task, self.groups))
         self.peak: Tensor | None = None  # of each list held out, the preference that the best epoch agreed with
         self.parameters = [parameter for parameter in task.networks.parameters() if parameter.requires_grad]
         self._graphed = self._can_record()
-        self.optimiser = self._optimiser(learning_rate, weight_decay)
-        self._base_rate, self._steps = learning_rate, epochs * self.steps_of_epoch
+        self.optimiser = self._optimiser(float(model.learning_rate), float(model.l2))
+        self._steps = model.epochs * self.steps_of_epoch
         self._loss = torch.zeros((), device=self.device)
         self._recorded: dict[tuple[int, int], tuple[Tensor, torch.cuda.CUDAGraph]] = {}
 
@@ -109,8 +92,8 @@ class Run:
                 history, best = [*history, epoch], state  # together: Ctrl-C must not part an epoch from its network
                 checkpoint.save(self, history, best)
                 board.write(epoch)
-                if self.settings.on_epoch is not None and self.world.leads:
-                    self.settings.on_epoch(epoch)
+                if self.run.on_epoch is not None and self.world.leads:
+                    self.run.on_epoch(epoch)
         except KeyboardInterrupt:
             if not history:
                 raise
@@ -134,9 +117,9 @@ class Run:
     def _patient(self, history: list[Epoch]) -> bool:
         """Whether patience has run out: it waits for a better epoch, not for one that is good enough to keep."""
         found = [epoch.validation for epoch in history if epoch.validation is not None]
-        if self.settings.patience is None or not found:
+        if self.model.patience is None or not found:
             return False
-        return len(found) - 1 - found.index(max(found)) >= self.settings.patience
+        return len(found) - 1 - found.index(max(found)) >= self.model.patience
 
     @property
     def n_held(self) -> int:
@@ -182,7 +165,7 @@ class Run:
         place.copy_(chosen)
         graph.replay()
 
-    def _compute(self, group: Group, chosen: Tensor, features: Tensor | None = None) -> None:
+    def _compute(self, group: BatchSource, chosen: Tensor, features: Tensor | None = None) -> None:
         """One step of the optimiser."""
         self.optimiser.zero_grad(set_to_none=not self._graphed)
         if len(chosen):
@@ -193,11 +176,11 @@ class Run:
             loss.backward()
             self._loss += loss.detach()
         self.world.sum_gradients(self.parameters)
-        if self.settings.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip_norm)
+        if self.model.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.model.clip_norm)
         self.optimiser.step()
 
-    def _features(self, batch: Batch, given: Tensor | None = None) -> Tensor:
+    def _features(self, batch: ListBatch, given: Tensor | None = None) -> Tensor:
         if given is not None:
             return given
         rows = batch.rows.flatten()
@@ -206,12 +189,12 @@ class Run:
         return self.table.gather(rows.cpu().numpy())
 
     def _precision(self) -> Any:
-        if self.settings.precision == "float32":
+        if self.run.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def _set_rate(self, step: int) -> float:
-        rate = self._base_rate * schedule(self.settings, step, self._steps)
+        rate = float(self.model.learning_rate) * schedule(self.model, step, self._steps)
         for part in self.optimiser.param_groups:
             if isinstance(part["lr"], Tensor):
                 part["lr"].fill_(rate)
@@ -278,7 +261,7 @@ class Run:
 
     def _can_record(self) -> bool:
         able = self.device.type == "cuda" and self.table.resident is not None and self.world.size == 1
-        return able if self.settings.graph is None else able and self.settings.graph
+        return able if self.run.graph is None else able and self.run.graph
 
     def _record(self, group: int, size: int) -> tuple[Tensor, torch.cuda.CUDAGraph]:
         """A step for so many lists of a group as a CUDA graph, and the place where it looks for their numbers."""
@@ -310,26 +293,29 @@ class Run:
             value.copy_(state[name])
 
 
-def schedule(settings: Training, step: int, steps: int) -> float:
+def schedule(model: Network, step: int, steps: int) -> float:
     """The share of the learning rate at a step.
 
-    >>> [round(schedule(Training(warmup=0.25), step, 8), 2) for step in range(8)]
+    >>> from cldrank.models import MLP
+    >>> [round(schedule(MLP(warmup=0.25), step, 8), 2) for step in range(8)]
     [0.5, 1.0, 0.93, 0.75, 0.5, 0.25, 0.07, 0.0]
     """
-    warm = settings.warmup * steps
+    warm = model.warmup * steps
     if step < warm:
         return min(1.0, (step + 1) / max(warm, 1.0))
-    if settings.schedule == "constant":
+    if model.schedule == "constant":
         return 1.0
     done = (step + 1 - warm) / max(steps - warm, 1.0)
-    return 1 - done if settings.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
+    return 1 - done if model.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[Group]:
-    return [Group(packed, lists.unshown_rows, device) for packed in lists.pack(unshown_ratio)] if len(lists) else []
+def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[BatchSource]:
+    return (
+        [BatchSource(packed, lists.unshown_rows, device) for packed in lists.pack(unshown_ratio)] if len(lists) else []
+    )
 
 
-def _mean_size(task: Task, groups: list[Group]) -> float:
+def _mean_size(task: Task, groups: list[BatchSource]) -> float:
     """How much a list has to say, on average."""
     total = 0.0
     for group in groups:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cldrank import losses
-from cldrank.models.network.batches import Batch
+from cldrank.models.network.batches import ListBatch
 
 
 class Task(ABC):
@@ -25,11 +25,11 @@ class Task(ABC):
     pairwise = True  # lists in which no candidate is preferred to another then teach nothing
 
     @abstractmethod
-    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """(B,) what each list loses; `features` are those of the batch's rows, one after the other."""
 
     @abstractmethod
-    def sizes(self, batch: Batch) -> Tensor:
+    def sizes(self, batch: ListBatch) -> Tensor:
         """(B,) how much each list has to say: losses are divided by the mean of it."""
 
     def linear_part(self, name: str) -> tuple[NDArray[np.float64], float]:
@@ -37,7 +37,7 @@ class Task(ABC):
         weight, bias = (value.detach().double().cpu().numpy() for value in self.networks[name].parameters())
         return weight[0].copy(), float(bias[0])
 
-    def scores(self, name: str, features: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def scores(self, name: str, features: Tensor, batch: ListBatch) -> tuple[Tensor, Tensor]:
         """What a network says of the candidates with a target (B, S), and of those not shown (B, U)."""
         found = self.networks[name](features).reshape(batch.rows.shape).float()
         width = batch.target.shape[1]
@@ -50,12 +50,12 @@ class Pairs(Task):
     def __init__(self, relevance: nn.Module) -> None:
         self.networks = nn.ModuleDict({"relevance": relevance})
 
-    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """The pairwise loss of each list."""
         scores, _ = self.scores("relevance", features, batch)
         return losses.pairwise(scores, losses.preferences(batch.target, batch.weight))
 
-    def sizes(self, batch: Batch) -> Tensor:
+    def sizes(self, batch: ListBatch) -> Tensor:
         """All preference there is."""
         return losses.preferences(batch.target, batch.weight).sum((1, 2))
 
@@ -67,7 +67,7 @@ class SelectedPairs(Pairs):
         self.networks = nn.ModuleDict({"relevance": relevance, "selection": _zero(width)})
         self.selection_weight, self.unshown_ratio = selection_weight, unshown_ratio
 
-    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """CLD's pairwise loss; the pairs with one not shown weigh together `unshown_ratio` of those with both shown."""
         scores, unshown_scores = self.scores("relevance", features, batch)
         selection, unshown_selection = self.scores("selection", features, batch)
@@ -97,7 +97,7 @@ class SelectedPoints(Task):
         """What is added to all scores; rankings do without it."""
         return next(self.networks["level"].parameters())
 
-    def losses(self, features: Tensor, batch: Batch) -> Tensor:
+    def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """Minus CLD's log-likelihood; those drawn stand for all that were not shown."""
         scores, _ = self.scores("relevance", features, batch)
         selection, unshown_selection = self.scores("selection", features, batch)
@@ -106,7 +106,7 @@ class SelectedPoints(Task):
         absent = stands_for[:, None] * batch.drawn
         return losses.cld(scores, selection, unshown_selection, batch.target, batch.weight, absent, self.gamma)
 
-    def sizes(self, batch: Batch) -> Tensor:
+    def sizes(self, batch: ListBatch) -> Tensor:
         """All weight there is."""
         return batch.weight.sum(1) + batch.pages * batch.unshown
 

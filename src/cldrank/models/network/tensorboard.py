@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 
 from cldrank.errors import CldrankError, CldrankWarning, MissingDependencyError
 from cldrank.files import make_folder
-from cldrank.models.network.settings import Epoch
+from cldrank.models.run import Epoch
 
 
 class Board:

@@ -1,0 +1,176 @@
+"""What a method learns from, checked: the dataset, and the clicks, labels and propensities that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.refuted import warn_if_refuted
+from cldrank.wording import some
+
+Needs = Literal["labels", "clicks", "propensities", "trust"]
+
+_READ = Spelling("ClickTable.read(path, dataset)", "--clicks FILE")
+_KNOWN = Spelling("Propensities.power(eta, k)", "--propensity power:1.0, or what `cldrank propensity estimate` wrote")
+_TRUST = Spelling("propensity.TrustBias().fit(clicks)", "`cldrank propensity estimate --method trust-bias`")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A dataset, and beside it what the method needs; asking for anything else is a fault of the method."""
+
+    data: RankingDataset
+    given_clicks: ClickTable | None = None
+    given_propensities: Propensities | AffineClicks | None = None
+
+    @property
+    def labels(self) -> NDArray[np.float32]:
+        """The labels of all rows."""
+        if self.data.labels is None:
+            raise AssertionError("a method without labels asks for them")
+        return self.data.labels
+
+    @property
+    def clicks(self) -> ClickTable:
+        """The clicks."""
+        if self.given_clicks is None:
+            raise AssertionError("a method without clicks asks for them")
+        return self.given_clicks
+
+    @property
+    def propensities(self) -> Propensities:
+        """The propensities of the positions, clipped if the method clips."""
+        if not isinstance(self.given_propensities, Propensities):
+            raise AssertionError("a method without propensities asks for them")
+        return self.given_propensities
+
+    @property
+    def affine(self) -> AffineClicks:
+        """Slope and base of the positions, clipped if the method clips."""
+        if not isinstance(self.given_propensities, AffineClicks):
+            raise AssertionError("a method without slopes and bases asks for them")
+        return self.given_propensities
+
+
+def collect(
+    user: str,
+    needs: Needs,
+    dataset: RankingDataset,
+    clicks: ClickTable | None,
+    propensities: Propensities | AffineClicks | None,
+    *,
+    clip: float | None = None,
+) -> Evidence:
+    """Check everything that a method was given; what it does not need is refused."""
+    check_dataset(dataset, user)
+    if needs == "labels":
+        _refuse("learns from labels", user, clicks=clicks, propensities=propensities)
+        check_labels(dataset, user)
+        return Evidence(dataset)
+    table = check_clicks(clicks, dataset, user)
+    if needs == "clicks":
+        _refuse("does not use propensities", user, propensities=propensities)
+        return Evidence(dataset, table)
+    if needs == "propensities":
+        return Evidence(dataset, table, check_propensities(propensities, table, user, clip))
+    return Evidence(dataset, table, check_affine(propensities, table, user, clip))
+
+
+def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
+    """Of clicks and propensities, those that a method needs; None for the others.
+
+    >>> needed("clicks", "a table", "a curve")
+    ('a table', None)
+    """
+    return None if needs == "labels" else clicks, propensities if needs in ("propensities", "trust") else None
+
+
+def _refuse(why: str, user: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            option = "propensity" if name == "propensities" else name
+            raise UsageError("{} {}; leave {} out.", user, why, Spelling(name, setting(option).shell))
+
+
+def check_dataset(dataset: Any, user: str) -> RankingDataset:
+    """Refuse what is not a dataset with rows and features."""
+    if not isinstance(dataset, RankingDataset):
+        raise UsageError(
+            f"{user} learns from a RankingDataset, not from a {type(dataset).__name__}; "
+            "make one with RankingDataset.from_arrays(features, qid, labels)."
+        )
+    if not dataset.features.size:
+        raise DataError(f"{dataset!r} has nothing for {user} to learn from: it needs rows and features.")
+    return dataset
+
+
+def check_labels(dataset: RankingDataset, user: str) -> None:
+    """Refuse a dataset without labels, or with all labels equal."""
+    labels = dataset.labels
+    if labels is None:
+        raise DataError(f"{dataset!r} has no labels, and {user} learns from labels.")
+    if labels.min() == labels.max():
+        raise DataError(f"all {len(labels):,} labels are {labels[0]:g}; {user} needs labels that differ.")
+
+
+def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
+    """Refuse what is not a click table of this dataset with anything in it."""
+    if not isinstance(clicks, ClickTable):
+        given = "nothing" if clicks is None else f"a {type(clicks).__name__}"
+        raise UsageError("{} learns from a ClickTable, not from {}; give one: {}.", user, given, _READ)
+    clicks.check_same(dataset)
+    if not clicks.n_cells:
+        raise DataError(f"{clicks!r} has no impressions; {user} needs candidates that were shown.")
+    if not clicks.clicks.any():
+        raise DataError(f"{clicks!r} has no clicks; {user} cannot learn what is relevant.")
+    if (clicks.impressions < 1).any():
+        raise DataError("a cell has clicks but no impressions; aggregate the log with its impressions.")
+    return clicks
+
+
+def check_propensities(propensities: Any, clicks: ClickTable, user: str, clip: float | None) -> Propensities:
+    """The propensities, clipped if asked to, that cover all positions of the table."""
+    if not isinstance(propensities, Propensities):
+        given = "none" if propensities is None else f"a {type(propensities).__name__}"
+        raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
+    propensities.at(np.array([clicks.depth]))
+    used = propensities if clip is None else propensities.clip(float(clip))
+    warn_if_refuted(used, clicks, stacklevel=5)
+    return used
+
+
+def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) -> AffineClicks:
+    """Slope and base of each position, clipped if asked to; propensities are slopes without a base."""
+    if isinstance(given, Propensities):
+        warn_if_refuted(given, clicks, stacklevel=5)
+        given = AffineClicks.from_propensities(given)
+    if not isinstance(given, AffineClicks):
+        raise UsageError(
+            "{} needs AffineClicks, slope and base of each position: estimate them by {}; or give Propensities, if "
+            "nobody trusts a position.",
+            user,
+            _TRUST,
+        )
+    given.at(np.array([clicks.depth]))
+    return given if clip is None else given.clip(float(clip))
+
+
+def chosen_features(names: Sequence[str] | None, dataset: RankingDataset, parameter: str) -> IntArray:
+    """The columns of some features of a dataset; all for None."""
+    if names is None:
+        return np.arange(dataset.n_features)
+    known = {name: column for column, name in enumerate(dataset.feature_names)}
+    unknown = [str(name) for name in names if name not in known]
+    if unknown or not len(names):
+        what = f"{some(unknown)}, which the data do not have" if unknown else "nothing"
+        raise UsageError("{} names {}; the features are {}.", setting(parameter), what, some(dataset.feature_names))
+    return np.unique([known[name] for name in names])

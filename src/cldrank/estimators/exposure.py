@@ -1,0 +1,88 @@
+"""How much a candidate was exposed over all pages of its query, whatever policies drew them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.estimators.evidence import Evidence
+from cldrank.models.targets import Targets
+from cldrank.propensity import AffineClicks
+
+Floats = NDArray[np.float64]
+
+
+class Exposure(NamedTuple):
+    """The candidates that can be shown, and what a page of their query gives them on average.
+
+        P(click on i | a page of its query) = slope_i relevance_i + base_i
+
+    rows         (rows,) of the dataset, rising
+    queries      (rows,)
+    pages        (rows,) how often the query was displayed
+    clicked      (rows,) clicks at any position
+    slope        (rows,) Σ_k P(i is shown at k) slope_k, above 0; with propensities, P(i is shown and examined)
+    base         (rows,) Σ_k P(i is shown at k) base_k
+    n_left_out   candidates of displayed queries that cannot be shown
+    """
+
+    rows: IntArray
+    queries: IntArray
+    pages: Floats
+    clicked: Floats
+    slope: Floats
+    base: Floats
+    n_left_out: int
+
+    def targets(self, target: Floats, factor: Floats) -> Targets:
+        """Targets per page, each `factor` times a click or not, plus a constant."""
+        rate = self.clicked / self.pages
+        spread = np.maximum(rate - rate**2, 0.0) * factor**2
+        return Targets(self.rows, target, self.pages, spread, self.queries)
+
+
+def exposure(evidence: Evidence, affine: AffineClicks) -> Exposure:
+    """The exposure of all candidates: by the display probabilities of the clicks if known, else by the impressions.
+
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [8, 2, 2, 8], "clicks": [2, 1, 1, 2]}
+    >>> clicks = ClickTable.from_arrays(data, **shown)
+    >>> found = exposure(Evidence(data, clicks), AffineClicks.of([1, 0.5], 1, 0))
+    >>> found.rows, found.slope, found.n_left_out
+    (array([0, 1]), array([0.9, 0.6]), 1)
+    """
+    data, clicks = evidence.data, evidence.clicks
+    pages = clicks.query_impressions[data.row_queries].astype(np.float64)
+    slope, base = _given(clicks, affine) if clicks.display is not None else _estimated(clicks, affine, pages)
+    kept = np.flatnonzero((pages > 0) & (slope > 0))
+    return Exposure(
+        kept,
+        data.row_queries[kept],
+        pages[kept],
+        clicks.row_clicks[kept].astype(np.float64),
+        slope[kept],
+        base[kept],
+        int((pages > 0).sum()) - len(kept),
+    )
+
+
+def _estimated(clicks: ClickTable, affine: AffineClicks, pages: Floats) -> tuple[Floats, Floats]:
+    """Impressions at k over the pages of the query stand for P(shown at k)."""
+    slope, base = (
+        np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
+        for values in affine.at(clicks.position)
+    )
+    return slope, base
+
+
+def _given(clicks: ClickTable, affine: AffineClicks) -> tuple[Floats, Floats]:
+    display = clicks.display
+    if display is None:
+        raise AssertionError("only known display probabilities are given")
+    slope, base = affine.at(np.arange(1, display.shape[1] + 1))
+    return display @ slope, display @ base

@@ -1,0 +1,210 @@
+"""`Method`: what is learned from. One class per method says what it needs and how clicks become targets."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import sklearn.exceptions
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import UsageError
+from cldrank.estimators.evidence import Evidence, Needs, collect
+from cldrank.models import Epoch, Linear, Model, Run
+from cldrank.models.fit import Context, Facts, Fit, lines_of
+from cldrank.models.linear.inference import Estimates
+from cldrank.models.targets import Targets
+from cldrank.parameters import check_all, described, learned, parameter, parameters
+from cldrank.propensity import AffineClicks, Propensities
+from cldrank.rankers import Provenance, Ranker
+
+Bias = Literal["position", "trust", "selection"]
+
+
+class NotFittedError(UsageError, sklearn.exceptions.NotFittedError):
+    """A method is used before `fit`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a method has learned: the fit, and what the method itself keeps, by attribute name."""
+
+    fit: Fit
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+@described
+class Method(BaseEstimator):
+    """A method of learning a ranker. Everything that others say about it is said here, on its class:
+
+    name        on the command line and in experiment files
+    label       in reports
+    sentence    what it does, as the end of a sentence that starts with its label
+    needs       "labels"; "clicks"; clicks and "propensities"; or clicks and "trust": slopes and bases, or propensities
+    corrects    the biases of clicks that it corrects
+    learns      what it learns, in words
+    way         the way to fit that a model must implement: `fit_targets`, `fit_points`, `fit_pairs` or `fit_stages`
+
+    Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
+    model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
+    `constant_features_`, `collinear_features_`; of a network `history_`, `best_epoch_`, `n_queries_`, `n_held_`.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    sentence: ClassVar[str]
+    needs: ClassVar[Needs] = "propensities"
+    corrects: ClassVar[tuple[Bias, ...]] = ()
+    learns: ClassVar[str] = "clicks over propensity"
+    way: ClassVar[str] = "fit_targets"
+
+    model: Model = parameter(default=Linear(), about="what is fitted", option=False)
+    run: Run = parameter(default=Run(), about="where and how it is fitted", option=False)
+
+    ranker_: Ranker = learned()
+    fit_: Fit = learned()
+    feature_names_in_: NDArray[np.object_] = learned()
+    n_features_in_: int = learned()
+    status_: str = learned()
+    n_iter_: int = learned()
+    coef_: NDArray[np.float64] = learned()
+    intercept_: float = learned()
+    standard_errors_: NDArray[np.float64] = learned()
+    estimates_: Estimates = learned()
+    log_likelihood_: float = learned()
+    n_rows_: int = learned()
+    weight_: float = learned()
+    constant_features_: tuple[str, ...] = learned()
+    collinear_features_: tuple[str, ...] = learned()
+    history_: tuple[Epoch, ...] = learned()
+    best_epoch_: int = learned()
+    n_queries_: int = learned()
+    n_held_: int = learned()
+
+    def fit(
+        self,
+        dataset: RankingDataset,
+        clicks: ClickTable | None = None,
+        propensities: Propensities | AffineClicks | None = None,
+    ) -> Self:
+        """Learn from a dataset, the clicks on it, and the propensities of the positions, as far as `needs` says.
+
+        What the method has no use for is refused.
+        """
+        check_all(self)
+        self.model.check_installed()
+        evidence = collect(self.label, self.required, dataset, clicks, propensities, clip=self.propensity_clip)
+        result = self._learn(evidence)
+        self._keep(result)
+        return self
+
+    @abstractmethod
+    def _learn(self, evidence: Evidence) -> Result:
+        """Fit the model to what the method makes of the evidence."""
+
+    @property
+    def required(self) -> Needs:
+        """What this method needs with its parameters as they are."""
+        return self.needs
+
+    @property
+    def propensity_clip(self) -> float | None:
+        """The least propensity; smaller ones are raised to it before the method sees them."""
+        clip: float | None = getattr(self, "clip", None)
+        return clip
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether torch does the work, so that `run.device` has a say."""
+        return self.model.needs is not None or self.way in ("fit_points", "fit_pairs")
+
+    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
+        """The scores of the learned ranker, one per row."""
+        self._check_fitted()
+        return self.ranker_.predict(X)
+
+    def summary(self) -> str:
+        """The fit to read: what is known about it, and the parameters of a linear model."""
+        self._check_fitted()
+        lines = lines_of([("method", " ".join(repr(self).split())), *self.fit_.facts(), *self._facts()])
+        table = self.fit_.table()
+        return f"{lines}\n\n{table}" if table else lines
+
+    def set_params(self, **given: Any) -> Self:
+        """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
+        inner = {name: value for name, value in given.items() if "__" in name}
+        super().set_params(**{name: value for name, value in given.items() if name not in inner})
+        for name, value in inner.items():
+            owner, _, own = name.partition("__")
+            held = self.get_params(deep=False).get(owner)
+            if owner not in ("model", "run") or own not in parameters(type(held)):
+                raise UsageError(f"{type(self).__name__} has no parameter {name}.")
+            setattr(self, owner, replace(held, **{own: value}))
+        return self
+
+    def _facts(self) -> Facts:
+        """What the summary says about the method, beyond its fit."""
+        return []
+
+    def _context(self, data: RankingDataset) -> Context:
+        return Context(data, self.run, self.label, self.learns, self._provenance(data))
+
+    def _provenance(self, data: RankingDataset) -> Provenance:
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in ("model", "run")}
+        values = {f"model__{name}": value for name, value in self.model.get_params().items()}
+        decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
+        values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
+        parameters = {**own, "model": type(self.model).__name__, **values}
+        return Provenance(
+            estimator=type(self).__name__,
+            parameters={name: _plain(value) for name, value in parameters.items()},
+            data=data.name,
+            synthetic=data.synthetic,
+            rows=data.n_rows,
+            queries=data.n_queries,
+        )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ranker_"):
+            raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
+
+    def _keep(self, result: Result) -> None:
+        """Take over what was learned, and forget what an earlier fit left."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.fit_ = result.fit
+        for entry in fields(result.fit):
+            setattr(self, f"{entry.name}_", getattr(result.fit, entry.name))
+        for name, value in result.kept.items():
+            setattr(self, name, value)
+        self.feature_names_in_ = np.array(self.ranker_.feature_names, dtype=object)
+        self.n_features_in_ = len(self.ranker_.feature_names)
+
+
+class TargetMethod(Method):
+    """A method that is nothing but targets: any model can be fitted to them."""
+
+    def _learn(self, evidence: Evidence) -> Result:
+        targets, kept = self.targets(evidence)
+        return Result(self.model.fit_targets(targets, self._context(evidence.data)), kept)
+
+    @abstractmethod
+    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+        """The rows to learn from, and what the method keeps, by attribute name."""
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value if isinstance(value, float) and np.isfinite(value) else repr(value)

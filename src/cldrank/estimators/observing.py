@@ -1,0 +1,67 @@
+"""From a click table to weighted rows: what was seen of each candidate, however many sessions saw it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.models.targets import Observations
+from cldrank.propensity import AffineClicks, Propensities
+
+Target = Literal["expected", "clicks"]
+Floats = NDArray[np.float64]
+
+
+def observe(
+    dataset: RankingDataset,
+    clicks: ClickTable,
+    propensities: Propensities | AffineClicks | None = None,
+    target: Target = "expected",
+) -> Observations:
+    """The weighted rows of a click table; without propensities, all positions count as examined.
+
+        expected:  one entry per cell, target c / (n ρ), weight n; with affine clicks, (c/n - base) / slope
+        clicks:    two entries per cell, target 1/ρ with weight c and target 0 with weight n - c
+
+    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
+    >>> found = observe(data, table, Propensities.power(1, 2))
+    >>> found.target, found.weight, found.absent
+    (array([0.2, 0.4]), array([10., 10.]), array([ 0., 0., 10.]))
+    """
+    pages = clicks.query_impressions
+    queries = dataset.row_queries
+    rows = np.flatnonzero(pages[queries] > 0)
+    shown_rows, first = np.unique(clicks.row, return_index=True)
+    absent = pages[queries[rows]].astype(np.float64)
+    shown = np.searchsorted(rows, shown_rows)
+    absent[shown] = 0.0
+    inverse, base = _correction(clicks, propensities)
+    n, c = clicks.impressions.astype(np.float64), clicks.clicks.astype(np.float64)
+    offsets = np.append(first, clicks.n_cells).astype(np.int64)
+    if target == "expected":
+        rate = c / n
+        spread = np.maximum(rate * (1 - rate), 0.0) * inverse**2
+        return Observations(rows, queries[rows], absent, shown, offsets, (rate - base) * inverse, n, spread)
+    pair = np.stack([c, n - c], axis=1).ravel()
+    targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()
+    kept = pair > 0
+    cell_offsets = segments.from_lengths(kept.reshape(-1, 2).sum(axis=1))
+    nothing = np.zeros(int(kept.sum()))
+    return Observations(rows, queries[rows], absent, shown, cell_offsets[offsets], targets[kept], pair[kept], nothing)
+
+
+def _correction(clicks: ClickTable, propensities: Propensities | AffineClicks | None) -> tuple[Floats, Floats]:
+    """Of each cell, what its click-through rate less a base is multiplied by, and that base."""
+    base = np.zeros(clicks.n_cells)
+    if propensities is None:
+        return np.ones(clicks.n_cells), base
+    if isinstance(propensities, Propensities):
+        return 1 / propensities.at(clicks.position), base
+    slope, base = propensities.at(clicks.position)
+    return 1 / slope, base

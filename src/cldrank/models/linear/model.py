@@ -1,0 +1,145 @@
+"""`Linear`: scores that are linear in the scaled features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from cldrank import scaling as scalings
+from cldrank.errors import DataError, UsageError, setting
+from cldrank.models.fit import Context, Fit
+from cldrank.models.model import Model
+from cldrank.models.run import Run
+from cldrank.parameters import Value, parameter, value
+
+if TYPE_CHECKING:
+    from cldrank.models.linear.linear_fit import LinearFit
+    from cldrank.models.linear.points import GammaFit, PointFit
+    from cldrank.models.linear.stages import StagesFit, TwoStageProblem
+    from cldrank.models.network.model import MLP
+    from cldrank.models.selection import PairSelection, PointSelection
+    from cldrank.models.targets import Targets
+
+
+@value
+class SGD(Value):
+    """Algorithm 1 of the paper: stochastic ascent by Adam on batches of rows.
+
+    >>> SGD(epochs=5)
+    SGD(epochs=5)
+    """
+
+    epochs: int = parameter(default=20, about="passes over the rows", least=1)
+    batch_rows: int = parameter(default=256, about="rows of a batch", least=1)
+    learning_rate: float = parameter(default=0.01, about="of Adam", above=0)
+
+
+@value
+class Linear(Model):
+    """A linear model, fitted to its one optimum in float64, with standard errors.
+
+    >>> Linear(l2=0.01)
+    Linear(l2=0.01)
+    """
+
+    name: ClassVar[str] = "linear"
+    label: ClassVar[str] = "a linear model"
+
+    cluster: Literal["query"] | None = parameter(
+        default=None, about="standard errors robust to dependence within queries"
+    )
+    fit_intercept: bool = parameter(default=True, about="whether scores have an intercept", option=False)
+    solver: Literal["newton"] | SGD = parameter(
+        default="newton", about="Newton's method, or SGD for Algorithm 1 of the paper", option=False
+    )
+    max_steps: int = parameter(default=50, about="most steps of Newton's method", least=1, option=False)
+    tolerance: float = parameter(
+        default=1e-9, about="largest relative step of a parameter at the optimum", above=0, option=False
+    )
+
+    def fit_targets(self, targets: Targets, context: Context) -> LinearFit:
+        """Weighted least squares.
+
+        minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
+        """
+        from cldrank.models.linear.least_squares import regress
+        from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
+
+        self.refuse_unless_default(context, "fit_intercept", "solver")
+        self._refuse_of_run(context, "device")
+        data = context.data
+        scaling = scalings.fit(self.scaling, data.features)
+        found = regress(
+            scaling,
+            data.features,
+            targets,
+            data.feature_names,
+            float(self.l2),
+            cluster=self.cluster is not None,
+            block_rows=context.run.block_rows,
+        )
+        if not found.moving.any():
+            raise DataError(
+                f"all features of {data!r} are constant over the rows to learn from; nothing distinguishes these rows."
+            )
+        names = np.array(data.feature_names, dtype=object)
+        return LinearFit(
+            ranker=linear_ranker(context, scaling, found.coefficients, found.intercept),
+            status="converged",
+            n_iter=1,
+            coef=found.coefficients,
+            intercept=found.intercept,
+            standard_errors=found.estimates.error_of("relevance", data.feature_names),
+            estimates=found.estimates,
+            log_likelihood=found.log_likelihood,
+            n_rows=len(targets.target),
+            weight=float(targets.weight.sum()),
+            constant_features=tuple(names[~found.moving]),
+            collinear_features=tuple(names[found.collinear]),
+            errors=self.errors,
+        )
+
+    def fit_points(self, problem: PointSelection, context: Context) -> PointFit:
+        """Relevance and selection, both linear, by one likelihood."""
+        from cldrank.models.linear.points import fit
+
+        self._refuse_of_run(context)
+        return fit(self, problem, context)
+
+    def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
+        """The same for several γ, each begun where the one before ended."""
+        from cldrank.models.linear.points import gamma_path
+
+        return gamma_path(self, problem, context, gammas)
+
+    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
+        """Linear relevance by pairs, trained by the loop of networks."""
+        self.refuse_unless_default(context, "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
+        return self.as_network().fit_pairs(problem, context)
+
+    def fit_stages(self, problem: TwoStageProblem, context: Context) -> StagesFit:
+        """Heckman's two stages: a probit of what is shown, then a regression that knows of it."""
+        from cldrank.models.linear.stages import fit
+
+        self.refuse_unless_default(context, "fit_intercept", "solver")
+        self._refuse_of_run(context, "device")
+        return fit(self, problem, context)
+
+    def _refuse_of_run(self, context: Context, *more: str) -> None:
+        """Refuse what is for networks."""
+        for name in (*more, "precision", "checkpoint", "resume", "tensorboard"):
+            if getattr(context.run, name) != getattr(Run(), name):
+                raise UsageError("{} is for networks; {} fits a linear model here.", setting(name), context.user)
+
+    def as_network(self) -> MLP:
+        """The same scores as those of a network without hidden layers."""
+        from cldrank.models.network.model import MLP
+
+        return MLP(hidden=(), l2=self.l2, scaling=self.scaling)
+
+    @property
+    def errors(self) -> str:
+        """Where standard errors come from, in words."""
+        return "robust within queries" if self.cluster else "from the observed information"

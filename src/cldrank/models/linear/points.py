@@ -1,0 +1,258 @@
+"""CLD's likelihood with linear relevance and linear selection: from observations to the fitted model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import scaling as scalings
+from cldrank._typing import IntArray
+from cldrank.errors import CldrankWarning, DataError, UsageError, setting
+from cldrank.likelihood import Form
+from cldrank.models.fit import Context, Facts
+from cldrank.models.linear.design import Design
+from cldrank.models.linear.fitting import SelectionFit, described, fit_selection, warn_unless_converged
+from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
+from cldrank.models.linear.objective import SelectionObjective, Shared
+from cldrank.models.linear.profile import fit_profile
+from cldrank.models.linear.stochastic import climb
+from cldrank.models.selection import PointSelection
+from cldrank.optimise import Vector
+from cldrank.rankers import LinearRanker
+
+if TYPE_CHECKING:
+    from cldrank.models.linear.model import Linear
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PointFit(LinearFit):
+    """Linear relevance and linear selection.
+
+    selection_coef, selection_intercept, selection_standard_errors   of the selection
+    gamma, sigma                                                     the noise, given or estimated
+    separated    whether selection is predicted without error: then only the penalty holds its size
+    """
+
+    selection_coef: NDArray[np.float64]
+    selection_intercept: float
+    selection_standard_errors: NDArray[np.float64]
+    gamma: float
+    sigma: float
+    separated: bool
+
+    def facts(self) -> Facts:
+        """Lines of a summary, as names and values."""
+        facts = [*super().facts(), ("noise", f"gamma {self.gamma:.4g}, sigma {self.sigma:.4g}")]
+        if np.isinf(self.selection_intercept):
+            facts.append(("selection", "every candidate was shown: there is no selection to learn"))
+        if self.separated:
+            facts.append(("separation", "selection is predicted without error; only the penalty holds its size"))
+        return facts
+
+
+class GammaFit(NamedTuple):
+    """The fit at one γ of a sensitivity analysis."""
+
+    gamma: float
+    log_likelihood: float
+    coefficients: NDArray[np.float64]
+    ranker: LinearRanker
+    fit: SelectionFit
+
+
+def fit(model: Linear, problem: PointSelection, context: Context) -> PointFit:
+    """Maximise the likelihood, less the penalty."""
+    _check(model, problem)
+    work = _Work.of(model, problem, context)
+    limits = _limits(model)
+    if problem.gamma == "profile":
+        _warn_of_weak_identification(problem)
+        found = fit_profile(work.objective, work.names, work.start, **limits)
+    elif model.solver != "newton":
+        found = _climbed(model, work)
+    else:
+        found = fit_selection(work.objective, work.names, start=work.start, **limits)
+    result = work.result(model, found)
+    remedy = "raise max_steps or l2" if model.solver == "newton" else "raise epochs or learning_rate"
+    warn_unless_converged(found.solution, context.user, _advice(problem, result), remedy)
+    return result
+
+
+def gamma_path(model: Linear, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
+    """How fit and ranking depend on γ: one fit for each, each begun where the one before ended."""
+    if model.solver != "newton":
+        raise UsageError("gamma_path needs solver='newton'.")
+    work = _Work.of(model, problem, context)
+    path, start = [], work.start
+    for gamma in gammas:
+        form = replace(work.form, gamma=float(gamma))
+        objective = work.objective.varied(form, work.objective.free)
+        found = fit_selection(objective, work.names, start=start, **_limits(model))
+        warn_unless_converged(found.solution, f"{context.user} with gamma={gamma:g}")
+        start = found.solution.parameters
+        coefficients = work.spread(found.coefficients)
+        parameters = {**context.provenance.parameters, "gamma": float(gamma)}
+        own = replace(context, provenance=replace(context.provenance, parameters=parameters))
+        ranker = linear_ranker(own, work.scaling, coefficients, found.intercept)
+        path.append(GammaFit(float(gamma), found.log_likelihood, coefficients, ranker, found))
+    return path
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """A fit to be made: the data, and the objective over them."""
+
+    context: Context
+    scaling: scalings.Scaling
+    columns: IntArray  # the features in the design
+    form: Form
+    objective: SelectionObjective
+
+    @classmethod
+    def of(cls, model: Linear, problem: PointSelection, context: Context) -> _Work:
+        """The objective of a problem over the blocks of a design."""
+        data, run = context.data, context.run
+        form, free = _form(problem)
+        scaling = scalings.fit(model.scaling, data.features)
+        columns = np.union1d(problem.relevance, problem.selection)
+        relevance = np.searchsorted(columns, problem.relevance)
+        design = Design(
+            data.features,
+            scaling,
+            columns=columns,
+            rows=problem.observed.rows,
+            centred=model.fit_intercept,
+            block_rows=run.block_rows,
+            device=run.device,
+        )
+        objective = SelectionObjective(
+            design,
+            problem.observed,
+            form,
+            float(model.l2),
+            relevance=relevance,
+            selection=np.searchsorted(columns, problem.selection),
+            fit_intercept=model.fit_intercept,
+            free=free,
+        )
+        if not design.moving[:-1][relevance].any():
+            raise DataError(f"all relevance features of {data!r} are constant; there is nothing to rank its rows by.")
+        return cls(context, scaling, columns, form, objective)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the design's columns."""
+        return tuple(self.context.data.feature_names[column] for column in self.columns)
+
+    @property
+    def start(self) -> Vector:
+        """No coefficients; a σ that fits the targets."""
+        start = np.zeros(self.objective.n_parameters)
+        if self.objective.free:
+            observed = self.objective.observed
+            mean = np.average(observed.target, weights=observed.weight)
+            start[-1] = 0.5 * np.log(np.average((observed.target - mean) ** 2, weights=observed.weight) + 1e-300)
+            if self.objective.relevance[-1] == self.objective.design.width - 1:
+                start[len(self.objective.relevance) - 1] = mean
+        return start
+
+    def spread(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coefficients of the design's columns as those of all features, 0 for those that are not in it."""
+        found = np.zeros(self.context.data.n_features)
+        found[self.columns] = coefficients
+        return found
+
+    def result(self, model: Linear, found: SelectionFit) -> PointFit:
+        """The fit, for all features."""
+        data, objective = self.context.data, self.objective
+        names = np.array(data.feature_names, dtype=object)
+        form = self.form if found.form is None else found.form
+        coefficients = self.spread(found.coefficients)
+        return PointFit(
+            ranker=linear_ranker(self.context, self.scaling, coefficients, found.intercept),
+            status=found.solution.status,
+            n_iter=found.solution.n_steps,
+            coef=coefficients,
+            intercept=found.intercept,
+            standard_errors=found.estimates.error_of("relevance", data.feature_names),
+            estimates=found.estimates,
+            log_likelihood=found.log_likelihood,
+            n_rows=objective.observed.n_rows,
+            weight=objective.observed.total,
+            constant_features=tuple(names[self.columns[~objective.design.moving[:-1]]]),
+            collinear_features=tuple(names[self.columns[found.collinear | found.selection_collinear]]),
+            errors=model.errors,
+            selection_coef=self.spread(found.selection),
+            selection_intercept=found.selection_intercept if len(objective.selection) else np.inf,
+            selection_standard_errors=found.estimates.error_of("selection", data.feature_names),
+            gamma=form.gamma,
+            sigma=form.sigma,
+            separated=found.separated,
+        )
+
+
+def _check(model: Linear, problem: PointSelection) -> None:
+    if model.solver != "newton" and (problem.gamma == "profile" or problem.sigma == "estimate"):
+        raise UsageError("SGD takes gamma and sigma as given; estimate them with solver='newton'.")
+    if problem.unshown_ratio != 1.0:
+        raise UsageError(
+            "{} is for networks, which draw unshown candidates; a linear model sees them all.", setting("unshown_ratio")
+        )
+
+
+def _form(problem: PointSelection) -> tuple[Form, tuple[Shared, ...]]:
+    """The noise at the start, and which of its parameters are free."""
+    gamma = 0.0 if problem.gamma == "profile" else float(problem.gamma)
+    free = problem.sigma == "estimate"
+    if free and not problem.tobit:
+        raise UsageError("sigma can be estimated only with likelihood='tobit'; the paper's form has none.")
+    sigma = 1.0 if problem.sigma == "estimate" else float(problem.sigma)
+    return Form(gamma, sigma, problem.tobit), ("log_sigma",) if free else ()
+
+
+def _limits(model: Linear) -> dict[str, Any]:
+    return {"max_steps": model.max_steps, "tolerance": model.tolerance, "cluster": model.cluster is not None}
+
+
+def _climbed(model: Linear, work: _Work) -> SelectionFit:
+    if model.solver == "newton":
+        raise AssertionError("Newton's method does not climb by batches")
+    solution = climb(
+        work.objective,
+        work.start,
+        epochs=model.solver.epochs,
+        batch_rows=model.solver.batch_rows,
+        learning_rate=model.solver.learning_rate,
+        seed=work.context.run.seed,
+    )
+    return described(work.objective, work.names, solution, cluster=model.cluster is not None)
+
+
+def _advice(problem: PointSelection, found: PointFit) -> str:
+    if problem.observed.all_shown:
+        return "every candidate was shown, so there is no selection to learn and the fit is that of IPS"
+    if found.separated:
+        return "the features tell shown from not shown without error; raise l2"
+    if problem.gamma == "profile":
+        return f"gamma came to {found.gamma:.4f}; give selection_features of its own, or fix gamma"
+    return ""
+
+
+def _warn_of_weak_identification(problem: PointSelection) -> None:
+    if len(np.setdiff1d(problem.selection, problem.relevance)):
+        return
+    warnings.warn(
+        CldrankWarning(
+            "{} without a feature that only selection sees: gamma rests on the shape of the noise alone and may end "
+            "anywhere. Give {} and {} that differ, or fix gamma.",
+            setting("gamma", "profile"),
+            setting("selection_features"),
+            setting("relevance_features"),
+        ),
+        stacklevel=5,
+    )

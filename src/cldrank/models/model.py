@@ -1,0 +1,96 @@
+"""`Model`: what is fitted, as a frozen value that owns its parameters."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from cldrank import scaling as scalings
+from cldrank.errors import MissingDependencyError, Spelling, UsageError, setting
+from cldrank.models.fit import Context, Fit
+from cldrank.parameters import Value, parameter, value
+
+if TYPE_CHECKING:
+    from cldrank.models.selection import PairSelection, PointSelection
+    from cldrank.models.targets import Targets
+
+Scaling = Literal["standard", "minmax", "log", "quantile"]
+
+
+@value
+class Model(Value):
+    """What is fitted. A kind of model implements those of the three ways to fit that it can.
+
+    name     on the command line and in experiment files
+    label    in sentences
+    needs    the package that it needs beyond cldrank's own, and the extra that brings it
+    pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    needs: ClassVar[tuple[str, str] | None] = None
+    pace: ClassVar[float] = 0.1
+
+    l2: float = parameter(default=1e-3, about="ridge penalty; of a network, the weight decay", least=0)
+    scaling: Scaling | scalings.ScalingRule | None = parameter(
+        default="standard", about="how features are scaled, learned from the training data"
+    )
+
+    def fit_targets(self, targets: Targets, context: Context) -> Fit:
+        """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""
+        del targets
+        raise self._cannot(context)
+
+    def fit_points(self, problem: PointSelection, context: Context) -> Fit:
+        """Fit relevance and selection together, row by row: CLD."""
+        del problem
+        raise self._cannot(context)
+
+    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
+        """Fit relevance and selection together, by pairs: CLD-pair."""
+        del problem
+        raise self._cannot(context)
+
+    def check_installed(self) -> None:
+        """Refuse a model whose package is not installed, and say what to install."""
+        if self.needs is not None and find_spec(self.needs[0]) is None:
+            package, extra = self.needs
+            raise MissingDependencyError(f"{self.label} needs {package}: pip install 'cldrank[{extra}]'.")
+
+    def _cannot(self, context: Context) -> UsageError:
+        return UsageError(
+            "{} cannot be fitted with {}; choose another model.",
+            context.user,
+            Spelling(repr(self), f"--model {self.name}"),
+        )
+
+    def refuse_unless_default(self, context: Context, *names: str) -> None:
+        """Refuse parameters that the fit at hand has no use for."""
+        for name in names:
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]
+                raise UsageError("{} has no use for {} of {}.", context.user, setting(name), self.label)
+
+
+def can(kind: type[Model], way: str) -> bool:
+    """Whether a kind of model implements a way to fit.
+
+    >>> from cldrank.models.linear.model import Linear
+    >>> can(Linear, "fit_targets"), can(Model, "fit_targets")
+    (True, False)
+    """
+    return getattr(kind, way) is not getattr(Model, way)
+
+
+def models() -> dict[str, type[Model]]:
+    """All kinds of model by name."""
+    from cldrank.models import linear, network  # noqa: F401 - a kind of model is known once its room is imported
+
+    found: dict[str, type[Model]] = {}
+    waiting: list[Any] = [Model]
+    while waiting:
+        kind = waiting.pop(0)
+        waiting += kind.__subclasses__()
+        if "name" in vars(kind):
+            found[kind.name] = kind
+    return found

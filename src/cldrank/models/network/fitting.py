@@ -1,0 +1,151 @@
+"""From targets to a trained network: lists, the split, the training loop, and the ranker that the network becomes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.random import fork_rng
+
+from cldrank import scaling as scalings
+from cldrank._typing import IntArray
+from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting
+from cldrank.models.fit import Context
+from cldrank.models.network.distributed import local_device
+from cldrank.models.network.features import FeatureTable
+from cldrank.models.network.lists import Lists, observed_lists, target_lists
+from cldrank.models.network.loop import Trained, train
+from cldrank.models.network.network_fit import NetworkFit, SelectionNetworkFit
+from cldrank.models.network.networks import device_of, enough_memory
+from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
+from cldrank.rankers.from_torch import ranker_of
+
+if TYPE_CHECKING:
+    from cldrank.models.network.model import Network
+    from cldrank.models.selection import PairSelection, PointSelection
+    from cldrank.models.targets import Targets
+
+MakeTask = Callable[[torch.nn.Module, int], Task]
+
+
+def fit_targets(model: Network, targets: Targets, context: Context) -> NetworkFit:
+    """Train on pairs of one query in the order of their targets."""
+    _, known = _trained(model, target_lists(targets), lambda network, _: Pairs(network), context)
+    return NetworkFit(**known)
+
+
+def fit_points(model: Network, problem: PointSelection, context: Context) -> SelectionNetworkFit:
+    """Train on CLD's likelihood, row by row."""
+    gamma = problem.gamma
+    if gamma == "profile":
+        raise UsageError("{} is for a linear model; give gamma beside a network.", setting("gamma", "profile"))
+    if problem.tobit or problem.sigma != 1.0:
+        raise UsageError("{} and {} are for a linear model.", setting("likelihood", "tobit"), setting("sigma"))
+    for name in ("relevance", "selection"):
+        if len(getattr(problem, name)) < context.data.n_features:
+            raise UsageError("{} is for a linear model; a network sees all features.", setting(f"{name}_features"))
+
+    def points(network: torch.nn.Module, width: int) -> Task:
+        return SelectedPoints(network, width, float(gamma), float(problem.unshown_ratio))
+
+    return _selected(model, observed_lists(problem.observed, problem.pages), points, context)
+
+
+def fit_pairs(model: Network, problem: PairSelection, context: Context) -> SelectionNetworkFit:
+    """Train on CLD's pairs."""
+
+    def pairs(network: torch.nn.Module, width: int) -> Task:
+        return SelectedPairs(network, width, float(problem.selection_weight), float(problem.unshown_ratio))
+
+    return _selected(model, observed_lists(problem.observed, problem.pages), pairs, context)
+
+
+def _selected(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> SelectionNetworkFit:
+    task, known = _trained(model, lists, make_task, context)
+    coefficients, intercept = task.linear_part("selection")
+    return SelectionNetworkFit(**known, selection_coef=coefficients, selection_intercept=intercept)
+
+
+def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> tuple[Task, dict[str, Any]]:
+    """Train the task that `make_task` makes of a network and the number of features; what is known of the fit."""
+    data, run = context.data, context.run
+    scaling = scalings.fit(model.scaling, data.features)
+    device = device_of(local_device(run.device))
+    with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
+        task = make_task(model.build(data.n_features, run.seed), data.n_features)
+    learned, held, queries = split(model, lists, task.pairwise, context)
+    rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
+    with enough_memory():
+        table = FeatureTable(data.features, scaling, rows, device, run.resident)
+        identity = {**context.provenance.parameters, "method": context.user, "features": repr(data.feature_names)}
+        trained = train(task, _placed(learned, rows), _placed(held, rows), table, model, run, identity=identity)
+    if not trained.history:
+        raise DataError(
+            f"{context.user} met numbers that are not finite in its first epoch; lower learning_rate, check the "
+            "features for extreme values, or clip the propensities."
+        )
+    ranker = ranker_of(
+        task.networks["relevance"],
+        feature_names=data.feature_names,
+        scaling=scaling,
+        provenance=context.provenance,
+    )
+    _warn_unless_completed(trained, context.user)
+    return task, {
+        **vars(trained),
+        "ranker": ranker,
+        "n_iter": len(trained.history),
+        "n_queries": queries[0],
+        "n_held": queries[1],
+        "held_target": context.target,
+    }
+
+
+def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tuple[Lists, Lists, tuple[int, int]]:
+    """The lists to learn from, those held out, and the numbers of their queries."""
+    seed, useful = context.run.seed, lists.preferring()
+    if pairwise and not len(useful):
+        raise DataError(
+            f"no query has one candidate preferred to another; {context.user} with a network learns from such pairs: "
+            "it needs queries with several shown candidates that were clicked unequally often."
+        )
+    wanted = len(useful) if pairwise else len(lists)
+    held_count = int(model.validation * wanted)
+    chosen = np.sort(np.random.default_rng([seed, 7]).permutation(useful)[:held_count])
+    rest = np.setdiff1d(useful if pairwise else np.arange(len(lists)), chosen)
+    learned, held = (lists[part].cut(model.list_size, seed) for part in (rest, chosen))
+    if pairwise:
+        learned = learned[learned.preferring()]
+        if not len(learned):
+            raise DataError(
+                f"cut into lists of at most {model.list_size}, no list has one candidate preferred to another; raise "
+                "list_size."
+            )
+    return learned, held, (len(rest), len(chosen))
+
+
+def _placed(lists: Lists, rows: IntArray) -> Lists:
+    """The same lists with places in a table of these rows."""
+    return Lists(
+        lists.offsets,
+        np.searchsorted(rows, lists.rows),
+        lists.target,
+        lists.weight,
+        lists.unshown_offsets,
+        np.searchsorted(rows, lists.unshown_rows),
+        lists.pages,
+    )
+
+
+def _warn_unless_completed(trained: Trained, user: str) -> None:
+    epochs, kept = len(trained.history), trained.best_epoch
+    reasons = {
+        "interrupted": f"{user} was interrupted after {epochs} epochs; the ranker is that of epoch {kept}",
+        "non_finite": f"{user} met numbers that are not finite after {epochs} epochs; the ranker is that of epoch "
+        f"{kept}. Lower learning_rate, or clip the propensities",
+    }
+    if trained.status in reasons:
+        warnings.warn(f"{reasons[trained.status]}.", ConvergenceWarning, stacklevel=6)

@@ -1,0 +1,68 @@
+"""`Run`: where and how a fit is computed. What it says changes a ranker by chance and rounding alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+from cldrank.errors import UsageError, setting
+from cldrank.parameters import Value, parameter, value
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is known after an epoch: the mean loss, and how well held-out preferences are ordered (None: none are held).
+
+    `best` says whether it is kept so far: whether it is not significantly worse than the best.
+    """
+
+    number: int
+    loss: float
+    validation: float | None
+    learning_rate: float
+    seconds: float
+    best: bool
+
+
+@value
+class Run(Value):
+    """How a fit is run: seed, device, memory, checkpoints.
+
+    >>> Run(seed=3, tensorboard="curves")
+    Run(seed=3)
+    """
+
+    seed: int = parameter(default=0, about="the same seed gives the same ranker", least=0)
+    device: str | None = parameter(default=None, about="where torch computes: cuda for a GPU")
+    block_rows: int | None = parameter(
+        default=None, about="rows of a block in linear fits; by default what suits the machine", least=1, option=False
+    )
+    precision: Literal["float32", "bfloat16"] = parameter(
+        default="float32", about="of a network in training; bfloat16 for mixed precision"
+    )
+    resident: bool | None = parameter(
+        default=None, about="hold scaled features on the device; by default where they fit", option=False
+    )
+    graph: bool | None = parameter(
+        default=None, about="record steps as CUDA graphs; by default where they can be", option=False
+    )
+    checkpoint: str | PathLike[Any] | None = parameter(
+        default=None, about="file that holds the state of a network after each epoch", compare=False
+    )
+    resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False)
+    tensorboard: str | PathLike[Any] | None = parameter(
+        default=None, about="folder for learning curves in TensorBoard", compare=False
+    )
+    on_epoch: Callable[[Epoch], None] | None = parameter(
+        default=None, about="called with an Epoch after each; what it raises ends the fit", compare=False, option=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.resume and self.checkpoint is None:
+            raise UsageError("{} needs the checkpoint to resume from; name it with {}.", *_RESUMING)
+
+
+_RESUMING = (setting("resume"), setting("checkpoint"))

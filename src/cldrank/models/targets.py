@@ -1,0 +1,80 @@
+"""What a model is fitted to: weighted rows with a target, and the candidates that were not shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+
+
+class Targets(NamedTuple):
+    """Weighted rows, each with the relevance to learn.
+
+    rows      (rows,) of the features, rising
+    target    (rows,) relevance as the method estimates it
+    weight    (rows,), above 0: how many observations a row stands for
+    spread    (rows,): the variance of their targets around `target`
+    queries   (rows,): the query of each row; the rows of a query are together
+    """
+
+    rows: IntArray
+    target: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    queries: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """The candidates of all queries that were displayed, and what was seen of them.
+
+    rows       (rows,) the dataset row of each candidate, rising
+    queries    (rows,) the query of each
+    absent     (rows,) float64: the weight of a candidate that was not shown, the impressions of its query; else 0
+    shown      (shown,) which of the rows were shown, rising
+    offsets    (shown + 1,) entries offsets[i] … offsets[i+1]-1 are those of shown row i
+    target     (entries,) float64: relevance as estimated from clicks
+    weight     (entries,) float64: the impressions behind it
+    spread     (entries,) float64: the variance of the clicks' own targets around `target`
+    """
+
+    rows: IntArray
+    queries: IntArray
+    absent: NDArray[np.float64]
+    shown: IntArray
+    offsets: IntArray
+    target: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows, W."""
+        return float(self.absent.sum() + self.weight.sum())
+
+    @property
+    def n_rows(self) -> int:
+        """How many weighted rows there are: the candidates not shown, and the entries of those shown."""
+        return len(self.absent) - len(self.shown) + len(self.target)
+
+    def shown_rows(self) -> Targets:
+        """The shown candidates, each once, over all its impressions."""
+        mean, weight, spread = self.by_row()
+        return Targets(self.rows[self.shown], mean, weight, spread, self.queries[self.shown])
+
+    def by_row(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Of each shown row: the mean target of its impressions, their number, and the variance around that mean."""
+        weight = segments.sums_of_segments(self.weight, self.offsets)
+        mean = segments.sums_of_segments(self.weight * self.target, self.offsets) / weight
+        away = self.target - np.repeat(mean, np.diff(self.offsets))
+        return mean, weight, segments.sums_of_segments(self.weight * (self.spread + away**2), self.offsets) / weight
+
+    @property
+    def all_shown(self) -> bool:
+        """Whether nothing is left that was not shown."""
+        return not self.absent.any()
