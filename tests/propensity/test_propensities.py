@@ -259,7 +259,7 @@ def test_drawn(tmp_path: Path) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     chart = estimated().plot()
     assert chart is not None
-    assert chart._repr_svg_() + "\n" == text
+    assert chart._repr_svg_() == text
     assert repr(chart) == "Chart(AllPairs)"
     with pytest.raises(CldrankError, match=r"ends in .svg"):
         estimated().plot(tmp_path / "rho.png")
