@@ -12,7 +12,7 @@ from cldrank.drawing.figure import Figure, Point, Series
 from cldrank.drawing.heat import heat
 from cldrank.drawing.looks import looks
 from cldrank.drawing.picture import picture
-from cldrank.drawing.svg import draw, element, height
+from cldrank.drawing.svg import draw_figure, element, height
 
 EVIL = "</title><script>alert('x')</script>&\"'"
 
@@ -31,30 +31,32 @@ class TestElement:
 
 class TestDots:
     def test_values_stand_where_they_belong(self) -> None:
-        chart = draw(dots(Point(0, 0.4, 0.3, 0.5), Point(2, 0.2)))
+        chart = draw_figure(dots(Point(0, 0.4, 0.3, 0.5), Point(2, 0.2)))
         Checked(chart)
         heights = [float(y) for y in re.findall(r'class="mark"[^>]*translate\([\d.]+ ([\d.]+)\)', chart)]
         ticks = {float(m[1]): float(m[0]) - 4 for m in re.findall(r'y="([\d.]+)" text-anchor="end">([\d.]+)%', chart)}
         assert heights == pytest.approx([ticks[40.0], ticks[20.0]], abs=0.11)
 
     def test_an_interval_has_ends_and_nothing_has_none(self) -> None:
-        assert draw(dots(Point(0, 0.4, 0.3, 0.5), Point(1, 0.2, 0.2, 0.2), Point(2, 0.1))).count('"whisker"') == 1
+        assert (
+            draw_figure(dots(Point(0, 0.4, 0.3, 0.5), Point(1, 0.2, 0.2, 0.2), Point(2, 0.1))).count('"whisker"') == 1
+        )
 
     def test_many_points_are_small(self) -> None:
         points = tuple(Point(at, 0.1) for at in range(100))
         axis = Axis.of_labels([str(at) for at in range(100)])
-        assert draw(Figure("t", (Series("s", points),), axis, Axis.from_zero(1), "dots")).count("scale(") == 100
+        assert draw_figure(Figure("t", (Series("s", points),), axis, Axis.from_zero(1), "dots")).count("scale(") == 100
 
     def test_a_value_stands_out_in_the_grid(self) -> None:
         figure = Figure("t", (Series("s", (Point(0, 1.1),)),), Axis.of_labels("a"), Axis.from_zero(1.1), marked=1.0)
-        assert draw(figure).count('class="marked"') == 1
+        assert draw_figure(figure).count('class="marked"') == 1
 
 
 @pytest.mark.parametrize("top", [0.0, 1e-6, 0.037, 1.0, 7.0, 999.0, 1.23e9])
 def test_bars_reach_from_the_ground_to_their_value(top: float) -> None:
     axis = Axis.from_zero(top)
     figure = Figure("t", (Series("s", (Point(0, top), Point(1, top / 3))),), Axis.of_labels("ab"), axis, "bars")
-    chart = draw(figure)
+    chart = draw_figure(figure)
     Checked(chart)
     assert 3 <= chart.count('class="grid"') <= 8
     bars = [float(h) for h in re.findall(r'class="mark bar"[^>]* height="([\d.]+)"', chart)]
@@ -70,19 +72,19 @@ class TestCurves:
         return Figure(EVIL, series, Axis.across([1, 2, 4], "depth", "K"), Axis.around([0.05, 0.45]))
 
     def test_stops_say_where_values_are(self) -> None:
-        found = ElementTree.fromstring(draw(self.figure()))  # noqa: S314
+        found = ElementTree.fromstring(draw_figure(self.figure()))  # noqa: S314
         stops = json.loads(found.get("data-stops", ""))
         assert [label for _, label in stops] == ["K = 1", "K = 2", "K = 4"]
         marks = [mark for mark in found.iter("path") if mark.get("class") == "mark"]
         assert [mark.get("data-at") for mark in marks] == ["0", "1", "2"] * 2
 
     def test_a_band_is_interrupted_where_there_is_no_interval(self) -> None:
-        chart = draw(self.figure())
+        chart = draw_figure(self.figure())
         assert chart.count('class="band"') == 1
         assert chart.count('class="whisker"') == 2
 
     def test_names_cannot_break_out(self) -> None:
-        found = ElementTree.fromstring(draw(self.figure()))  # noqa: S314
+        found = ElementTree.fromstring(draw_figure(self.figure()))  # noqa: S314
         assert EVIL in {group.get("data-method") for group in found.iter("g")}
         assert "script" not in {child.tag for child in found.iter()}
 
@@ -93,7 +95,7 @@ def test_rows_have_their_names_and_rings() -> None:
         Series(name, (Point(row, 0.3, 0.2, 0.4, reference=0.35),), chosen[name]) for row, name in enumerate(chosen)
     )
     figure = Figure("t", series, Axis.of_rows(list(chosen)), Axis.around([0.2, 0.4]), "rows", references="published")
-    chart = draw(figure)
+    chart = draw_figure(figure)
     Checked(chart)
     assert re.findall(r'class="label"[^>]*>(\w+)<', chart) == ["one", "two"]
     assert chart.count('class="reference"') == 2

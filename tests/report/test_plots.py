@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cldrank.drawing.svg import BOTTOM, TOP, draw
+from cldrank.drawing.svg import BOTTOM, TOP, draw_figure
 from cldrank.experiment.results import read
 from cldrank.report.plots import figures, method_looks
 from cldrank.report.sections import Section, sections
@@ -35,7 +35,7 @@ class TestWideIntervals:
         assert figure.is_cut_off
         assert figure.values.low > -0.15 * (max(means) - min(means))  # no measure is below 0
         assert figure.values.high - figure.values.low <= 3.3 * (max(means) - min(means))
-        drawn = draw(figure)
+        drawn = draw_figure(figure)
         shapes = [points.split() for points in re.findall(r'class="band" points="([^"]*)"', drawn)]
         heights = [float(point.split(",")[1]) for points in shapes for point in points]
         assert min(heights) == TOP

@@ -97,7 +97,7 @@ class Axis:
         return cls(len(labels) - 0.5, -0.5, tuple(range(len(labels))), tuple(labels))
 
     def place(self, value: float) -> float:
-        """Where a value stands: 0 at the low end, 1 at the high end."""
+        """Where a value is: 0 at the low end, 1 at the high end."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)

@@ -13,7 +13,7 @@ from cldrank.drawing.looks import Look
 class Point:
     """A value with its interval, where it has one.
 
-    at           where it stands on the axis `along`
+    at           its place on the axis `along`
     note         what is said when it is pointed at
     reference    a value to compare it with, drawn as a ring
     """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from cldrank.drawing.numbers import short
-from cldrank.drawing.svg import element, joined, text
+from cldrank.drawing.svg import element, text_at
 
 _LEFT, _TOP, _SIDE = 50.0, 12.0, 330.0
 _MOST_LABELS = 9
@@ -35,9 +35,9 @@ def heat(names: Sequence[str], values: Sequence[Sequence[int]], *, title: str, a
                 parts.append(element("rect", note, **_shade(values[i][j], most), **shape))
     for index in range(0, size, max(1, math.ceil(size / _MOST_LABELS))):
         middle = (index + 0.5) * side
-        parts.append(text(_LEFT - 6, _TOP + middle + 4, names[index], "end"))
-        parts.append(text(_LEFT + middle, _TOP + _SIDE + 15, names[index], "middle"))
-    parts.append(text(_LEFT + _SIDE / 2, _TOP + _SIDE + 32, across, "middle", "name"))
+        parts.append(text_at(_LEFT - 6, _TOP + middle + 4, names[index], "end"))
+        parts.append(text_at(_LEFT + middle, _TOP + _SIDE + 15, names[index], "middle"))
+    parts.append(text_at(_LEFT + _SIDE / 2, _TOP + _SIDE + 32, across, "middle", "name"))
     parts.append(_scale(most, _TOP + _SIDE + 44, unit))
     return element("svg", *parts, class_="figure", viewBox="0 0 440 430", role="img", aria_label=title)
 
@@ -56,5 +56,5 @@ def _scale(most: int, top: float, unit: str) -> Markup:
     for index, count in enumerate(steps):
         x = _LEFT + index * width
         parts.append(element("rect", **_shade(count, most), x=x, y=top, width=width - 1, height=10))
-        parts.append(text(x + width / 2, top + 24, short(count), "middle"))
-    return joined([*parts, text(_LEFT + _SIDE / 2, top + 39, unit, "middle", "name")])
+        parts.append(text_at(x + width / 2, top + 24, short(count), "middle"))
+    return Markup("").join([*parts, text_at(_LEFT + _SIDE / 2, top + 39, unit, "middle", "name")])

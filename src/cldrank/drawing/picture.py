@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from cldrank.drawing.figure import Figure
 from cldrank.drawing.looks import IN_DARK, THEMES, Look, style
-from cldrank.drawing.svg import LETTER, draw, element, height, ring, swatch, text
+from cldrank.drawing.svg import LETTER, draw_figure, element, height, ring, swatch, text_at
 
 _GAP, _EDGE, _LINE, _HEAD = 18, 14, 24, 24
 _FONT = 'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }\n'
@@ -26,14 +26,14 @@ def picture(figures: Sequence[Figure], columns: int = 1) -> str:
     across = min(columns, len(figures))
     wide = figures[0].width
     width = 2 * _EDGE + across * wide + (across - 1) * _GAP
-    known = shown(figures)
+    known = looks_in(figures)
     parts, top = _legend(known, figures[0].references, width)
     for first in range(0, len(figures), across):
         row = figures[first : first + across]
         for place, figure in enumerate(row):
             x = _EDGE + place * (wide + _GAP)
-            parts.append(text(x + 6, top + 14, figure.title, kind="title"))
-            parts.append(draw(figure, x=x, y=top + _HEAD, width=wide, height=height(figure)))
+            parts.append(text_at(x + 6, top + 14, figure.title, kind="title"))
+            parts.append(draw_figure(figure, x=x, y=top + _HEAD, width=wide, height=height(figure)))
         top += _HEAD + max(map(height, row)) + _GAP
     size = {"viewBox": f"0 0 {width} {top}", "width": width, "height": top}
     ground = element("rect", class_="paper", width=width, height=top)
@@ -42,7 +42,7 @@ def picture(figures: Sequence[Figure], columns: int = 1) -> str:
     return f"{element('svg', name, sheet, ground, *parts, xmlns='http://www.w3.org/2000/svg', **size)}\n"
 
 
-def shown(figures: Sequence[Figure]) -> dict[str, Look]:
+def looks_in(figures: Sequence[Figure]) -> dict[str, Look]:
     """The looks of all series in the figures, in the order of their slots."""
     found = {series.name: series.look for figure in figures for series in figure.series if series.look is not None}
     return dict(sorted(found.items(), key=lambda entry: entry[1].slot))
@@ -57,7 +57,7 @@ def _legend(known: Mapping[str, Look], references: str, width: int) -> tuple[lis
         if x > _EDGE and x + room > width:
             x, y = float(_EDGE), y + _LINE
         parts.append(ring(x + 17, y + 6) if look is None else swatch(look, x=x, y=y))
-        parts.append(text(x + 40, y + 10, name, kind="label"))
+        parts.append(text_at(x + 40, y + 10, name, kind="label"))
         x += room
     return parts, y + _LINE + 8 if entries else y
 

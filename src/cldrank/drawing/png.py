@@ -10,7 +10,7 @@ from typing import Any
 
 from cldrank.drawing.figure import Figure, Series
 from cldrank.drawing.looks import THEMES, Look
-from cldrank.drawing.picture import shown
+from cldrank.drawing.picture import looks_in
 from cldrank.errors import MissingDependencyError
 from cldrank.files import replacing
 
@@ -57,7 +57,7 @@ def _sheet(figures: Sequence[Figure], columns: int) -> Any:
         for series in figure.series:
             _draw(axes, series, figure)
         _dress(axes, figure)
-    entries = {name: _line(look) for name, look in shown(figures).items()}
+    entries = {name: _line(look) for name, look in looks_in(figures).items()}
     if figures[0].references:
         entries[figures[0].references] = _ring()
     legend = sheet.legend(
@@ -111,13 +111,11 @@ def _dress(axes: Any, figure: Figure) -> None:
 
 
 def _line(look: Look | None) -> dict[str, Any]:
-    if look is None:
-        return {"color": _COLOURS["accent"], "linewidth": 1.4, "marker": "o", "markersize": 4.4}
-    dash = (0, tuple(length / 2 for length in look.dash)) if look.dash else "-"
-    size = 3.6 if look.marker == "diamond" else 4.4
-    return {
-        "color": look.light, "linewidth": 1.4, "linestyle": dash, "marker": _MARKERS[look.marker], "markersize": size,
-    }  # fmt: skip
+    found = {"color": _COLOURS["accent"], "linewidth": 1.4, "marker": "o", "markersize": 4.4}
+    if look is not None:
+        found |= {"color": look.light, "marker": _MARKERS[look.marker]}
+        found["linestyle"] = (0, tuple(length / 2 for length in look.dash)) if look.dash else "-"
+    return found
 
 
 def _ring() -> dict[str, Any]:

@@ -32,15 +32,14 @@ def element(tag: str, *content: str, **attributes: object) -> Markup:
         if value is not None
     )
     start = Markup("<") + tag + named
-    return start + Markup(">") + joined(content) + Markup("</") + tag + Markup(">") if content else start + Markup("/>")
+    return (
+        start + Markup(">") + Markup("").join(content) + Markup("</") + tag + Markup(">")
+        if content
+        else start + Markup("/>")
+    )
 
 
-def joined(parts: Iterable[str]) -> Markup:
-    """Pieces of SVG in a row; what is still text is escaped."""
-    return Markup("").join(parts)
-
-
-def text(x: float, y: float, content: str, anchor: str = "start", kind: str = "tick") -> Markup:
+def text_at(x: float, y: float, content: str, anchor: str = "start", kind: str = "tick") -> Markup:
     """A text; `y` is its base line."""
     return element("text", content, class_=kind, x=x, y=y, text_anchor=anchor)
 
@@ -55,13 +54,13 @@ def height(figure: Figure) -> int:
     return TOP + _ROW * len(figure.series) + BOTTOM if figure.kind == "rows" else figure.height
 
 
-def draw(figure: Figure, **attributes: object) -> Markup:
+def draw_figure(figure: Figure, **attributes: object) -> Markup:
     """A figure as an SVG element, with more attributes where they are given.
 
     >>> from cldrank.drawing.axis import Axis
     >>> points = (Point(0, 0.4, note="40%"), Point(1, 0.2, note="20%"))
     >>> figure = Figure("Clicks", (Series("", points),), Axis.of_labels("ab"), Axis.from_zero(0.4), kind="bars")
-    >>> draw(figure).count('class="mark bar"')
+    >>> draw_figure(figure).count('class="mark bar"')
     2
     """
     frame = _Frame(figure)
@@ -93,7 +92,7 @@ def ring(x: float, y: float, note: str = "") -> Markup:
 
 
 class _Frame:
-    """Where the values of a figure stand on the page, and what is drawn there."""
+    """Where the values of a figure are on the page, and what is drawn there."""
 
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
@@ -120,26 +119,26 @@ class _Frame:
             parts.append(line("marked" if tick == self.figure.marked else "grid", *ends))
         if not self.sideways:
             ticks = zip(self.up.ticks, self.up.labels, strict=True)
-            parts += [text(self.left - 7, self.y(tick) + 4, label, "end") for tick, label in ticks]
+            parts += [text_at(self.left - 7, self.y(tick) + 4, label, "end") for tick, label in ticks]
         parts.append(line("ground", self.left, self.bottom, self.right, self.bottom))
         for tick, label in zip(self.across.ticks, self.across.labels, strict=True):
             x = self.x(tick)
             parts.append(line("ground", x, self.bottom, x, self.bottom + 4))
-            parts.append(text(x, self.bottom + 17, label, "middle"))
-        parts.append(text((self.left + self.right) / 2, self.bottom + 38, self.across.name, "middle", "name"))
-        return joined(parts)
+            parts.append(text_at(x, self.bottom + 17, label, "middle"))
+        parts.append(text_at((self.left + self.right) / 2, self.bottom + 38, self.across.name, "middle", "name"))
+        return Markup("").join(parts)
 
     def drawn(self, series: Series) -> Markup:
         """A series without its bands."""
         if self.figure.kind == "bars":
-            return joined(map(self.bar, series.points))
+            return Markup("").join(map(self.bar, series.points))
         places = [self.at(point.at, point.value) for point in series.points]
         stops = self.places()
         parts = []
         if self.sideways:
             parts += [self.label(point) for point in series.points]
         else:
-            dashes = _dashes(series.look) if self.figure.kind == "curves" else None
+            dashes = _dashes(series.look)
             parts.append(element("polyline", class_="line", points=_points(places), stroke_dasharray=dashes))
         for point, (x, y) in zip(series.points, places, strict=True):
             if self.figure.kind != "curves":
@@ -148,7 +147,7 @@ class _Frame:
                 note = f"{series.name}: {point.reference:.3f} {self.figure.references}"
                 parts.append(ring(*self.at(point.at, point.reference), note))
             parts.append(_marker(series.look, x, y, point, stops[point.at], len(series.points) > _MANY))
-        return joined(parts)
+        return Markup("").join(parts)
 
     def places(self) -> dict[float, int]:
         """The places along the axis at which there is anything, numbered."""
@@ -160,7 +159,7 @@ class _Frame:
 
     def label(self, point: Point) -> Markup:
         """The name of a row."""
-        return text(self.left - 4, self.y(point.at) + 4, self.up.labels[int(point.at)], "end", "label")
+        return text_at(self.left - 4, self.y(point.at) + 4, self.up.labels[int(point.at)], "end", "label")
 
     def bar(self, point: Point) -> Markup:
         """A column from 0 up to the value."""
@@ -196,7 +195,7 @@ class _Frame:
             below = self.cut_off([(x, low) for x, low, _ in reversed(run)])
             shape, kind = ("polygon", "band") if len(run) > 1 else ("polyline", "whisker")
             shapes.append(element(shape, class_=kind, points=_points(above + below)))
-        return joined(shapes)
+        return Markup("").join(shapes)
 
     def cut_off(self, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         """A line that follows the edge of the frame as long as it would be outside."""

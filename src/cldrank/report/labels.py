@@ -87,9 +87,7 @@ def setting_value(value: Any) -> str:
     """
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return json.dumps(value, ensure_ascii=False)
-    return plain_number(value)
+    return plain_number(value) if type(value) in (int, float) else json.dumps(value, ensure_ascii=False)
 
 
 def memory_size(mebibytes: float) -> str:

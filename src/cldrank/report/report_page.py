@@ -8,8 +8,8 @@ from typing import Any
 
 from cldrank.drawing.figure import Figure
 from cldrank.drawing.looks import Look, style
-from cldrank.drawing.picture import shown
-from cldrank.drawing.svg import draw, swatch
+from cldrank.drawing.picture import looks_in
+from cldrank.drawing.svg import draw_figure, swatch
 from cldrank.drawing.templating import render_page
 from cldrank.report.labels import measure_sentence, memory_size
 from cldrank.report.narrative import data_name, experiment_title, what_came_out, what_was_run
@@ -109,9 +109,9 @@ def _section(section: Section, chosen: Mapping[str, Look], *, is_leading: bool) 
         "tables": tables(section) if section.has_values else (),
         "shares": shares(section) if section.has_values else (),
         "notes": notes(section),
-        "legend": [(look.slot, swatch(look), name) for name, look in shown(drawn).items()],
+        "legend": [(look.slot, swatch(look), name) for name, look in looks_in(drawn).items()],
         "references": next((figure.references for figure in drawn if figure.references), ""),
-        "figures": [(figure.title, draw(figure)) for figure in drawn],
+        "figures": [(figure.title, draw_figure(figure)) for figure in drawn],
         "columns": 2 if len(section.measures) in (2, 4) else 3,
         "remarks": _remarks(drawn, section),
         "failed": f"{section.failed:,} of {count(section.units, 'unit')} failed",

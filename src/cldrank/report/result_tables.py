@@ -35,7 +35,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ColumnGroup:
-    """Columns that stand together under one name, or a brief one; `ours` is False for numbers that others published."""
+    """Columns under one name, or a brief one; `ours` is False for numbers that others published."""
 
     name: str
     columns: tuple[str, ...]

@@ -37,7 +37,7 @@ class Panel:
 
     label       what sets it apart from the other panels; empty if it is the only one
     settings    the settings as JSON
-    places      where each stands on the horizontal axis; empty where nothing numeric varies
+    places      where each is on the horizontal axis; empty where nothing numeric varies
     """
 
     label: str
@@ -192,7 +192,7 @@ def _panels(settings: list[str]) -> tuple[str | None, tuple[Panel, ...]]:
     numeric = [
         key
         for key in sorted(values)
-        if len(values[key]) > 1 and all(_is_number(chosen.get(key)) for chosen in varied.values())
+        if len(values[key]) > 1 and all(_is_finite(chosen.get(key)) for chosen in varied.values())
     ]
     across = max(numeric, key=lambda key: len(values[key]), default=None)
     groups: dict[str, list[str]] = defaultdict(list)
@@ -208,8 +208,8 @@ def _panels(settings: list[str]) -> tuple[str | None, tuple[Panel, ...]]:
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _experiment_order(name: str) -> tuple[int, str]:

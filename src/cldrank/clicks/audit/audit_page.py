@@ -11,7 +11,7 @@ from cldrank.drawing.axis import Axis
 from cldrank.drawing.figure import Figure, Point, Series
 from cldrank.drawing.heat import heat
 from cldrank.drawing.numbers import percent, short
-from cldrank.drawing.svg import LETTER, draw
+from cldrank.drawing.svg import LETTER, draw_figure
 from cldrank.drawing.templating import render_page
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _positions(facts: Facts) -> list[Card]:
     curve = facts.curve[:_MOST_POSITIONS]
     names = [str(entry.position) for entry in curve]
     rates = [
-        Point(at, p.rate, p.low, p.high, f"position {p.position}: {'{} ({})'.format(*_rates(p.rate, p.low, p.high))}")
+        Point(at, p.rate, p.low, p.high, "position {}: {} ({})".format(p.position, *_rates(p.rate, p.low, p.high)))
         for at, p in enumerate(curve)
     ]
     counts = [Point(at, p.impressions, note=f"position {p.position}: {p.impressions:,}") for at, p in enumerate(curve)]
@@ -203,7 +203,7 @@ def _chart(
     values = Axis.from_zero(top, in_percent=not bars)
     series = (Series(title, tuple(points)),)
     figure = Figure(title, series, along, values, "bars" if bars else "dots", _WIDTH, _HEIGHT)
-    return {"title": title, "about": about, "chart": draw(figure)}
+    return {"title": title, "about": about, "chart": draw_figure(figure)}
 
 
 def _table(

@@ -39,7 +39,7 @@
     parent.append(made);
   };
 
-  // what stands above a value of the horizontal axis, best first
+  // what is above a value of the horizontal axis, best first
   const readings = (figure, at) =>
     [...figure.querySelectorAll(`.series:not(.off) .mark[data-at="${at}"]`)]
       .map((mark) => ({ method: mark.closest(".series").dataset.method, mark }))
@@ -60,7 +60,7 @@
       const slot = mark.closest(".series").dataset.slot;
       line.append(swatches.querySelector(`.key[data-slot="${slot}"] .swatch`).cloneNode(true));
       put(line, "span", method);
-      put(line, "span", mark.dataset.told);
+      put(line, "span", mark.dataset.note);
       tip.append(line);
     }
     const cursor = figure.querySelector(".cursor");
@@ -80,7 +80,7 @@
 
   for (const figure of document.querySelectorAll("svg.figure[data-stops]")) {
     for (const title of figure.querySelectorAll(".mark > title")) {
-      title.parentNode.dataset.told = title.textContent; // the browser's own tip would cover ours
+      title.parentNode.dataset.note = title.textContent; // the browser's own tip would cover ours
       title.remove();
     }
     const stops = JSON.parse(figure.dataset.stops);
