@@ -16,7 +16,7 @@ from cldrank.propensity.propensities import Propensities
 
 _TITLE = "Examination by position"
 _WIDTH, _HEIGHT = 640, 340
-_APART = 0.1  # between the curves at a position, where the next position is 1 away
+_APART = 0.012  # between the curves at a position, where the whole axis is 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +45,7 @@ def chart(curves: Mapping[str, Propensities], title: str = _TITLE) -> Chart:
     along = Axis.of_labels(positions, name="position; examination relative to the first")
     top = max(float((curve.values if curve.high is None else curve.high).max()) for curve in curves.values())
     chosen = looks(curves)
-    apart = min(_APART, 0.6 / len(curves))
+    apart = min(_APART * len(positions), 0.6 / len(curves))
     series = tuple(
         Series(name, _points(name, curve, (number - (len(curves) - 1) / 2) * apart), chosen[name])
         for number, (name, curve) in enumerate(curves.items())
