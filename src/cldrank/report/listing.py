@@ -18,7 +18,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a formula begins with,
 def as_csv(table: pa.Table) -> str:
     """A line for each method, setting and measure; what is not known stays empty, numbers keep all their digits.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe before it, which spreadsheets hide.
+    A text that a spreadsheet would read as a formula gets an apostrophe before it, which spreadsheets hide.
     """
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
