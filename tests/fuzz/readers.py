@@ -470,13 +470,13 @@ def _seed_results(folder: Path) -> None:
 
 def _read_results(path: Path) -> None:
     from cldrank.experiment import results
-    from cldrank.experiment.report import write
+    from cldrank.report import save_report
 
     table = results.read(path)
     for entry in results.summary(table):
         if entry.interval is not None and not math.isfinite(entry.interval.low):
             raise WrongError(f"an interval of {entry}")
-    write(path, path.parent / "report.html")
+    save_report(path, path.parent / "report.html")
 
 
 READERS = {
