@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_experiment
 
 import cldrank as cr
 from cldrank import cli
@@ -16,6 +17,8 @@ from cldrank import cli
 
 @dataclass
 class Ran:
+    """How a command ended: exit code, standard output, standard error."""
+
     code: int
     out: str
     err: str
@@ -76,3 +79,23 @@ def folder(_scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
+
+
+@pytest.fixture
+def letor(folder: Path) -> Path:
+    """Features as text: train.txt, 30 queries of 8 candidates, of whose three features the last is constant."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{int(x > 0.5) + int(x > 0.8)} qid:{q} 1:{x:.4f} 2:{y:.4f} 3:1"
+        for q in range(30)
+        for x, y in rng.random((8, 2))
+    ]
+    path = folder / "train.txt"
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of experiments are computed in this process."""
+    monkeypatch.setattr("cldrank.experiment.runner.Workers", small_experiment.Here)

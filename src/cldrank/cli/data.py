@@ -17,9 +17,9 @@ from cldrank.cli.output import (
     print_json,
     progress_bar,
     say,
-    some,
     working,
 )
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset

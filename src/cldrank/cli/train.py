@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
-from cldrank.cli.output import console, print_error, print_json, progress_bar, say, some, working
+from cldrank.cli.output import console, print_error, print_json, progress_bar, say, working
 from cldrank.errors import CldrankWarning, UsageError
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset

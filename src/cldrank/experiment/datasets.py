@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from cldrank._version import __version__
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.decoding import shown
-from cldrank.experiment.definition import Data
+from cldrank.experiment.sections import Data
+from cldrank.parameters import shortened
 from cldrank.reading import reading
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def find(data: Data) -> list[Fold]:
     try:
         return _found(data)
     except OSError as error:  # a name that is too long for one of a file, say
-        raise UsageError(f"data: {error.strerror}: {shown(error.filename)}.") from None
+        raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
 
 
 def _found(data: Data) -> list[Fold]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.experiment.decoding import shown
+from cldrank.parameters import shortened
 from cldrank.reading import reason
 
 
@@ -85,8 +85,8 @@ def check_use(use: str, place: str) -> None:
     near = difflib.get_close_matches(use, REGISTERED, n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"{place}: there is no method {shown(use)}.{guess} Registered are {', '.join(REGISTERED)}; a class of your own "
-        'is named use = "module:Class".'
+        f"{place}: there is no method {shortened(use)}.{guess} Registered are {', '.join(REGISTERED)}; a class of your "
+        'own is named use = "module:Class".'
     )
 
 
@@ -125,7 +125,7 @@ class Maker:
             raise
         except Exception as error:  # whatever a class of the user's own does
             told = f"{type(error).__name__}: {reason(error)}"
-            raise UsageError(f"{self.home} cannot be made with {shown(chosen)} ({told}).") from error
+            raise UsageError(f"{self.home} cannot be made with {shortened(chosen)} ({told}).") from error
         described = {"class": self.home, "parameters": chosen, "defaults": defaults}
         return {**described, "source": self.source} if self.source else described
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank.experiment.results import SCHEMA
+from cldrank.experiment.records import SCHEMA
 
 METHODS = ("Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle")
 MEASURES = ("nDCG@1", "nDCG@3", "AP")
 EVIL = "</script><script>alert('x')</script>&\"' {}$\\_%|`#~^"
-SIMULATION = {"sessions": 100_000, "cutoff": 5, "eta": 1.0, "noise": 0.1}
+SIMULATION = {"sessions": 100_000, "depth": 5, "eta": 1.0, "noise": 0.1}
 
 _FLOOR = {"nDCG@1": 0.383, "nDCG@3": 0.350, "AP": 0.294}
 _CEILING = {"nDCG@1": 0.455, "nDCG@3": 0.416, "AP": 0.332}
@@ -38,7 +38,7 @@ _START = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 def share(method: str, simulation: Mapping[str, float], assumed: float) -> float:
     """How much of the way from Naive to Oracle a method might make it: about as the paper's figures look."""
-    cutoff, eta, noise, sessions = (simulation[key] for key in ("cutoff", "eta", "noise", "sessions"))
+    cutoff, eta, noise, sessions = (simulation[key] for key in ("depth", "eta", "noise", "sessions"))
     severe, hidden = eta / 2, math.exp(-cutoff / 6)
     wrong = 0.35 * max(assumed - eta, 0) ** 1.5 + 0.06 * max(eta - assumed, 0)
     few = 0.5 * math.exp(-math.log10(sessions / 2_000))
@@ -139,7 +139,7 @@ def seven(data: str = "msrd", **options: Any) -> list[dict[str, Any]]:
     mild = {**SIMULATION, "eta": 0.1}
     assumed = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
     wide: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
-        "rq1-cutoff": ("simulation.cutoff", [2, 3, 5, 7, 10, 15, 20], mild),
+        "rq1-cutoff": ("simulation.depth", [2, 3, 5, 7, 10, 15, 20], mild),
         "rq1-position": ("simulation.eta", [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0], SIMULATION),
         "rq2-sessions": (
             "simulation.sessions",
@@ -157,7 +157,7 @@ def seven(data: str = "msrd", **options: Any) -> list[dict[str, Any]]:
         stop = failing if name == "rq3-noise" else None
         settings = [{key: value} for value in values]
         made += rows(name, data=data, settings=settings, simulation=simulation, failing=stop, **options)
-    crossed = [{"simulation.assumed_eta": eta, "simulation.cutoff": cutoff} for cutoff in (3, 5) for eta in assumed]
+    crossed = [{"simulation.assumed_eta": eta, "simulation.depth": cutoff} for cutoff in (3, 5) for eta in assumed]
     without = tuple(method for method in METHODS if method != "Heckman^rank")
     made += rows("rq4-misspecified", data=data, settings=crossed, methods=without, **options)
     variants = ("Naive", "CLD", "CLD-N", "CLD-pair", "CLD-pair-L", "Oracle")

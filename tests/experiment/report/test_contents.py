@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cldrank.experiment.definition import SHIPPED
+from cldrank.experiment.records import load_results
 from cldrank.experiment.report.contents import Block, blocks
 from cldrank.experiment.report.figures import figures
 from cldrank.experiment.report.palette import looks
@@ -15,17 +16,16 @@ from cldrank.experiment.report.published import published
 from cldrank.experiment.report.sentences import what_came_out, what_was_run
 from cldrank.experiment.report.svg import HEIGHT, draw
 from cldrank.experiment.report.tables import notes, shares, tables
-from cldrank.experiment.results import read
 
 
 def only(made: Any, folder: Path, *arguments: Any, **options: Any) -> Block:
-    (block,) = blocks(read(made.save(made.rows(*arguments, **options), folder)))
+    (block,) = blocks(load_results(made.save(made.rows(*arguments, **options), folder)))
     return block
 
 
 @pytest.fixture(scope="module")
 def found(all_seven: Path) -> dict[tuple[str, str], Block]:
-    return {(block.experiment, block.data): block for block in blocks(read(all_seven))}
+    return {(block.experiment, block.data): block for block in blocks(load_results(all_seven))}
 
 
 class TestBlocks:
@@ -61,12 +61,12 @@ class TestBlocks:
         rows = made.rows("mine", settings=[{"simulation.eta": eta} for eta in (0.0, 1.0)], methods=("Oracle",))
         for row in rows:
             row["unit"], row["seconds"] = f"seed {row['seed']}", 2.0
-        (block,) = blocks(read(made.save(rows, tmp_path)))
+        (block,) = blocks(load_results(made.save(rows, tmp_path)))
         assert (block.units, block.timings[0].fits, block.seconds) == (10, 5, 10.0)
 
     def test_names_stay_apart(self, made: Any, tmp_path: Path) -> None:
         rows = [row for data in ("a b", "a-b", "ø", "å") for row in made.rows("mine", data=data)]
-        names = [block.name for block in blocks(read(made.save(rows, tmp_path)))]
+        names = [block.name for block in blocks(load_results(made.save(rows, tmp_path)))]
         assert len(set(names)) == 4
 
     def test_parameters_that_tuning_chose_are_listed(self, made: Any, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ class TestBlocks:
         for row in rows:
             told = json.loads(row["configuration"])
             row["configuration"] = json.dumps({**told, "tuned": {"gamma": 0.1 + 0.1 * row["seed"]}})
-        (block,) = blocks(read(made.save(rows, tmp_path)))
+        (block,) = blocks(load_results(made.save(rows, tmp_path)))
         assert block.parameters == {"CLD": "cldrank.estimators:CLD, gamma = 0.1 or 0.2, l2 = 0.003"}
 
 
@@ -164,7 +164,7 @@ class TestSentences:
         rows = made.rows("mine")
         for row in rows:
             row["value"] -= row["method"] == "Oracle"
-        (block,) = blocks(read(made.save(rows, tmp_path)))
+        (block,) = blocks(load_results(made.save(rows, tmp_path)))
         assert any("Oracle is not better than Naive" in note for note in notes(block))
 
     def test_nothing_but_failures(self, made: Any, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ class TestWideIntervals:
         for row in rows:
             if row["method"] == "IPS" and row["seed"] == 1:
                 row["value"] = 0.9  # so that its interval spans from far below 0 to far above 1
-        (block,) = blocks(read(made.save(rows, tmp_path)))
+        (block,) = blocks(load_results(made.save(rows, tmp_path)))
         figure = figures(block)[0]
         means = [dot.value for series in figure.series for dot in series.dots]
         assert figure.cut_off
@@ -218,14 +218,14 @@ def test_naive_closes_no_gap(made: Any, tmp_path: Path) -> None:
     rows = made.rows("mine", methods=("Naive", "IPS", "Oracle"))
     for row in rows:
         row["value"] += 0.2 * (row["method"] == "Naive") + 0.4 * (row["method"] == "Oracle")
-    (block,) = blocks(read(made.save(rows, tmp_path)))
+    (block,) = blocks(load_results(made.save(rows, tmp_path)))
     assert what_came_out(block).startswith("Naive is best by nDCG@3")
     assert "gap" not in what_came_out(block)
 
 
 def test_what_the_methods_assume_is_told(made: Any, tmp_path: Path) -> None:
     rows = made.rows("mine", settings=[{"simulation.assumed_eta": 1.25}])
-    (block,) = blocks(read(made.save(rows, tmp_path / "other")))
+    (block,) = blocks(load_results(made.save(rows, tmp_path / "other")))
     assert "position bias η = 1 (the methods take it for 1.25), click noise" in what_was_run(block)
-    (true,) = blocks(read(made.save(made.rows("mine"), tmp_path / "true")))
+    (true,) = blocks(load_results(made.save(made.rows("mine"), tmp_path / "true")))
     assert "position bias η = 1, click noise" in what_was_run(true)

@@ -13,10 +13,11 @@ from xml.etree import ElementTree
 import pytest
 
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError
+from cldrank.experiment.records import SCHEMA, load_results
 from cldrank.experiment.report import latex, markdown, page, write
 from cldrank.experiment.report.contents import blocks
 from cldrank.experiment.report.listing import as_csv
-from cldrank.experiment.results import SCHEMA, read, summary
+from cldrank.experiment.results import summary
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ class TestCsv:
     def test_is_the_summary(self, all_seven: Path, tmp_path: Path) -> None:
         (path,) = write(all_seven, tmp_path / "out.csv", format="csv")
         lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
-        rows = summary(read(all_seven))
+        rows = summary(load_results(all_seven))
         assert len(lines) == len(rows)
         for line, row in zip(lines, rows, strict=True):
             assert (line["experiment"], line["setting"], line["method"]) == (row.experiment, row.setting, row.method)
@@ -81,7 +82,7 @@ class TestLatex:
         text = path.read_text(encoding="utf-8")
         check_latex(text)
         block = text.partition("tab:table1-msrd-1")[2].partition(r"\end{table}")[0]
-        rows = [row for row in summary(read(all_seven)) if (row.experiment, row.data) == ("table1", "msrd")]
+        rows = [row for row in summary(load_results(all_seven)) if (row.experiment, row.data) == ("table1", "msrd")]
         for row in rows:
             half = row.mean - row.low
             assert f"{row.mean:.3f}$\\,\\pm\\,${half:.3f}" in block
@@ -124,7 +125,7 @@ class TestMarkdown:
         assert len(pictures) == 9
         assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", text) == [picture.name for picture in pictures]
         assert all(picture.parent == path.parent for picture in pictures)
-        for row in summary(read(all_seven)):
+        for row in summary(load_results(all_seven)):
             shown = f"**{row.interval:.3f}**" if row.best else f"{row.interval:.3f}"
             assert shown in text
         assert "**synthetic data**" in text
@@ -217,5 +218,5 @@ class TestWrite:
 
 def test_shares_of_the_gap_are_written_whole(all_seven: Path, tmp_path: Path) -> None:
     text = write(all_seven, tmp_path / "out.md", format="md")[0].read_text(encoding="utf-8")
-    for row in summary(read(all_seven)):
+    for row in summary(load_results(all_seven)):
         assert math.isnan(row.gap) or f"{100 * row.gap:.0f}%".replace("-", "−") in text

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from cldrank.experiment.records import load_results
 from cldrank.experiment.report import write
 from cldrank.experiment.report.contents import blocks
 from cldrank.experiment.report.sentences import what_came_out
-from cldrank.experiment.results import read, summary
+from cldrank.experiment.results import summary
 
 VOID = {"meta"}
 
@@ -78,7 +79,9 @@ class TestContent:
         section = page.partition('<section id="table1-web10k"')[2].partition("</section>")[0]
         rows = {row[0]: row[1:] for row in Checked(section).rows if len(row) == 10}
         cells = {
-            (c.method, c.measure): c for c in summary(read(all_seven)) if (c.experiment, c.data) == ("table1", "web10k")
+            (c.method, c.measure): c
+            for c in summary(load_results(all_seven))
+            if (c.experiment, c.data) == ("table1", "web10k")
         }
         measures = ("nDCG@1", "nDCG@3", "AP")
         assert rows.pop("method") == [*measures] * 3
@@ -156,7 +159,7 @@ class TestContent:
 
 
 def test_a_conclusion_is_told_once(page: str, all_seven: Path) -> None:
-    for block in blocks(read(all_seven)):
+    for block in blocks(load_results(all_seven)):
         assert page.count(escape(what_came_out(block))) == 1, block.name
 
 
@@ -243,10 +246,10 @@ class TestInABrowser:
         assert seen["canShowAll"] == [True]
         assert seen["again"] == seen["before"]
 
-        setting = '{"simulation.assumed_eta": 2.0, "simulation.cutoff": 3}'
+        setting = '{"simulation.assumed_eta": 2.0, "simulation.depth": 3}'
         cells = [
             cell
-            for cell in summary(read(all_seven))
+            for cell in summary(load_results(all_seven))
             if (cell.experiment, cell.setting, cell.measure) == ("rq4-misspecified", setting, "nDCG@3")
         ]
         told = [f"{cell.method}{cell.interval:.4f}" for cell in sorted(cells, key=lambda cell: -cell.mean)]

@@ -31,9 +31,9 @@ def write(folder: str | PathLike[str], out: str | PathLike[str], format: str = "
     """
     if format not in FORMATS:
         raise UsageError(f"a report is written as {', '.join(FORMATS)}, not {format!r}.")
-    from cldrank.experiment.results import read
+    from cldrank.experiment.records import load_results
 
-    table = read(folder)
+    table = load_results(folder)
     if format == "csv":
         from cldrank.experiment.report.listing import as_csv
 

@@ -10,7 +10,7 @@ from cldrank.measures import parse
 
 CONDITIONS = "top-5 cutoff, η = 0.1, 100,000 sessions, click noise 0.1"
 
-_CONDITIONS = {"cutoff": 5, "eta": 0.1, "sessions": 100_000, "noise": 0.1}
+_CONDITIONS = {"depth": 5, "eta": 0.1, "sessions": 100_000, "noise": 0.1}
 _MEASURES = ("nDCG@1", "nDCG@3", "AP")
 _VALUES: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
     ("yahoo", "set1"): {

@@ -44,7 +44,7 @@ def what_was_run(block: Block) -> str:
     fixed = block.fixed
     parts = []
     sessions = fixed.get("simulation.sessions")
-    cutoff = fixed.get("simulation.cutoff")
+    cutoff = fixed.get("simulation.depth")
     if sessions is not None or cutoff is not None:
         shown = "the pages" if cutoff is None else f"the top {number(cutoff)}"
         many = "Simulated sessions" if sessions is None else f"{number(sessions)} simulated sessions"

@@ -9,7 +9,7 @@ from typing import Any
 
 # the keys of an experiment's settings that have a name in plain words
 _KEYS = {
-    "simulation.cutoff": "cutoff K",
+    "simulation.depth": "cutoff K",
     "simulation.eta": "η",
     "simulation.sessions": "sessions",
     "simulation.noise": "click noise",
@@ -17,7 +17,7 @@ _KEYS = {
     "production.fraction": "labels of the production ranker",
 }
 _AXES = {
-    "simulation.cutoff": "cutoff K: how many results are shown",
+    "simulation.depth": "cutoff K: how many results are shown",
     "simulation.eta": "η: severity of position bias",
     "simulation.sessions": "click sessions",
     "simulation.noise": "click noise: chance to click an irrelevant result",
@@ -49,7 +49,7 @@ _MEASURES = {
 def key_name(key: str) -> str:
     """What a varied key is called.
 
-    >>> key_name("simulation.cutoff"), key_name("method.CLD.gamma")
+    >>> key_name("simulation.depth"), key_name("method.CLD.gamma")
     ('cutoff K', 'method.CLD.gamma')
     """
     return _KEYS.get(key, key)
@@ -148,8 +148,8 @@ def plain(text: str) -> str:
 def flat(configuration: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """A nested configuration with dotted keys.
 
-    >>> flat({"simulation": {"eta": 0.1, "cutoff": 5}, "seed": 3})
-    {'simulation.eta': 0.1, 'simulation.cutoff': 5, 'seed': 3}
+    >>> flat({"simulation": {"eta": 0.1, "depth": 5}, "seed": 3})
+    {'simulation.eta': 0.1, 'simulation.depth': 5, 'seed': 3}
     """
     found: dict[str, Any] = {}
     for key, value in configuration.items():
