@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_a_process_that_dies_costs_only_its_own_task() -> None:
 def test_processes_and_threads_are_as_many_as_asked_for() -> None:
     task = "(__import__('time').sleep(0.2), __import__('os').getpid(), __import__('os').environ['OMP_NUM_THREADS'])"
     with Workers(eval, 2, 3) as workers:
-        found = [done.result or () for done in workers.run([task] * 6)]
+        found: list[Any] = [done.result for done in workers.run([task] * 6)]
     assert len({process for _, process, _ in found}) == 2
     assert {threads for *_, threads in found} == {"3"}
 

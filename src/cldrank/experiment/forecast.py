@@ -1,4 +1,4 @@
-"""How long a run will take, in how many processes: a guess before it begins, better ones while it goes on."""
+"""How long a run will take, and in how many processes: a guess before it begins, better ones while it runs."""
 
 from __future__ import annotations
 
