@@ -39,7 +39,7 @@ from cldrank.experiment.decoding import (
     dotted,
     merged,
     nested,
-)  # fmt: skip
+)
 from cldrank.experiment.sections import (
     MOST_COMBINATIONS,
     Data,
@@ -50,7 +50,7 @@ from cldrank.experiment.sections import (
     method_entries,
     seeds_of,
     varied_values,
-)  # fmt: skip
+)
 from cldrank.parameters import shortened
 from cldrank.reading import reading
 from cldrank.wording import listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,22 +81,20 @@ def tune(
     _check_numbers(trials, seed, jobs, timeout, held_out)
     ranges = check_space(estimator, default_space(estimator) if space is None else space)
     learned, judge = _parts(data, clicks, propensities, labelled, measure, held_out, seed)
-    with ExitStack() as stack:
-        place = stack.enter_context(scratch(name="cldrank-tune")) if folder is None else folder
+    identity = _identity(estimator, data, clicks, propensities, judge, ranges, seed)
+    deadline = float("inf") if timeout is None else time.time() + timeout
+    with scratch(name="cldrank-tune") if folder is None else nullcontext(folder) as place:
         search = Search(
-            _plain(estimator),
-            data,
-            learned,
-            propensities,
-            judge,
-            ranges,
-            trials,
-            seed,
-            Path(place),
-            float("inf") if timeout is None else time.time() + timeout,
-            _identity(estimator, data, clicks, propensities, judge, ranges, seed),
+            _plain(estimator), data, learned, propensities, judge, ranges, trials, seed, Path(place), deadline, identity
         )
         found = _done(search, jobs, on_trial)
+    return _fitted(estimator, data, clicks, propensities, judge, found)
+
+
+def _fitted(
+    estimator: Estimator, data: RankingDataset, clicks: Any, propensities: Any, judge: Judge, found: list[Trial]
+) -> Tuned:
+    """The estimator with the best parameters, fitted to all the data, and all trials."""
     best = best_of(found)
     if best is None or best.value is None or best.standard_error is None:
         raise DataError(_why_none_was_completed(found))
