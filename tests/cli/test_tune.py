@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
         (2, "is not a range of numbers", ["ips", *FROM, "--range", "l2=a..b"]),
         (1, "bad.toml: l2 is 3; write a list", ["ips", *FROM, "--space", "bad.toml"]),
         (2, "nothing.toml: no such file", ["ips", *FROM, "--space", "nothing.toml"]),
-        (2, "held_out must be a share", ["ips", *FROM, "--held-out", "1"]),
+        (2, "--held-out must be a number above 0 and below 1", ["ips", *FROM, "--held-out", "1"]),
         (2, "--epochs is for networks", ["ips", *FROM, "--epochs", "2"]),
         (2, "IPS has no parameter 'epochs' to tune", ["ips", *FROM, "--range", "epochs=1,2"]),
         (2, "--range names l2 twice", ["ips", *FROM, "--range", "l2=0.1", "--range", "l2=0.2"]),

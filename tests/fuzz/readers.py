@@ -407,7 +407,7 @@ _EXPERIMENT: dict[str, Any] = {
     "seeds": [0, 1],
     "measures": ["nDCG@3", "AP"],
     "production": {"fraction": 0.2},
-    "simulation": {"sessions": 2000, "cutoff": 3, "eta": 1.0, "noise": 0.1},
+    "simulation": {"sessions": 2000, "depth": 3, "eta": 1.0, "noise": 0.1},
     "varies": {"simulation.eta": [0.5, 1.0]},
     "methods": {"Naive": {"use": "cldrank:Naive"}, "CLD": {"gamma": 0.1, "l2": 1e-3}},
 }
@@ -451,7 +451,7 @@ def _read_toml(path: Path) -> None:
 
 
 def _seed_results(folder: Path) -> None:
-    from cldrank.experiment.results import SCHEMA
+    from cldrank.experiment.records import SCHEMA
 
     plain: dict[str, Any] = dict.fromkeys(SCHEMA.names, "")
     rows = [
@@ -469,10 +469,10 @@ def _seed_results(folder: Path) -> None:
 
 
 def _read_results(path: Path) -> None:
-    from cldrank.experiment import results
+    from cldrank.experiment import records, results
     from cldrank.report import save_report
 
-    table = results.read(path)
+    table = records.load_results(path)
     for entry in results.summary(table):
         if entry.interval is not None and not math.isfinite(entry.interval.low):
             raise WrongError(f"an interval of {entry}")

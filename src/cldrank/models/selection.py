@@ -27,7 +27,7 @@ class PointSelection:
     """
 
     observed: Observations
-    pages: NDArray[np.float64]
+    pages: IntArray
     gamma: float | Literal["profile"]
     tobit: bool
     sigma: float | Literal["estimate"]
@@ -45,6 +45,6 @@ class PairSelection:
     """
 
     observed: Observations
-    pages: NDArray[np.float64]
+    pages: IntArray
     selection_weight: float
     unshown_ratio: float

@@ -10,9 +10,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.estimators import IPS
-from cldrank.experiment.tuning import Range, choose
 from cldrank.propensity import Propensities
-from cldrank.tuning import tune
+from cldrank.tuning import grid, tune
 
 RHO = Propensities.power(1.0, 3)
 
@@ -49,32 +48,37 @@ def test_the_best_is_chosen_and_what_is_held_out_is_not_learned_from() -> None:
     def make(parameters: Mapping[str, Any]) -> ByColumn:
         return ByColumn(parameters["column"], fits)
 
-    choice = choose(make, {"column": [1, 0]}, data, clicks, RHO, held_out=0.25)
-    assert choice.parameters == {"column": 0}
-    assert [parameters for parameters, _ in choice.tries] == [{"column": 1}, {"column": 0}]
-    assert choice.tries[1][1].value > 0.99 > choice.tries[0][1].value
+    trials = grid(make, {"column": [1, 0]}, data, clicks, RHO, held_out=0.25)
+    assert [(trial.number, trial.parameters) for trial in trials] == [(1, {"column": 0}), (0, {"column": 1})]
+    best, other = trials
+    assert best.value is not None
+    assert other.value is not None
+    assert best.value > 0.99 > other.value
+    assert best.behind == 0.0
+    assert other.behind == pytest.approx(best.value - other.value)
     assert fits == [15, 15]
-    again = choose(make, {"column": [1, 0]}, data, clicks, RHO, held_out=0.25)
-    assert again == choice
-    alike = choose(make, {"column": [1, -1]}, data, clicks, RHO)
-    assert alike.parameters == {"column": 1}  # both are the last column: of equals, the first
+    assert grid(make, {"column": [1, 0]}, data, clicks, RHO, held_out=0.25) == trials
+    alike = grid(make, {"column": [1, -1]}, data, clicks, RHO)
+    assert alike[0].parameters == {"column": 1}  # both are the last column: of equals, the first
 
 
-def test_a_try_is_judged_as_a_trial() -> None:
+def test_every_combination_is_tried() -> None:
+    data, clicks = shown()
+    trials = grid(lambda chosen: IPS(**chosen), {"l2": [0.1, 1.0], "clip": [None, 0.5]}, data, clicks, RHO)
+    tried = [trial.parameters for trial in sorted(trials, key=lambda trial: trial.number)]
+    assert tried == [{"l2": l2, "clip": clip} for l2 in (0.1, 1.0) for clip in (None, 0.5)]
+
+
+def test_it_is_judged_as_a_trial_of_tune() -> None:
     data, clicks = shown(40)
     values = [0.001, 0.1, 10.0]
-    choice = choose(lambda chosen: IPS(**chosen), {"l2": values}, data, clicks, RHO)
+    trials = grid(lambda chosen: IPS(**chosen), {"l2": values}, data, clicks, RHO)
     tuned = tune(IPS(), data, clicks, RHO, {"l2": values}, trials=12)
     found = {trial.parameters["l2"]: (trial.value, trial.standard_error) for trial in tuned.trials}
-    assert found == {parameters["l2"]: tuple(mean) for parameters, mean in choice.tries}
-
-
-def test_points_of_a_range() -> None:
-    assert Range(1, 100, log=True, points=3).values() == (1.0, 10.0, 100.0)
-    assert Range(0.05, 0.3).values() == pytest.approx((0.05, 0.05 + 0.25 / 3, 0.05 + 0.5 / 3, 0.3))
+    assert found == {trial.parameters["l2"]: (trial.value, trial.standard_error) for trial in trials}
 
 
 def test_there_must_be_something_to_hold_out() -> None:
     data, clicks = shown(1)
-    with pytest.raises(DataError, match="queries that were displayed: 1, too few to hold 20% of them out"):
-        choose(lambda chosen: ByColumn(chosen["column"], []), {"column": [0]}, data, clicks, RHO)
+    with pytest.raises(DataError, match="queries that were displayed: 1, too few to hold out 20% of them"):
+        grid(lambda chosen: ByColumn(chosen["column"], []), {"column": [0]}, data, clicks, RHO)

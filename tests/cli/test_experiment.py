@@ -2,41 +2,41 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import small_experiment
 
-from cldrank import cli
-from cldrank.experiment import results, runner
+from cldrank.experiment import forecast, results, runner
+from cldrank.experiment.records import load_results
 
-
-class Ran:
-    """`cldrank experiment`, called as `main` would."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.capsys, self.monkeypatch = capsys, monkeypatch
-
-    def __call__(self, *arguments: str, fails: int = 0) -> str:
-        self.monkeypatch.setattr(sys, "argv", ["cldrank", "experiment", *arguments])
-        self.capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = self.capsys.readouterr()
-        assert (stop.value.code or 0) == fails, printed.err
-        return printed.err if fails else printed.out
+Run = Callable[..., Any]
+Experiment = Callable[..., str]
 
 
 @pytest.fixture
-def experiment(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
-    monkeypatch.setenv("COLUMNS", "120")
-    return Ran(capsys, monkeypatch)
+def experiment(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """`cldrank experiment` in a folder with a small experiment: what it prints, or what it complains of."""
+    small_experiment.make(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "own_rankers", raising=False)
+
+    def call(*arguments: str, fails: int = 0) -> str:
+        ran = run("experiment", *arguments)
+        assert ran.code == fails, ran.err
+        printed: str = ran.err if fails else ran.out
+        return printed
+
+    return call
 
 
-def test_list(experiment: Ran) -> None:
+def test_list(experiment: Experiment) -> None:
     printed = experiment("list")
     assert "rq4-misspecified" in printed
-    assert "cutoff 3, 5; assumed_eta 0" in printed
+    assert "depth 3, 5; assumed_eta 0" in printed
     listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
     assert {name: entry["units"] for name, entry in listed.items()} == {
         "table1": 35, "rq1-cutoff": 280, "rq1-position": 175, "rq2-sessions": 140, "rq3-noise": 140,
@@ -44,7 +44,7 @@ def test_list(experiment: Ran) -> None:
     }  # fmt: skip
 
 
-def test_a_dry_run_runs_nothing(experiment: Ran) -> None:
+def test_a_dry_run_runs_nothing(experiment: Experiment) -> None:
     options = ["run", "small.toml", "--dry-run", "--set", "vary.simulation.eta=[0, 1]"]
     printed = experiment(*options)
     assert "12 units, 0 finished; 9 fits to do in" in printed
@@ -57,13 +57,13 @@ def test_a_dry_run_runs_nothing(experiment: Ran) -> None:
     assert told["seconds"] > 0
 
 
-def test_run_compare_and_go_on(experiment: Ran) -> None:
+def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["run", "small.toml", "--jobs", "1", "--memory", "2GiB", "--method", "own_rankers:ByFirst"]
     printed = experiment(*command)
     assert "small on small" in printed
     assert "ByFirst" in printed
     assert "results: experiments/small/results.parquet" in printed
-    row = results.read("experiments/small").to_pylist()[0]
+    row = load_results("experiments/small").to_pylist()[0]
     assert row["command"] == "cldrank experiment " + " ".join(command)
     again = experiment(*command)  # no process is started: all is finished
     assert again.splitlines()[:5] == printed.splitlines()[:5]
@@ -74,13 +74,15 @@ def test_run_compare_and_go_on(experiment: Ran) -> None:
     assert "90% interval" in compared
     (found, _) = json.loads(experiment("compare", "experiments/small", "CLD", "ByFirst", "--json"))
     assert found["measure"] == "nDCG@3"
-    assert "no results of a method 'IPS'" in experiment("compare", "experiments/small", "CLD", "IPS", fails=2)
+    assert "no results of 'IPS'" in experiment("compare", "experiments/small", "CLD", "IPS", fails=2)
+    monkeypatch.setattr(runner, "Workers", small_experiment.Here)
     varied = experiment("run", "small.toml", "-o", "varied", "-m", "Naive", "--set", "vary.simulation.noise=[0.0, 0.1]")
     assert "noise 0.1" in varied
     assert "AP" in varied  # of several measures, the second stands for all in a table of settings
 
 
-def test_failures_end_in_an_exit_code(experiment: Ran) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
     command = ["run", "small.toml", "--seeds", "1", "--method", "Naive", "--method", "own_rankers:Broken"]
     complaint = experiment(*command, fails=1)
     assert "1 of 2 units failed." in complaint
@@ -88,7 +90,7 @@ def test_failures_end_in_an_exit_code(experiment: Ran) -> None:
     assert "1 of 2 units failed before; --retry-failed tries them again" in experiment(*command, fails=1)
 
 
-def test_all_is_one_plan(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     told = json.loads(
         experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
@@ -101,8 +103,8 @@ def test_all_is_one_plan(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> No
     assert told["fits"] == len({unit["unit"] for unit in told["units"]})
 
 
-def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    import cldrank.report as room
+def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cldrank.experiment.report as room
 
     asked: list[tuple[str, str, str]] = []
 
@@ -110,7 +112,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
         asked.append((str(folder), str(out), form))
         return (Path("page.html"),)
 
-    monkeypatch.setattr(room, "save_report", write)
+    monkeypatch.setattr(room, "write", write)
     assert "wrote page.html" in experiment("report", "there", "--format", "md")
     experiment("report", "there", "--out", "here.html")
     assert asked == [("there", "there", "md"), ("there", "here.html", "html")]
@@ -120,7 +122,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
     ("options", "code", "complaint"),
     [
         (["run", "table9"], 2, "there is no such experiment or file"),
-        (["run", "small.toml", "--set", "simulation.cutof=3"], 2, "small.toml: simulation.cutof is unknown"),
+        (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
         (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no such parameter"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
         (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is not a size; write 8GiB"),
@@ -135,7 +137,11 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
         (["run", "small.toml", "--data", ""], 2, "data has no name"),
-        (["run", "small.toml", "--set", "data.queries=1e9"], 2, "data.queries must be at least 1 and at most 1e+06"),
+        (
+            ["run", "small.toml", "--set", "data.queries=1e9"],
+            2,
+            "data.queries must be a whole number of at least 1 and up to 1e+06",
+        ),
         (["compare", "nowhere", "a", "b"], 2, "there are no results here"),
         (["compare", ".", "a", "b"], 1, "there are no results here"),
         (["report", "nowhere"], 2, "there are no results here"),
@@ -143,21 +149,22 @@ def test_a_report_is_written_by_its_own_room(experiment: Ran, monkeypatch: pytes
         (["report", "small.toml"], 1, "small.toml: not a table of results"),
     ],
 )
-def test_mistakes_are_explained(experiment: Ran, options: list[str], code: int, complaint: str) -> None:
+def test_mistakes_are_explained(experiment: Experiment, options: list[str], code: int, complaint: str) -> None:
     Path("wrong.toml").write_text("= 3")
     Path("gone.toml").write_text(Path("small.toml").read_text().replace('"test.txt"', '"absent.txt"'))
     assert complaint in experiment(*options, fails=code)
 
 
-def test_sizes_of_memory(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "available_cores", lambda: 8)
+def test_sizes_of_memory(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "available_cores", lambda: 8)
     options = ["run", "small.toml", "--dry-run", "--json"]
     assert json.loads(experiment(*options, "--memory", "1GiB"))["processes"] == 1
     assert json.loads(experiment(*options, "--memory", "2GiB"))["processes"] == 3
     assert json.loads(experiment(*options, "--memory", "2GiB", "--jobs", "2"))["processes"] == 2
 
 
-def test_a_narrow_terminal_shows_whole_numbers(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_a_narrow_terminal_shows_whole_numbers(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     from cldrank.cli.output import console
 
     command = ["run", "small.toml", "--jobs", "1", "--set", "vary.simulation.eta=[0, 1]"]
@@ -185,7 +192,7 @@ SEVERAL = (
 
 @pytest.mark.parametrize("settings", [("{}",), ('{"simulation.noise": 0.1}', '{"simulation.noise": 0.2}')])
 def test_no_name_is_cut_on_80_columns(
-    experiment: Ran, monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]
 ) -> None:
     from cldrank.cli.experiment import print_table
     from cldrank.cli.output import console
@@ -201,7 +208,7 @@ def test_no_name_is_cut_on_80_columns(
             for measure in measures
         ]
     )
-    printed = experiment.capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert "…" not in printed
     words = printed.split()
     assert set(SEVERAL) <= set(words)
@@ -213,7 +220,7 @@ def test_no_name_is_cut_on_80_columns(
 
 
 def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
-    experiment: Ran, monkeypatch: pytest.MonkeyPatch
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cldrank.cli.output import console
 
@@ -224,7 +231,8 @@ def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
     assert "methods.CLD.l2 0.1, methods.Naive.l2 0.2" in " ".join(printed.split())
 
 
-def test_a_comparison_on_80_columns(experiment: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_a_comparison_on_80_columns(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     from cldrank.cli.output import console
 
     monkeypatch.setattr(console, "_width", 80)

@@ -1,12 +1,13 @@
-"""What a tuning leaves: all its trials, the best of them, and how sure that is."""
+"""What a tuning leaves: all its trials, the best of them, and how certain that is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from cldrank.estimators import Method
+from cldrank.tuning.judging import Floats, mean_of
 from cldrank.tuning.space import Value
 
 State = Literal["completed", "pruned", "failed"]
@@ -15,10 +16,10 @@ _TIE = 2.0  # standard errors of the difference
 
 @dataclass(frozen=True)
 class Trial:
-    """One try of some parameters.
+    """Some parameters, and how well they did.
 
-    value, standard_error    of the measure, over what was held out; None where the trial was pruned or failed
-    behind, behind_error     how far behind the best trial, and the standard error of that, query by query
+    value, standard_error    of the measure, over what was held out; None if the trial was pruned or failed
+    behind, behind_error     how far behind the best trial, and the standard error of that, paired by query
     note                     why it failed
     """
 
@@ -42,10 +43,11 @@ class Trial:
 class Tuned:
     """The result of a tuning.
 
-    best_parameters    of the best trial; `best_value` and `standard_error` are its own
-    measure            what trials were judged by, over so many `held_out` queries
-    trials             all of them, in their order
-    estimator          fitted with the best parameters to all that was given
+    best_parameters    of the best trial, whose own are `best_value` and `standard_error`
+    measure            what trials were judged by
+    held_out           the number of queries that they were judged on
+    trials             all of them, in order
+    estimator          fitted with the best parameters to all the data
     """
 
     best_parameters: dict[str, Value]
@@ -77,3 +79,21 @@ class Tuned:
             "ties_with_the_best": self.ties,
             "trials": [asdict(trial) for trial in self.trials],
         }
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    """The first trial with the largest value; None if none was completed."""
+    completed = [trial for trial in trials if trial.value is not None]
+    return max(completed, key=lambda trial: trial.value or 0.0, default=None)
+
+
+def distances(trials: Sequence[Trial], gains: Callable[[int], Floats], weight: Floats) -> list[Trial]:
+    """The trials with how far each is behind the best; `gains` gives those of a trial, by its number."""
+    best = best_of(trials)
+    found = []
+    for trial in trials:
+        if trial.value is not None and best is not None:
+            behind = mean_of(gains(best.number) - gains(trial.number), weight)
+            trial = replace(trial, behind=behind.value, behind_error=behind.error)
+        found.append(trial)
+    return found
