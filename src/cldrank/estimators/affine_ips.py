@@ -19,7 +19,7 @@ from cldrank.models.linear.least_squares import Rows
 from cldrank.models.linear.rows import check_clicks, observe
 from cldrank.models.network import Training
 from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.refuted import warn_if_refuted
+from cldrank.propensity.checks.refuted import warn_if_refuted
 
 
 class AffineIPS(PairwiseOption):

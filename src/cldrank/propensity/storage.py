@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import replacing
-from cldrank.propensity.confounding import Confounding
-from cldrank.propensity.goodness import Goodness
+from cldrank.propensity.checks.confounding import Confounding
+from cldrank.propensity.checks.goodness import Goodness
 from cldrank.propensity.parsing import number, numbers, symmetric, text, texts, whole
 from cldrank.propensity.propensities import Propensities
 from cldrank.reading import read_json
@@ -21,7 +21,7 @@ _CHECKS: dict[str, type[Goodness] | type[Confounding]] = {"goodness": Goodness, 
 _ARRAYS = ("low", "high", "comparisons", "covariance")
 
 
-def write(propensities: Propensities, path: str | PathLike[str]) -> None:
+def save(propensities: Propensities, path: str | PathLike[str]) -> None:
     """Write them whole or not at all; parts that are not known are left out."""
     content: dict[str, Any] = {"format": FORMAT, "values": propensities.values.tolist(), "origin": propensities.origin}
     content["clipped"] = list(propensities.clipped)
@@ -41,17 +41,26 @@ def write(propensities: Propensities, path: str | PathLike[str]) -> None:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read(path: str | PathLike[str]) -> Propensities:
-    """Read what `write` wrote, the truth beside a simulated log, or a plain list of numbers."""
+def load(path: str | PathLike[str]) -> Propensities:
+    """Read what `save` wrote, the truth beside a simulated log, or a plain list of numbers."""
     file = Path(path)
     if not file.is_file():
         what = "a folder, not a file" if file.is_dir() else "no such file"
-        raise UsageError(f"{file}: {what} of propensities; write power:1.0 for a power law.")
+        raise UsageError(
+            "{}: {} of propensities; for a power law, {}.",
+            file,
+            what,
+            Spelling("use Propensities.power", "write power:1.0"),
+        )
     content: Any = read_json(file, "JSON")
     origin = f"from {file.name}"
     values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
     if not isinstance(values, list) or not values:
-        raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
+        raise FormatError(
+            "holds no list of propensities; {} writes one.",
+            Spelling("Propensities.save", "`cldrank propensity estimate`"),
+            path=file,
+        )
     try:
         rho = numbers(values, "values")
         if isinstance(content, dict) and content.get("format") == FORMAT:

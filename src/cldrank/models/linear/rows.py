@@ -15,7 +15,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.models.linear.least_squares import Rows
 from cldrank.propensity import Propensities
-from cldrank.propensity.refuted import warn_if_refuted
+from cldrank.propensity.checks.refuted import warn_if_refuted
 
 Target = Literal["expected", "clicks"]
 TARGETS: tuple[Target, ...] = ("expected", "clicks")
