@@ -56,9 +56,9 @@ def with_options(command: Command, options: Iterable[inspect.Parameter]) -> Comm
     return called
 
 
-def option(name: str, kind: Any, default: Any = None, **described: Any) -> inspect.Parameter:
+def option(name: str, kind: Any, default: Any = None, decl: str | None = None, **described: Any) -> inspect.Parameter:
     """An option of a type; by default None, which leaves the value to the class."""
-    shown = typer.Option(f"--{name.replace('_', '-')}", **described)
+    shown = typer.Option(decl or f"--{name.replace('_', '-')}", **described)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
 
@@ -69,10 +69,10 @@ def choice(name: str, words: Iterable[str]) -> Any:
 
 def option_of(one: Parameter, users: Sequence[str] = ()) -> inspect.Parameter:
     """The option of a parameter; `users` names the methods that have it, where not all do."""
-    told = "" if one.default is None or isinstance(one.default, bool) else f" ({one.default})"
-    about = f"{', '.join(f'`{user}`' for user in users)}: {one.about}{told}." if users else f"{one.about}{told}."
+    default = "" if one.default is None or isinstance(one.default, bool) else f" ({one.default})"
+    whose = f"{', '.join(f'`{user}`' for user in users)}: " if users else ""
     kind = one.kinds[0]
-    described: dict[str, Any] = {"help": about, "show_default": False}
+    described: dict[str, Any] = {"help": f"{whose}{one.about}{default}.", "show_default": False}
     if users:
         described["rich_help_panel"] = "Options of some methods"
     if one.choices:
@@ -81,10 +81,7 @@ def option_of(one: Parameter, users: Sequence[str] = ()) -> inspect.Parameter:
         described |= {"min": one.bounds.least, "max": one.bounds.most}
     if kind is bool:
         spelled = one.name.replace("_", "-")
-        flag = typer.Option(f"--{spelled}/--no-{spelled}", **described)
-        return inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[bool | None, flag]
-        )
+        return option(one.name, bool | None, decl=f"--{spelled}/--no-{spelled}", **described)
     return option(one.name, kind | None, **described)
 
 

@@ -51,7 +51,9 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     order      its place in lists: the better founded, the earlier
     """
 
-    depth: int | None = parameter(default=None, least=2, about="Estimate only the first positions, this many")
+    depth: int | None = parameter(
+        default=None, least=2, about="How many positions from the top to estimate; by default all"
+    )
     confidence: float = parameter(default=0.9, above=0, below=1, about="Confidence of the intervals")
     replicates: int = parameter(default=400, least=20, about="How often the log is resampled")
     seed: int = parameter(default=0, least=0, about="Seed of the resampling; the same seed gives the same intervals")
