@@ -19,7 +19,7 @@ from cldrank.cli.propensity_methods import (
     Estimation,
     LogSource,
     Smoothing,
-    best_method,
+    choose_method,
     compared,
     load_features,
 )
@@ -264,7 +264,7 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
 def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) -> None:
     """Which of them `estimate` would choose."""
     try:
-        best = best_method(table, depth)
+        best = choose_method(table, depth)
     except UnidentifiableError:
         if list(found.estimates) == ["click-through"]:
             say("click-through alone is left, and it counts relevance as examination: do not train with it.")

@@ -223,7 +223,7 @@ class Estimation:
         return replace(found, segments=segments, pooled=self._finished(found.pooled)), chosen
 
     def _chosen(self, table: ClickTable) -> ChosenMethod:
-        return best_method(table, self.settings.get("depth")) if self.method == AUTO else ChosenMethod(self.method)
+        return choose_method(table, self.settings.get("depth")) if self.method == AUTO else ChosenMethod(self.method)
 
     def _finished(self, found: Any) -> Any:
         if self.smoothing is not None:
@@ -238,7 +238,7 @@ def given_log(estimator: Estimator, table: ClickTable, source: LogSource) -> Est
     return estimator.given_log(source.probability(table))
 
 
-def best_method(table: ClickTable, depth: int | None) -> ChosenMethod:
+def choose_method(table: ClickTable, depth: int | None) -> ChosenMethod:
     """The best founded method that a log supports; UnidentifiableError where none does."""
     from cldrank.clicks.audit.overlap import display_order
     from cldrank.propensity import AllPairs, Randomised

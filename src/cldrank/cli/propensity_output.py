@@ -123,9 +123,9 @@ def print_comparison(found: EstimatorComparison) -> None:
 
 def _reasons(found: EstimatorComparison) -> dict[str, str]:
     """Why methods refuse, without their names, which are keys."""
-    from cldrank.propensity.checks.refusal import reason
+    from cldrank.propensity.checks.refusal import without_name
 
-    return {name: reason(refusal, "shell") for name, refusal in found.refusals.items()}
+    return {name: without_name(refusal, "shell") for name, refusal in found.refusals.items()}
 
 
 def _apart(found: EstimatorComparison) -> Table:

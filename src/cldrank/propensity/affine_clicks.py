@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import replacing
 from cldrank.parameters import check_choice, check_number
-from cldrank.propensity.parsing import as_floats, entry, number, numbers, symmetric, text, texts
+from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, numbers, symmetric, texts
 from cldrank.propensity.propensities import Propensities, keep_array, places_of
 from cldrank.reading import read_json
 from cldrank.wording import positions
@@ -80,7 +80,7 @@ class AffineClicks:
             keep_array(self, "covariance", covariance)
         if (self.covariance is None) != (self.confidence is None):
             raise DataError("an interval needs covariance and confidence, both.")
-        if self.confidence is not None and not 0 < number(self.confidence, "confidence") < 1:
+        if self.confidence is not None and not 0 < as_number(self.confidence, "confidence") < 1:
             raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
 
     @classmethod
@@ -223,9 +223,9 @@ class AffineClicks:
             return cls(
                 slope,
                 numbers(known["base"], "base"),
-                text(known["origin"], "origin"),
+                as_text(known["origin"], "origin"),
                 None if covariance is None else symmetric(covariance, "covariance", 2 * len(slope)),
-                None if confidence is None else number(confidence, "confidence", 0, 1),
+                None if confidence is None else as_number(confidence, "confidence", 0, 1),
                 texts(known["notes"], "notes"),
             )
         except DataError as error:

@@ -14,10 +14,10 @@ from cldrank.reading import reason
 _LONGEST = 60  # characters of a value in a message
 
 
-def number(value: Any, name: str, least: float | None = None, most: float | None = None) -> float:
+def as_number(value: Any, name: str, least: float | None = None, most: float | None = None) -> float:
     """A finite number within bounds; neither a truth value nor text.
 
-    >>> number(1e999, "confidence", 0, 1)
+    >>> as_number(1e999, "confidence", 0, 1)
     Traceback (most recent call last):
     cldrank.errors.DataError: confidence is inf, not a number of at least 0 and up to 1.
     """
@@ -29,10 +29,10 @@ def number(value: Any, name: str, least: float | None = None, most: float | None
     return float(value)
 
 
-def whole(value: Any, name: str, least: int, most: int) -> int:
+def as_whole(value: Any, name: str, least: int, most: int) -> int:
     """A whole number within bounds.
 
-    >>> whole(True, "position", 1, 9)
+    >>> as_whole(True, "position", 1, 9)
     Traceback (most recent call last):
     cldrank.errors.DataError: position is True, not a whole number from 1 to 9.
     """
@@ -50,7 +50,7 @@ def numbers(value: Any, name: str) -> NDArray[np.float64]:
     """
     if not isinstance(value, list):
         raise DataError(f"{name} is {_shown(value)}, not a list of numbers.")
-    return np.array([number(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1)], dtype=np.float64)
+    return np.array([as_number(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1)], dtype=np.float64)
 
 
 def symmetric(value: Any, name: str, size: int) -> NDArray[np.float64]:
@@ -81,7 +81,7 @@ def as_floats(value: Any, name: str) -> NDArray[np.float64]:
         raise DataError(f"{name} cannot be read as numbers ({reason(error)}).") from None
 
 
-def text(value: Any, name: str) -> str:
+def as_text(value: Any, name: str) -> str:
     """A text that can be printed and written again."""
     if isinstance(value, str):
         try:
@@ -96,7 +96,7 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     """A list of texts."""
     if not isinstance(value, list):
         raise DataError(f"{name} is {_shown(value)}, not a list of texts.")
-    return tuple(text(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1))
+    return tuple(as_text(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1))
 
 
 def entry(content: Any, key: str, name: str) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank.errors import DataError, UsageError
 from cldrank.parameters import check_choice, check_number, check_whole
-from cldrank.propensity.parsing import as_floats, number
+from cldrank.propensity.parsing import as_floats, as_number
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Propensities:
     def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
-        if self.confidence is not None and not 0 < number(self.confidence, "confidence") < 1:
+        if self.confidence is not None and not 0 < as_number(self.confidence, "confidence") < 1:
             raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             at = int(np.flatnonzero(self.low > self.high)[0])
@@ -234,9 +234,9 @@ class Propensities:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write them to a JSON file, all but the replicates and the ranker."""
-        from cldrank.propensity.storage import save
+        from cldrank.propensity.storage import save_propensities
 
-        save(self, path)
+        save_propensities(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Propensities:
@@ -248,9 +248,9 @@ class Propensities:
         ...     Propensities.load(pathlib.Path(folder) / "rho.json").values
         array([1. , 0.5])
         """
-        from cldrank.propensity.storage import load
+        from cldrank.propensity.storage import load_propensities
 
-        return load(path)
+        return load_propensities(path)
 
 
 def places_of(position: ArrayLike, size: int, what: str) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.propensity.counts import Cells
-from cldrank.propensity.parsing import entry, number, whole
+from cldrank.propensity.parsing import as_number, as_whole, entry
 
 Floats = NDArray[np.float64]
 
@@ -84,14 +84,14 @@ class Confounding:
             for name in ("explained", "moved", "error", "position", "sensitivity")
         }
         error, sensitivity = (
-            None if found[name] is None else number(found[name], f"{name}, of confounding,", 0)
+            None if found[name] is None else as_number(found[name], f"{name}, of confounding,", 0)
             for name in ("error", "sensitivity")
         )
         return cls(
-            number(found["explained"], "explained, of confounding,", 0, 1),
-            number(found["moved"], "moved, of confounding,", -_FARTHEST, _FARTHEST),
+            as_number(found["explained"], "explained, of confounding,", 0, 1),
+            as_number(found["moved"], "moved, of confounding,", -_FARTHEST, _FARTHEST),
             error,
-            whole(found["position"], "position, of confounding,", 1, positions),
+            as_whole(found["position"], "position, of confounding,", 1, positions),
             sensitivity,
         )
 

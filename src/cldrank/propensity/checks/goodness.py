@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank.errors import DataError
 from cldrank.propensity.counts import PairSums
-from cldrank.propensity.parsing import entry, number, whole
+from cldrank.propensity.parsing import as_number, as_whole, entry
 from cldrank.wording import count
 
 Floats = NDArray[np.float64]
@@ -53,11 +53,11 @@ class Goodness:
         )
         if not isinstance(worst, list) or len(worst) != 2:
             raise DataError("worst, of goodness, is not a pair of positions.")
-        one, two = (whole(at, "worst, of goodness,", 1, positions) for at in worst)
+        one, two = (as_whole(at, "worst, of goodness,", 1, positions) for at in worst)
         return cls(
-            number(statistic, "statistic, of goodness,", 0),
-            whole(pairs, "pairs, of goodness,", 1, positions * (positions - 1) // 2),
-            number(p_value, "p_value, of goodness,", 0, 1),
+            as_number(statistic, "statistic, of goodness,", 0),
+            as_whole(pairs, "pairs, of goodness,", 1, positions * (positions - 1) // 2),
+            as_number(p_value, "p_value, of goodness,", 0, 1),
             (one, two),
         )
 

@@ -38,10 +38,10 @@ def quoted(error: CldrankError) -> Spelling:
     return Spelling(error.said("python"), error.said("shell"))
 
 
-def reason(refusal: CldrankError, language: Language) -> str:
+def without_name(refusal: CldrankError, language: Language) -> str:
     """What a refusal says without the name of the estimator that it begins with, where that was named before.
 
-    >>> reason(UnidentifiableError("{} cannot estimate position 4.", ALL_PAIRS), "shell")
+    >>> without_name(UnidentifiableError("{} cannot estimate position 4.", ALL_PAIRS), "shell")
     'cannot estimate position 4.'
     """
     if refusal.message.startswith("{} ") and refusal.words:

@@ -116,7 +116,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         draws = np.exp(found.draws)
         errors = self._network_errors(found) if few else self._errors(draws, cells)
         low, high = self._interval(found, errors, few)
-        check = confounding(values, *_plain(cells, weights, found), explained, found.sensitivity)
+        check = confounding(values, *_click_through(cells, weights, found), explained, found.sensitivity)
         attraction = compared_by_attraction(cells, values, self.replicates, self.seed)
         notes = (*self._notes(values, errors, cells, attraction), str(check))
         if few:
@@ -201,7 +201,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         )
 
 
-def _plain(cells: Cells, weights: Floats, found: ModelledCurve) -> tuple[Floats, Floats]:
+def _click_through(cells: Cells, weights: Floats, found: ModelledCurve) -> tuple[Floats, Floats]:
     """Click-through rates over the first, and the error of log ρ less their log, by replicates where there are any."""
     rates = cells.rates()
     clicks, shown = (cells.by_group(cells.place, part, cells.size) for part in (cells.clicks, cells.impressions))
