@@ -11,8 +11,8 @@
     CLDRANK_DATA=… python benchmarks/propensity.py ranking [--seeds 3]
     CLDRANK_DATA=… python benchmarks/propensity.py ranklens [--picture docs/ranklens-examination.svg]
 
-Prints one JSON line a measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort of
-the cells, in the same run.
+Prints one JSON line per measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort
+of the cells, in the same run.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ from cldrank.propensity import (
     Logged,
     Pivot,
     Propensities,
-    PropensityEstimator,
     Randomised,
     RegressionEM,
     Swap,
     check_attraction,
 )
 from cldrank.propensity import TrustBias as TrustBiasEstimator
-from cldrank.propensity.chart import save_chart
-from cldrank.propensity.harvesting import Harvesting
-from cldrank.propensity.pairs import Weighting
+from cldrank.propensity.chart import write
+from cldrank.propensity.counts import Weighting
+from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.harvesting.harvest import Harvesting
 
 DEPTH = 6
 GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
@@ -128,7 +128,7 @@ def speed(sizes: list[int]) -> None:
             seconds = median(lambda: estimator.fit(table))  # noqa: B023
             say(
                 study="speed",
-                estimator=estimator.name,
+                estimator=type(estimator).__name__,
                 cells=table.n_cells,
                 impressions=int(table.impressions.sum()),
                 replicates=estimator.replicates,
@@ -200,7 +200,7 @@ def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict
     }
 
 
-METHODS: Mapping[tuple[str, str], PropensityEstimator] = {
+METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("shuffled", "Randomised"): Randomised(),
     ("30% shuffled", "Logged"): Logged(),
     ("first swaps", "Swap, first"): Swap("first"),
@@ -213,10 +213,8 @@ METHODS: Mapping[tuple[str, str], PropensityEstimator] = {
 }
 
 
-def fitted(world: World, estimator: PropensityEstimator, log: ClickTable) -> Propensities:
-    if isinstance(estimator, Logged):
-        return estimator.fit(log, shown_with(world, log))
-    return estimator.fit(log)
+def fitted(world: World, estimator: CurveEstimator, log: ClickTable) -> Propensities:
+    return estimator.given_log(shown_with(world, log)).fit(log)
 
 
 def shown_with(world: World, log: ClickTable) -> Any:
@@ -452,7 +450,7 @@ def msrd() -> None:
     tables = [Simulation(data, scores, model, cutoff=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
     both = tables[0].merge(tables[1])
     alike: Weighting = "candidates"
-    estimators: list[PropensityEstimator] = [AllPairs(), AdjacentChain(), Pivot()]
+    estimators: list[CurveEstimator] = [AllPairs(), AdjacentChain(), Pivot()]
     for estimator in (*estimators, AllPairs(weighting=alike), AdjacentChain(weighting=alike)):
         rho = estimator.fit(both)
         assert rho.low is not None
@@ -550,7 +548,7 @@ def ranklens(picture: Path | None) -> None:
     path = data_folder() / "ranklens" / "impressions.parquet"
     clicks = ClickTable.read(path, columns=columns, one_query=True)
     start = time.perf_counter()
-    estimates = {estimator.name: estimator.fit(clicks) for estimator in (Randomised(), AllPairs())}
+    estimates = {"Randomised": Randomised().fit(clicks), "AllPairs": AllPairs().fit(clicks)}
     seconds = time.perf_counter() - start
     true = estimates["Randomised"].values
     alike = {"AllPairs, candidates alike": AllPairs(weighting="candidates").fit(clicks)}
@@ -570,7 +568,7 @@ def ranklens(picture: Path | None) -> None:
             seconds_of_all=round(seconds, 2),
         )
     if picture:
-        save_chart(estimates, picture, "Examination by position on RankLens, 24 films in random order")
+        write(estimates, picture, "Examination by position on RankLens, 24 films in random order")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
 
 
 def commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from commands(command, (*before, name))
         else:

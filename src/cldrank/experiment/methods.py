@@ -46,8 +46,8 @@ def check_use(use: str, place: str) -> None:
     near = difflib.get_close_matches(use, named(), n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"{place}: there is no method {shortened(use)}.{guess} The methods are {', '.join(named())}; a class of your own "
-        'is named use = "module:Class".'
+        f"{place}: there is no method {shortened(use)}.{guess} The methods are {', '.join(named())}; a class of your "
+        'own is named use = "module:Class".'
     )
 
 
