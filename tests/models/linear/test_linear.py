@@ -14,13 +14,14 @@ from cldrank import likelihood, scaling
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
+from cldrank.estimators.observing import observe
 from cldrank.likelihood import Form
 from cldrank.models.linear import design as designs
 from cldrank.models.linear.design import Design, in_order
 from cldrank.models.linear.fitting import fit_selection
 from cldrank.models.linear.inference import Estimates, covariance, determined
-from cldrank.models.linear.least_squares import Rows, regress
-from cldrank.models.linear.rows import observe
+from cldrank.models.linear.least_squares import regress
+from cldrank.models.targets import Targets
 from cldrank.optimise import Evaluation, newton
 from cldrank.propensity import Propensities
 
@@ -248,7 +249,7 @@ def test_regression_equals_ordinary_least_squares_over_impressions(method: Any, 
     scaled = scaling.fit(method, given.data.features)
     observed = observe(given.data, given.clicks, given.propensities)
     mean, weight, spread = observed.by_row()
-    own = Rows(observed.rows[observed.shown], mean, weight, spread, observed.queries[observed.shown])
+    own = Targets(observed.rows[observed.shown], mean, weight, spread, observed.queries[observed.shown])
     found = regress(scaled, given.data.features, own, given.data.feature_names, 0.0, cluster=cluster, block_rows=11)
     X = np.hstack([scaled.transform(given.data.features), np.ones((given.data.n_rows, 1))])[rows].astype(np.float64)
     beta = np.linalg.lstsq(X, targets, rcond=None)[0]
