@@ -205,11 +205,9 @@ def test_work_in_threads_comes_back_in_order_and_errors_come_through() -> None:
         list(in_order(lambda number: 1 // number, [1, 1, 0, 1]))
 
 
-def test_devices_and_blocks_that_cannot_be_are_refused() -> None:
+def test_devices_that_cannot_be_are_refused() -> None:
     data = scene().data
     scaled = scaling.fit(None, data.features)
-    with pytest.raises(UsageError, match="block_rows must be a whole number"):
-        Design(data.features, scaled, block_rows=0)
     pytest.importorskip("torch")
     with pytest.raises(UsageError, match="device 'nowhere' cannot be used here"):
         Design(data.features, scaled, device="nowhere")

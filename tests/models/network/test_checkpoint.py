@@ -291,7 +291,7 @@ SCRIPT = """
 
 def start(tmp_path: Path, **parts: Any) -> "subprocess.Popen[str]":
     values = {
-        "estimators": str(Path(__file__).parents[1] / "estimators"),
+        "estimators": str(Path(__file__).parents[2] / "estimators"),
         "file": str(tmp_path / "state"),
         "ranker": str(tmp_path / "ranker"),
         "epochs": 4,

@@ -35,7 +35,7 @@ SCRIPT = """
 
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    estimators = str(Path(__file__).parents[1] / "estimators")
+    estimators = str(Path(__file__).parents[2] / "estimators")
     file = tmp_path / "state"
     script.write_text(textwrap.dedent(SCRIPT).format(estimators=estimators, folder=str(tmp_path), file=str(file)))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
