@@ -292,8 +292,8 @@ def _fits(kind: Any, given: Any, bounds: Bounds) -> bool:
 
 
 def _is_number(given: Any, bounds: Bounds) -> bool:
-    if isinstance(given, np.number):
-        given = given.item()  # float32 cannot be compared with the largest float64
+    if isinstance(given, np.integer | np.floating):
+        given = int(given) if isinstance(given, np.integer) else float(given)  # float32 knows no largest float64
     return isinstance(given, int | float) and not isinstance(given, bool) and bounds.hold(given)
 
 
