@@ -1,199 +1,29 @@
-import hashlib
+"""Rankers saved and loaded."""
+
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import safetensors.numpy
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
+from made_rankers import (
+    NAMES,
+    ORIGIN,
+    RANKERS,
+    Change,
+    Residual,
+    dataset,
+    linear,
+    nested,
+    rewrite,
+    weights,
+)
 
 from cldrank import rankers, scaling
-from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.rankers import LinearRanker, Provenance, load_ranker
-
-pd: Any = pytest.importorskip("pandas")
-NAMES = ("bm25", "pagerank", "länge", "clicks")
-FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)
-ORIGIN = Provenance(
-    estimator="Oracle", parameters={"l2": 0.1, "scaling": None}, data="web", synthetic=True, rows=9, queries=2
-)
-
-
-def linear(method: str | scaling.Method | None = "standard", **changes: Any) -> LinearRanker:
-    parts: dict[str, Any] = {
-        "feature_names": NAMES,
-        "scaling": scaling.fit(method, FEATURES),
-        "coefficients": np.array([0.1, -2 / 3, 1e-17, 3e5]),
-        "intercept": 1 / 3,
-        "provenance": ORIGIN,
-    }
-    return LinearRanker(**parts | changes)
-
-
-def dataset(features: NDArray[Any] = FEATURES, names: tuple[str, ...] = NAMES) -> RankingDataset:
-    return RankingDataset.from_arrays(features, np.arange(len(features)) // 5, feature_names=names)
-
-
-# -- scoring -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["standard", "minmax", "log", "quantile", None])
-def test_scores_are_the_linear_function_of_scaled_features(method: str | None) -> None:
-    ranker = linear(method)
-    scaled = scaling.fit(method, FEATURES).transform(FEATURES).astype(np.float64)
-    np.testing.assert_allclose(ranker.predict(FEATURES), scaled @ ranker.coefficients + 1 / 3, rtol=1e-12)
-    np.testing.assert_array_equal(ranker.predict(dataset()), ranker.predict(FEATURES))
-
-
-@given(
-    arrays(np.float32, st.tuples(st.integers(1, 40), st.just(4)), elements=st.floats(-1e6, 1e6, width=32)),
-    st.integers(1, 41),
-    st.randoms(use_true_random=False),
-)
-def test_a_score_depends_on_its_row_alone(features: NDArray[np.float32], block_rows: int, random: Any) -> None:
-    ranker = linear()
-    scores = ranker.predict(features)
-    order = np.array(random.sample(range(len(features)), len(features)))
-    np.testing.assert_array_equal(ranker.predict(features[order], block_rows=block_rows), scores[order])
-
-
-@pytest.mark.parametrize("method", ["standard", "quantile", None])
-def test_equal_rows_get_equal_scores_wherever_they_lie(method: str | None) -> None:
-    random = np.random.default_rng(1)
-    train = random.normal(size=(50, 137)).astype(np.float32)
-    ranker = LinearRanker(
-        feature_names=tuple(f"f{index}" for index in range(137)),
-        scaling=scaling.fit(method, train),
-        coefficients=random.normal(size=137),
-    )
-    copies = np.repeat(train[:1], 203, axis=0)
-    scores = [ranker.predict(copies, block_rows=size) for size in (1, 2, 7, 100, None)]
-    assert len(np.unique(scores)) == 1  # a matrix product gives two
-
-
-def test_no_rows_give_no_scores() -> None:
-    assert linear().predict(FEATURES[:0]).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (("bm25", "pagerank", "clicks"), "3 features instead of the ranker's 4: 'länge' is missing."),
-        ((*NAMES, "age", "url"), "6 features instead of the ranker's 4: 'age', 'url' are unknown to it."),
-        (("bm25", "rank", "länge", "clicks"), "other features.*: 'pagerank' is missing, 'rank' is unknown to it"),
-        (("bm25", "länge", "pagerank", "clicks"), "feature 2 is 'länge' where the ranker expects 'pagerank'"),
-        (tuple(f"f{i}" for i in range(1, 10)), "'f1', 'f2', 'f3', 'f4', 'f5' and 4 more are unknown to it"),
-    ],
-)
-def test_other_features_are_refused_by_name(names: tuple[str, ...], message: str) -> None:
-    features = np.zeros((10, len(names)), dtype=np.float32)
-    with pytest.raises(DataError, match=message):
-        linear().predict(dataset(features, names))
-    with pytest.raises(DataError, match=message):
-        linear().predict(features, feature_names=names)
-
-
-def test_a_plain_array_is_checked_on_its_width() -> None:
-    with pytest.raises(DataError, match="the ranker knows 4 features, the table has 3"):
-        linear().predict(FEATURES[:, :3])
-    with pytest.raises(DataError, match="the ranker knows 4 features, the table has 3"):
-        linear().predict(FEATURES[:, :3], feature_names=NAMES)
-    with pytest.raises(DataError, match="must be a table"):
-        linear().predict(FEATURES[0])
-    with pytest.raises(DataError, match="more than once"):
-        linear().predict(np.zeros((1, 5)), feature_names=(*NAMES, "bm25"))
-
-
-@pytest.mark.parametrize("kind", ["pandas", "arrow"])
-def test_columns_of_a_frame_are_found_by_their_names(kind: str) -> None:
-    frame = pd.DataFrame(FEATURES, columns=list(NAMES))
-    turned = frame[["clicks", "bm25", "länge", "pagerank"]]
-    table = turned if kind == "pandas" else pa.Table.from_pandas(turned)
-    np.testing.assert_array_equal(linear().predict(table), linear().predict(FEATURES))
-    np.testing.assert_array_equal(linear().predict(frame), linear().predict(FEATURES))
-    mixed = frame.assign(clicks=frame["clicks"] > 1)  # numpy sees objects
-    np.testing.assert_array_equal(linear().predict(mixed), linear().predict(mixed.astype(np.float32).to_numpy()))
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (("bm25", "pagerank", "länge"), "3 features instead of the ranker's 4: 'clicks' is missing"),
-        ((*NAMES, "query_id"), "5 features instead of the ranker's 4: 'query_id' is unknown to it"),
-        (("bm25", "pagerank", "länge", "f4"), r"'clicks' is missing, 'f4' is unknown to it.*pass an array"),
-        (("bm25", "pagerank", "länge", "clicks", "bm25"), "'bm25' appears more than once"),
-        ((3, 2, 1, 0), "'3', '2', '1', '0' are unknown to it"),
-    ],
-)
-def test_columns_of_a_frame_that_do_not_match_are_refused_by_name(names: tuple[Any, ...], message: str) -> None:
-    frame = pd.DataFrame(np.zeros((2, len(names))), columns=list(names))
-    with pytest.raises(DataError, match=message):
-        linear().predict(frame)
-
-
-def test_columns_that_are_only_numbered_go_by_their_place() -> None:
-    np.testing.assert_array_equal(linear().predict(pd.DataFrame(FEATURES)), linear().predict(FEATURES))
-
-
-def test_names_that_contradict_a_frame_are_refused() -> None:
-    frame = pd.DataFrame(FEATURES, columns=list(NAMES))[[*NAMES[::-1]]]
-    with pytest.raises(DataError, match=r"feature_names says 'bm25' for column 1, .* calls 'clicks'"):
-        linear().predict(frame, feature_names=NAMES)
-
-
-def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
-    features = FEATURES.copy()
-    features[250, 1] = np.nan
-    with pytest.raises(DataError, match=r"column 1 of row 250 .* is nan"):
-        linear().predict(features, block_rows=100)
-
-
-# -- making one --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"coefficients": np.zeros(3)}, r"shape \(3,\) for 4 features"),
-        ({"coefficients": np.array([0, np.nan, 0, 0])}, "coefficient of feature 'pagerank' is nan"),
-        ({"intercept": np.inf}, "intercept is inf"),
-        ({"feature_names": ("a", "b")}, "2 feature names for a scaling of 4"),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        linear(**changes)
-
-
-def test_repr_tells_what_it_is_and_where_it_comes_from() -> None:
-    text = "LinearRanker(4 features, scaling Standard(clip=5.0), trained by Oracle on web (synthetic))"
-    assert repr(linear()) == text
-    assert str(Provenance(estimator="Oracle", rows=3)) == "trained by Oracle on data without a name"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"rows": "3"}, {"rows": True}, {"synthetic": 1}, {"parameters": {"l2": np.nan}}, {"parameters": {"l2": {1}}}],
-)
-def test_a_provenance_that_json_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="provenance"):
-        Provenance(**wrong)
-
-
-def test_a_provenance_that_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(DataError, match="provenance"):
-        Provenance(parameters={"deep": nested(5000)})
-
-
-# -- saving and loading ------------------------------------------------------------------------------------------
+from cldrank.rankers import LinearRanker, load_ranker
 
 
 @pytest.mark.parametrize("method", ["standard", "minmax", "log", scaling.Quantile(knots=7), None])
@@ -273,22 +103,6 @@ def test_a_save_that_fails_leaves_the_older_ranker(tmp_path: Path, monkeypatch: 
     assert [path.name for path in tmp_path.iterdir()] == ["ranker"]
 
 
-def rewrite(folder: Path, description: dict[str, Any], tensors: dict[str, NDArray[Any]] | bytes) -> None:
-    """Write a folder whose digest is right, so that the checks behind it are reached."""
-    content = tensors if isinstance(tensors, bytes) else safetensors.numpy.save(tensors)
-    (folder / "weights.safetensors").write_bytes(content)
-    description |= {"weights_sha256": hashlib.sha256(content).hexdigest()}
-    (folder / "ranker.json").write_text(json.dumps(description))
-
-
-def nested(depth: int) -> list[Any]:
-    found: list[Any] = []
-    for _ in range(depth):
-        found = [found]
-    return found
-
-
-Change = Callable[[dict[str, Any], dict[str, Any]], Any]
 DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json.update(format="other"), 'lacks "format": "cldrank-ranker"'),
     (lambda json, _: json.update(format_version=2), "format version 2; .*Upgrade cldrank"),
@@ -412,12 +226,74 @@ def test_a_ranker_that_a_kill_left_between_two_renames_is_found_again(tmp_path: 
     assert (tmp_path / "ranker" / "ranker.json").is_file()
 
 
-@pytest.mark.parametrize("method", ["standard", None])
-def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | None) -> None:
-    ranker = linear(method, coefficients=np.full(4, 1.7e308))
-    ordinary = np.zeros((3, 4), dtype=np.float32)
-    if method == "standard":
-        ordinary[:] = ranker.scaling.parameters["center"]
-    ordinary[2] = 1e30
-    with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
-        ranker.predict(ordinary, block_rows=2)
+@pytest.mark.parametrize("name", RANKERS)
+def test_every_kind_of_ranker_comes_back_exactly(name: str, tmp_path: Path) -> None:
+    ranker = RANKERS[name]()
+    ranker.save(tmp_path / "ranker")
+    again = load_ranker(tmp_path / "ranker", module=Residual() if name == "module" else None)
+    assert type(again) is type(ranker)
+    assert again.provenance == ORIGIN
+    np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))
+    again.save(tmp_path / "second")
+    for file in ("ranker.json", "weights.safetensors"):
+        assert (tmp_path / "second" / file).read_bytes() == (tmp_path / "ranker" / file).read_bytes()
+
+
+DAMAGED_RANKERS: list[tuple[str, Change, str]] = [
+    ("network", lambda json, _: json["scorer"]["layers"].__setitem__(1, "eval"), "the layer 'eval' is not known"),
+    ("network", lambda json, _: json["scorer"]["layers"].__setitem__(1, ["elu"]), r"the layer \['elu'\] is not known"),
+    ("network", lambda json, _: json["scorer"]["layers"].__setitem__(0, "elu"), "'elu' has no numbers"),
+    ("network", lambda json, _: json["scorer"]["layers"].pop(), "no array|ends"),
+    ("network", lambda json, _: json["scorer"].update(layers="linear"), "'layers' must be a list"),
+    ("network", lambda json, _: json.pop("scorer"), "'scorer' must be a dict"),
+    ("network", lambda _, arrays: arrays.pop("scorer.0.weight"), "needs a matrix"),
+    ("network", lambda _, arrays: arrays.update({"scorer.0.weight": weights(16, 5)}), "takes 5 numbers"),
+    ("network", lambda _, arrays: arrays.update({"scorer.0.bias": weights(3)}), "does not fit"),
+    ("network", lambda _, arrays: arrays.update({"scorer.9.weight": weights(1, 1)}), "no array '9.weight'"),
+    ("network", lambda _, arrays: arrays.update({"scorer.0.weight": weights(16, 4) * np.nan}), "finite"),
+    ("network", lambda _, arrays: arrays.update({"other": weights(1)}), "belongs to nothing"),
+    ("module", lambda json, _: json["scorer"].pop("class_name"), "'class_name' must be a str"),
+    ("module", lambda _, arrays: arrays.update({"scorer.last.bias": weights(1) * np.nan}), "hold NaN"),
+    ("module", lambda _, arrays: arrays.update({"scorer.extra": weights(1)}), "does not fit.*Unexpected"),
+    ("borda", lambda json, _: json.update(members={}), "'members' must be a list"),
+    ("borda", lambda json, _: json["members"].pop(), "'1.scal.*belongs to nothing|belongs to nothing"),
+    ("borda", lambda json, _: json["members"][0].update(kind="borda"), "member 1 is no linear or network ranker"),
+    ("borda", lambda json, _: json["members"][0].update(kind=["linear"]), "member 1 is no"),
+    ("borda", lambda json, _: json.update(votes=[1, "2"]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(votes=[1, True]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(votes=[1, 10**400]), r"at most 1e\+280"),
+    ("borda", lambda json, _: json.update(votes=[1, 1e308]), r"at most 1e\+280"),
+    ("borda", lambda json, _: json.update(votes=[1, float("nan")]), "at least 0"),
+    ("borda", lambda json, _: json.update(votes=[[1], 1]), "votes must be numbers"),
+    ("borda", lambda json, _: json.update(members=[[], []]), "member 1 is no linear or network ranker"),
+    ("borda", lambda json, _: json["members"][1]["scaling"].update(n_features=10**400), "for 1000"),
+    ("borda", lambda json, _: json.update(votes=[1]), "1 weights for 2 members"),
+    ("borda", lambda json, _: json.update(votes=[1, -1]), "at least 0"),
+    ("borda", lambda _, arrays: arrays.update({"1.scorer.coefficients": np.zeros(3)}), "must be float64"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "message"), DAMAGED_RANKERS)
+def test_a_folder_of_any_kind_with_something_wrong_is_refused(
+    name: str, damage: Change, message: str, tmp_path: Path
+) -> None:
+    RANKERS[name]().save(tmp_path)
+    description = json.loads((tmp_path / "ranker.json").read_text())
+    tensors = dict(safetensors.numpy.load_file(tmp_path / "weights.safetensors"))
+    damage(description, tensors)
+    rewrite(tmp_path, description, tensors)
+    with pytest.raises(FormatError, match=message) as caught:
+        load_ranker(tmp_path, module=Residual())
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_loading_never_unpickles(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    RANKERS[name]().save(tmp_path)
+
+    def forbidden(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("something was unpickled")
+
+    for target in ("pickle.load", "pickle.loads", "pickle.Unpickler", "torch.load"):
+        monkeypatch.setattr(target, forbidden)
+    load_ranker(tmp_path, module=Residual() if name == "module" else None)
