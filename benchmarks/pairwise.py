@@ -54,7 +54,7 @@ def epochs_of(data: RankingDataset, clicks: cr.ClickTable, epochs: int = 4, **ch
     training = cr.Training(
         validation=0.0, **{name: changes.pop(name) for name in ("graph", "precision") if name in changes}
     )
-    return cr.CLDPair(epochs=epochs, training=training, **changes).fit(data, clicks, RHO)
+    return cr.CLDPair(model=MLP(epochs=epochs), training=training, **changes).fit(data, clicks, RHO)
 
 
 def fastest(model: cr.CLDPair) -> float:

@@ -445,7 +445,7 @@ def data_folder() -> Path:
 def msrd() -> None:
     """Two rankers of real queries: all-pairs against adjacent chain; and one of them alone."""
     data = cr.load(data_folder() / "msrd" / "train.parquet")
-    rankers = [cr.SVMRank(fraction=0.01, seed=seed).fit(data).predict(data) for seed in (0, 1)]
+    rankers = [cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data) for seed in (0, 1)]
     model = PositionBased(eta=1, noise=0.1)
     tables = [Simulation(data, scores, model, cutoff=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
     both = tables[0].merge(tables[1])
@@ -472,7 +472,7 @@ def msrd() -> None:
 
 def one_ranker(data: cr.RankingDataset, seed: int, cutoff: int) -> ClickTable:
     """100,000 sessions of one SVM-ranker trained on 1% of the labels."""
-    scores = cr.SVMRank(fraction=0.01, seed=seed).fit(data).predict(data)
+    scores = cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data)
     return Simulation(data, scores, PositionBased(eta=1, noise=0.1), cutoff=cutoff).draw(1e5, seed=seed)
 
 
@@ -521,7 +521,7 @@ def ranking(seeds: int, cutoff: int = 5) -> None:
             ("two rankers", "AllPairs"): (both, AllPairs().fit(both)),
         }
         for (log, name), (clicks, rho) in curves.items():
-            for model in (cr.CLD(gamma=0.05), cr.CLDPair(seed=seed)):
+            for model in (cr.CLD(gamma=0.05), cr.CLDPair(run=Run(seed=seed))):
                 model.fit(data, clicks, rho)
                 scores = cr.evaluate(model, test, ["nDCG@3", "AP"])
                 entry = (scores["nDCG@3"], scores["AP"])

@@ -14,7 +14,7 @@ from cldrank.errors import DataError, UsageError, setting
 from cldrank.estimators.evidence import Evidence, chosen_features, collect
 from cldrank.estimators.method import Bias, Method, Result
 from cldrank.estimators.observing import observe
-from cldrank.models import Linear
+from cldrank.models import Linear, Network
 from cldrank.models.fit import Facts
 from cldrank.models.linear.points import GammaFit
 from cldrank.models.selection import PointSelection
@@ -88,6 +88,11 @@ class CLD(Method):
     propensities_: Propensities = learned()
 
     def _learn(self, evidence: Evidence) -> Result:
+        if self.target == "clicks" and isinstance(self.model, Network):
+            raise UsageError(
+                "{} is for a linear model; a network learns from all impressions of a candidate together.",
+                setting("target", "clicks"),
+            )
         found = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
         kept = {} if self.gamma == "profile" else {"gamma_": float(self.gamma)}
         return Result(found, {**kept, "propensities_": evidence.propensities})
