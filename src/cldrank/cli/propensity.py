@@ -255,7 +255,6 @@ def show(
 def _say_next(method: Method, source: Source, features: list[str] | None, out: str, depth: int | None) -> None:
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
     use = "affine-ips" if WAYS[method].affine else "cld"
-    option = "--affine" if WAYS[method].affine else "--propensity"
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     for role, name in (source.columns or {}).items():
@@ -263,7 +262,7 @@ def _say_next(method: Method, source: Source, features: list[str] | None, out: s
     clicks += " --first-position 0" if source.first_position == 0 else ""
     clicks += " --one-query" if source.one_query else ""
     cut = "" if depth is None else f" --depth {depth}"
-    say(f"next: cldrank train {use} {wanted} {clicks} {option} {shlex.quote(out)}{cut} --out ranker/")
+    say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:
         say(f"Positions below {depth} have no propensity; --depth {depth} takes pages as if they ended there.")
 
