@@ -64,7 +64,7 @@ from cldrank.propensity import (
     check_attraction,
 )
 from cldrank.propensity import TrustBias as TrustBiasEstimator
-from cldrank.propensity.chart import write
+from cldrank.propensity.chart import save_chart
 from cldrank.propensity.harvesting import Harvesting
 from cldrank.propensity.pairs import Weighting
 
@@ -570,7 +570,7 @@ def ranklens(picture: Path | None) -> None:
             seconds_of_all=round(seconds, 2),
         )
     if picture:
-        write(estimates, picture, "Examination by position on RankLens, 24 films in random order")
+        save_chart(estimates, picture, "Examination by position on RankLens, 24 films in random order")
 
 
 if __name__ == "__main__":

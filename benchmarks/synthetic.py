@@ -1,9 +1,9 @@
 """What the synthetic sets are good for: linear rankers learn, an MLP beats them, learning from the top 5 alone costs.
 
-All rankers learn from true labels, of all rows or only of the five rows a query that a production ranker displays: a
-linear one that knows 1% of the labels, its penalty chosen by cross-validation on those. `random5`, five rows a query
-drawn at random, tells the harm of selection from that of having fewer rows. Scaling is fitted to the features of all
-candidates, which are always known. Differences are paired within seeds. Prints one JSON line a kind.
+All rankers learn from true labels, of all rows or only of the five rows per query that a production ranker displays: a
+linear one that knows 1% of the labels, its penalty chosen by cross-validation on those. `random5`, five rows per
+query drawn at random, separates the harm of selection from that of having fewer rows. Scaling is fitted to the features
+of all candidates, which are always known. Differences are paired within seeds. Prints one JSON line per kind.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -67,42 +66,6 @@ def train(tmp_path: Path) -> Path:
 
 
 class TestTheWholeWay:
-    def test_train_evaluate_compare(self, run: Run, train: Path, tmp_path: Path) -> None:
-        trained = run("train", "oracle", "--features", train, "--out", "ranker", "--json")
-        assert trained.code == 0
-        assert trained.json["constant_features"] == ["f3"]
-
-        result = run("evaluate", "ranker", "-f", train, "-m", "nDCG@3,AP", "-m", "P(rel=2)@1", "--json").json
-        assert list(result["measures"]) == ["nDCG@3", "AP", "P(rel=2)@1"]
-        expected = cr.evaluate(cr.load_ranker("ranker"), cr.load(train), "nDCG@3")["nDCG@3"]
-        assert result["measures"]["nDCG@3"]["mean"] == expected > 0.95
-        assert result["measures"]["nDCG@3"]["low"] <= expected <= result["measures"]["nDCG@3"]["high"]
-
-        data = cr.load(train)
-        (tmp_path / "random.txt").write_text("\n".join(map(str, data.features[:, 1])))
-        compared = run("compare", "ranker", "random.txt", "-f", train, "-m", "nDCG@3", "--json").json
-        assert compared["measures"]["nDCG@3"]["difference"] > 0.1
-        assert compared["measures"]["nDCG@3"]["p_value"] < 0.01
-
-    def test_the_same_for_people(self, run: Run, train: Path) -> None:
-        assert (
-            "note: constant in the training data, no weight: f3"
-            in run("train", "oracle", "-f", train, "-o", "ranker").err
-        )
-        shown = run("evaluate", "ranker", "-f", train)
-        assert shown.code == 0
-        assert "ranker on train, 30 queries" in shown.out
-        assert "90% interval" in shown.out
-        compared = run("compare", "ranker", "ranker", "-f", train, "-m", "AP")
-        assert "0/30/0" in compared.out
-
-    def test_per_query_values(self, run: Run, train: Path, tmp_path: Path) -> None:
-        run("train", "oracle", "-f", train, "-o", "ranker")
-        run("evaluate", "ranker", "-f", train, "-m", "RR", "--per-query", "values.parquet")
-        table = pq.read_table(tmp_path / "values.parquet")
-        assert table.column_names == ["query_id", "RR"]
-        assert table.num_rows == 30
-
     def test_train_from_clicks(self, run: Run, train: Path) -> None:
         run("simulate", train, "--out", "cells.parquet", "--sessions", "2000", "--fraction", "1")
         arguments: list[str | Path] = ["-f", train, "-c", "cells.parquet", "-p", "power:1.0"]
@@ -142,45 +105,6 @@ class TestTheWholeWay:
             assert ran.code == 2, (call, ran)
             assert "written" in ran.err
         assert {path: path.read_bytes() for path in contents} == contents
-
-
-class TestData:
-    def test_show(self, run: Run, train: Path) -> None:
-        summary = run("data", "show", train, "--json").json
-        assert (summary["queries"], summary["rows"], summary["features"]) == (30, 240, 3)
-        assert summary["candidates"] == {"least": 8, "median": 8.0, "most": 8}
-        assert sum(summary["labels"].values()) == pytest.approx(1)
-        assert "RankingDataset(train: 30 queries" in run("data", "show", train).out
-
-    def test_convert_with_columns(self, run: Run, train: Path, tmp_path: Path) -> None:
-        assert run("data", "convert", train, "--out", "a.parquet").code == 0
-        assert run("data", "convert", train, "--out", "b.parquet", "--list").code == 0
-        for name in ("a.parquet", "b.parquet"):
-            np.testing.assert_array_equal(cr.load(tmp_path / name).features, cr.load(train).features)
-        shown = run("data", "show", "a.parquet", "--column", "label=f1", "--column", "features=f2,f3", "--json").json
-        assert shown["features"] == 2
-
-    def test_make_streams_the_same_as_in_memory(self, run: Run, tmp_path: Path) -> None:
-        made = run("data", "make", "yahoo-like", "--queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
-        data = cr.load(tmp_path / "y.parquet")
-        assert (made["rows"], made["synthetic"]) == (data.n_rows, True)
-        assert data.synthetic
-
-    def test_list_and_info(self, run: Run) -> None:
-        names = [source["key"] for source in run("data", "list", "--json").json]
-        assert {"web10k", "web30k", "yahoo", "istella-s", "mq2007", "mq2008", "msrd", "ranklens"} <= set(names)
-        assert "mq2008" in run("data", "list").out
-        assert "15,211 rows" in run("data", "info", "mq2008").out
-        assert run("data", "info", "mq2008", "--json").json["key"] == "mq2008"
-
-    def test_fetching_a_gated_set_tells_how_to_place_it(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("CLDRANK_DATA", raising=False)
-        refused = run("data", "fetch", "yahoo")
-        assert refused.code == 1
-        assert "Webscope" in refused.err
-
-    def test_cache(self, run: Run) -> None:
-        assert set(run("data", "cache", "--clear", "--json").json) == {"folder", "entries", "bytes", "removed"}
 
 
 class TestClicks:
@@ -296,27 +220,6 @@ class TestErrors:
             assert "Traceback" not in ran.err
             assert ran.err.strip().count("\n") <= 1, ran.err
             assert ran.out == ""
-
-    def test_a_ranker_that_a_kill_left_between_two_renames(self, run: Run, train: Path, tmp_path: Path) -> None:
-        run("train", "oracle", "-f", train, "-o", "ranker")
-        (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")
-        assert run("evaluate", "ranker", "-f", train, "-m", "AP").code == 0
-
-    def test_scores_of_a_file_with_scattered_queries_follow_its_rows(self, run: Run, tmp_path: Path) -> None:
-        (tmp_path / "scattered.txt").write_text("1 qid:a 1:0\n0 qid:b 1:0\n0 qid:a 1:0\n1 qid:b 1:0\n")
-        for name in ("right.txt", "right.npy", "right.parquet"):
-            scores = np.array([2.0, 1.0, 1.0, 2.0])
-            if name.endswith("txt"):
-                np.savetxt(tmp_path / name, scores)
-            elif name.endswith("npy"):
-                np.save(tmp_path / name, scores)
-            else:
-                pq.write_table(pa.table({"score": scores}), tmp_path / name)
-            found = json.loads(run("evaluate", name, "-f", "scattered.txt", "-m", "RR", "--json").out)
-            assert found["measures"]["RR"]["mean"] == 1.0
-        (tmp_path / "wrong.txt").write_text("2\n2\n1\n1\n")  # right if the rows had been taken query by query
-        found = json.loads(run("evaluate", "wrong.txt", "-f", "scattered.txt", "-m", "RR", "--json").out)
-        assert found["measures"]["RR"]["mean"] == 0.75
 
     def test_debug_shows_the_traceback_wherever_it_stands(self, run: Run) -> None:
         for arguments in (["--debug", "data", "show", "absent.txt"], ["data", "show", "absent.txt", "--debug"]):

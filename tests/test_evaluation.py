@@ -36,7 +36,7 @@ def test_an_evaluation_is_a_mapping_that_prints(data: cr.RankingDataset) -> None
     assert "toy (synthetic), 60 queries" in str(result)
     for measure, interval in result.intervals.items():
         assert interval.low < result[str(measure)] < interval.high
-    with pytest.raises(KeyError, match="here are nDCG@3, AP"):
+    with pytest.raises(KeyError, match="there are nDCG@3, AP"):
         result["AP"]
 
 

@@ -6,23 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank.errors import UsageError
-from cldrank.optimise import Evaluation, Solution, Vector, adam, ascent, inverse, newton
+from cldrank.optimise import Derivatives, Solution, Vector, adam, ascent, inverse, newton
 
 
 def quadratic(matrix: Any, top: Any) -> Any:
     """-(x - top)ᵀ matrix (x - top) / 2."""
 
-    def evaluate(point: Vector) -> Evaluation:
+    def evaluate(point: Vector) -> Derivatives:
         away = point - top
-        return Evaluation(-float(away @ matrix @ away) / 2, -matrix @ away, -matrix)
+        return Derivatives(-float(away @ matrix @ away) / 2, -matrix @ away, -matrix)
 
     return evaluate
 
 
-def log_cosh(point: Vector) -> Evaluation:
+def log_cosh(point: Vector) -> Derivatives:
     """-Σ log cosh: Newton's undamped steps diverge from beyond 1.09."""
     value = float(np.sum(np.logaddexp(point, -point)))
-    return Evaluation(-value, -np.tanh(point), -np.diag(1 - np.tanh(point) ** 2))
+    return Derivatives(-value, -np.tanh(point), -np.diag(1 - np.tanh(point) ** 2))
 
 
 @given(st.integers(1, 6), st.integers(0, 1000))
@@ -49,9 +49,9 @@ def test_a_flat_direction_is_left_alone_and_counted() -> None:
 
 
 def test_a_direction_that_curves_upwards_is_still_climbed() -> None:
-    def two_tops(point: Vector) -> Evaluation:
+    def two_tops(point: Vector) -> Derivatives:
         x = point[0]
-        return Evaluation(float(x**2 - x**4 / 4), np.array([2 * x - x**3]), np.array([[2 - 3 * x**2]]))
+        return Derivatives(float(x**2 - x**4 / 4), np.array([2 * x - x**3]), np.array([[2 - 3 * x**2]]))
 
     found = newton(two_tops, np.array([0.1]))
     assert found.parameters[0] == pytest.approx(np.sqrt(2))
@@ -59,11 +59,11 @@ def test_a_direction_that_curves_upwards_is_still_climbed() -> None:
 
 def test_it_says_how_it_ended() -> None:
     assert newton(log_cosh, np.array([5.0]), max_steps=1).status == "max_steps"
-    nothing = Evaluation(np.nan, np.zeros(1), np.eye(1))
+    nothing = Derivatives(np.nan, np.zeros(1), np.eye(1))
     assert newton(lambda _: nothing, np.zeros(1)).status == "non_finite"
 
-    def rising(point: Vector) -> Evaluation:
-        return Evaluation(float(np.log(point[0])), 1 / point, np.diag(-1 / point**2))
+    def rising(point: Vector) -> Derivatives:
+        return Derivatives(float(np.log(point[0])), 1 / point, np.diag(-1 / point**2))
 
     found = newton(rising, np.array([1.0]), inside=lambda point: bool(point[0] < 10))
     assert found.status == "boundary"
@@ -71,15 +71,15 @@ def test_it_says_how_it_ended() -> None:
 
 
 def test_a_line_search_that_fails_is_not_called_non_finite() -> None:
-    def misleading(point: Vector) -> Evaluation:
-        return Evaluation(-float(abs(point[0])), np.array([1.0]), np.array([[-1.0]]))  # the slope promises a gain
+    def misleading(point: Vector) -> Derivatives:
+        return Derivatives(-float(abs(point[0])), np.array([1.0]), np.array([[-1.0]]))  # the slope promises a gain
 
     found = newton(misleading, np.zeros(1))
     assert (found.status, found.n_steps) == ("line_search", 0)
     np.testing.assert_array_equal(found.parameters, [0.0])
 
-    def alone(point: Vector) -> Evaluation:
-        return Evaluation(0.0 if point[0] == 0 else np.nan, np.array([1.0]), np.array([[-1.0]]))
+    def alone(point: Vector) -> Derivatives:
+        return Derivatives(0.0 if point[0] == 0 else np.nan, np.array([1.0]), np.array([[-1.0]]))
 
     assert newton(alone, np.zeros(1)).status == "non_finite"
 
@@ -87,8 +87,8 @@ def test_a_line_search_that_fails_is_not_called_non_finite() -> None:
 def test_the_last_hessian_is_exact_also_where_the_cheap_one_jumps_to_the_top() -> None:
     matrix, top = np.array([[2.0]]), np.array([3.0])
 
-    def cheap(point: Vector) -> Evaluation:  # exact but at the top, where nobody would step again
-        here: Evaluation = quadratic(matrix, top)(point)
+    def cheap(point: Vector) -> Derivatives:  # exact but at the top, where nobody would step again
+        here: Derivatives = quadratic(matrix, top)(point)
         return here if point[0] != top[0] else here._replace(hessian=here.hessian * 1.5)
 
     found = newton(cheap, np.zeros(1), exact=quadratic(matrix, top))
@@ -98,13 +98,13 @@ def test_the_last_hessian_is_exact_also_where_the_cheap_one_jumps_to_the_top() -
 
 
 def test_a_cheap_hessian_ends_where_an_exact_one_does() -> None:
-    def cheap(point: Vector) -> Evaluation:
+    def cheap(point: Vector) -> Derivatives:
         here = log_cosh(point)
         return here._replace(hessian=here.hessian * 1.01)
 
     calls: list[float] = []
 
-    def exact(point: Vector) -> Evaluation:
+    def exact(point: Vector) -> Derivatives:
         calls.append(float(point[0]))
         return log_cosh(point)
 
@@ -120,7 +120,7 @@ def test_a_cheap_hessian_ends_where_an_exact_one_does() -> None:
 def test_size_of_parameters_does_not_matter(scale: float) -> None:
     matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
     turn = np.diag([scale, 1.0])
-    step, flat = ascent(Evaluation(0.0, turn @ np.ones(2), -turn @ matrix @ turn))
+    step, flat = ascent(Derivatives(0.0, turn @ np.ones(2), -turn @ matrix @ turn))
     assert flat == 0
     np.testing.assert_allclose(turn @ step, np.linalg.solve(matrix, np.ones(2)), rtol=1e-12)
     np.testing.assert_allclose(turn @ inverse(turn @ matrix @ turn) @ turn, np.linalg.inv(matrix), rtol=1e-12)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from cldrank import scaling
 from cldrank.errors import DataError, UsageError
-from cldrank.scaling import Method, MinMax, Quantile, Scaling, SignedLog, Standard
+from cldrank.scaling import MinMax, Quantile, Scaling, ScalingRule, SignedLog, Standard
 
 preprocessing = pytest.importorskip("sklearn.preprocessing")
 
-METHODS: list[Method] = [Standard(), Standard(clip=0.5), MinMax(), SignedLog(), Quantile(), Quantile(knots=3)]
-methods = st.sampled_from(METHODS)
+RULES: list[ScalingRule] = [Standard(), Standard(clip=0.5), MinMax(), SignedLog(), Quantile(), Quantile(knots=3)]
+rules = st.sampled_from(RULES)
 numbers = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False),
     st.sampled_from([0.0, -0.0, 1.0, 3.4e38, -3.4e38, 1e-45, 1e8, 1e-6]),  # ties and extremes
@@ -26,10 +26,12 @@ tables = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=12), e
 heavy = np.random.default_rng(0).lognormal(0, 4, (500, 6)).astype(np.float32) - 1
 
 
-@given(methods, tables, st.data())
-def test_any_finite_value_gives_a_finite_one(method: Method, train: NDArray[np.float32], data: st.DataObject) -> None:
+@given(rules, tables, st.data())
+def test_any_finite_value_gives_a_finite_one(
+    rule: ScalingRule, train: NDArray[np.float32], data: st.DataObject
+) -> None:
     unseen = data.draw(arrays(np.float32, (5, train.shape[1]), elements=numbers))
-    fitted = scaling.fit(method, train)
+    fitted = scaling.fit(rule, train)
     for table in (train, unseen):
         scaled = fitted.transform(table)
         assert scaled.dtype == np.float32
@@ -37,42 +39,42 @@ def test_any_finite_value_gives_a_finite_one(method: Method, train: NDArray[np.f
         assert np.isfinite(scaled).all()
 
 
-@given(methods, tables, st.data())
-def test_order_is_kept(method: Method, train: NDArray[np.float32], data: st.DataObject) -> None:
+@given(rules, tables, st.data())
+def test_order_is_kept(rule: ScalingRule, train: NDArray[np.float32], data: st.DataObject) -> None:
     unseen = data.draw(arrays(np.float32, (20, train.shape[1]), elements=numbers))
     values = np.sort(np.concatenate([unseen, train]), axis=0)
-    assert (np.diff(scaling.fit(method, train).transform(values), axis=0) >= 0).all()
+    assert (np.diff(scaling.fit(rule, train).transform(values), axis=0) >= 0).all()
 
 
-@given(methods, tables, st.integers(1, 13))
-def test_size_of_blocks_changes_nothing(method: Method, train: NDArray[np.float32], block_rows: int) -> None:
-    whole, parts = scaling.fit(method, train), scaling.fit(method, train, block_rows=block_rows)
+@given(rules, tables, st.integers(1, 13))
+def test_size_of_blocks_changes_nothing(rule: ScalingRule, train: NDArray[np.float32], block_rows: int) -> None:
+    whole, parts = scaling.fit(rule, train), scaling.fit(rule, train, block_rows=block_rows)
     np.testing.assert_allclose(parts.transform(train), whole.transform(train), rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(whole.transform(train, block_rows=block_rows), whole.transform(train))
 
 
-@given(methods, tables)
-def test_state_makes_the_same_scaling_again(method: Method, train: NDArray[np.float32]) -> None:
-    fitted = scaling.fit(method, train)
+@given(rules, tables)
+def test_state_makes_the_same_scaling_again(rule: ScalingRule, train: NDArray[np.float32]) -> None:
+    fitted = scaling.fit(rule, train)
     config, parameters = fitted.to_state()
     again = Scaling.from_state(json.loads(json.dumps(config)), parameters)
-    assert again.method == method
+    assert again.rule == rule
     assert repr(again) == repr(fitted)
     for name, values in fitted.parameters.items():
         np.testing.assert_array_equal(again.parameters[name], values)
     np.testing.assert_array_equal(again.transform(train), fitted.transform(train))
 
 
-@given(methods, st.integers(1, 9), numbers, numbers)
-def test_a_constant_feature_gives_zero(method: Method, rows: int, constant: float, unseen: float) -> None:
-    fitted = scaling.fit(method, np.full((rows, 1), constant, dtype=np.float32))
+@given(rules, st.integers(1, 9), numbers, numbers)
+def test_a_constant_feature_gives_zero(rule: ScalingRule, rows: int, constant: float, unseen: float) -> None:
+    fitted = scaling.fit(rule, np.full((rows, 1), constant, dtype=np.float32))
     np.testing.assert_array_equal(fitted.transform([[constant], [unseen]]), 0)
 
 
-@given(methods, arrays(np.float32, st.tuples(st.integers(2, 9), st.just(2)), elements=numbers))
-def test_order_of_rows_changes_nothing(method: Method, train: NDArray[np.float32]) -> None:
-    expected = scaling.fit(method, train).transform(train)
-    np.testing.assert_allclose(scaling.fit(method, train[::-1]).transform(train), expected, rtol=1e-5, atol=1e-6)
+@given(rules, arrays(np.float32, st.tuples(st.integers(2, 9), st.just(2)), elements=numbers))
+def test_order_of_rows_changes_nothing(rule: ScalingRule, train: NDArray[np.float32]) -> None:
+    expected = scaling.fit(rule, train).transform(train)
+    np.testing.assert_allclose(scaling.fit(rule, train[::-1]).transform(train), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_standard_equals_scikit_learn_within_the_clip() -> None:
@@ -124,18 +126,18 @@ def test_a_large_mean_costs_no_digits() -> None:
 def test_array_mapped_from_disk_is_read_only_in_blocks(tmp_path: Path) -> None:
     np.save(tmp_path / "features.npy", heavy)
     mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
-    for method in METHODS:
+    for rule in RULES:
         np.testing.assert_array_equal(
-            scaling.fit(method, mapped).transform(mapped), scaling.fit(method, heavy).transform(heavy)
+            scaling.fit(rule, mapped).transform(mapped), scaling.fit(rule, heavy).transform(heavy)
         )
 
 
 def test_wider_numbers_are_rounded_to_float32_first() -> None:
     wide = np.random.default_rng(4).normal(size=(50, 2))
-    for method in METHODS:
+    for rule in RULES:
         narrow = wide.astype(np.float32)
         np.testing.assert_array_equal(
-            scaling.fit(method, wide).transform(wide), scaling.fit(method, narrow).transform(narrow)
+            scaling.fit(rule, wide).transform(wide), scaling.fit(rule, narrow).transform(narrow)
         )
 
 
@@ -147,7 +149,7 @@ def test_what_was_learned_cannot_be_changed() -> None:
 
 def test_no_scaling_leaves_features_alone() -> None:
     np.testing.assert_array_equal(scaling.fit(None, heavy).transform(heavy), heavy)
-    assert scaling.method_of("none") == scaling.method_of(None)
+    assert scaling.rule_of("none") == scaling.rule_of(None)
 
 
 @pytest.mark.parametrize("wrong", ["standart", 5, Standard, ""])
@@ -168,15 +170,15 @@ def test_knots_must_be_a_whole_number(knots: Any) -> None:
         Quantile(knots=knots)
 
 
-@pytest.mark.parametrize("method", [*METHODS, None])
+@pytest.mark.parametrize("rule", [*RULES, None])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
-def test_what_is_not_finite_is_refused_with_its_place(method: Method | None, value: float) -> None:
+def test_what_is_not_finite_is_refused_with_its_place(rule: ScalingRule | None, value: float) -> None:
     bad = np.zeros((7, 3))
     bad[5, 2] = value
     with pytest.raises(DataError, match="column 2 of row 5"):
-        scaling.fit(method, bad, block_rows=2)
+        scaling.fit(rule, bad, block_rows=2)
     with pytest.raises(DataError, match="column 2 of row 5"):
-        scaling.fit(method, np.eye(3)).transform(bad, block_rows=2)
+        scaling.fit(rule, np.eye(3)).transform(bad, block_rows=2)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_other_widths_and_empty_blocks_are_refused() -> None:
     fitted = scaling.fit("standard", heavy)
     with pytest.raises(DataError, match="learned from 6 features, not 5"):
         fitted.transform(heavy[:, :5])
-    with pytest.raises(UsageError, match="at least 1 row"):
+    with pytest.raises(UsageError, match="block_rows must be a whole number of at least 1"):
         fitted.transform(heavy, block_rows=0)
     assert fitted.transform(heavy[:0]).shape == (0, 6)
 
@@ -206,12 +208,12 @@ def test_other_widths_and_empty_blocks_are_refused() -> None:
 BAD_CONFIGS: list[tuple[Any, str]] = [
     ([], "needs the entries"),
     ({"method": "standard"}, "needs the entries"),
-    ({"method": "os.system", "options": {}, "n_features": 6}, "'os.system' is not known"),
-    ({"method": ["standard"], "options": {}, "n_features": 6}, "is not known"),
-    ({"method": "standard", "options": {"clip": -1}, "n_features": 6}, "do not fit"),
-    ({"method": "standard", "options": {"clap": 1}, "n_features": 6}, "do not fit"),
-    ({"method": "standard", "options": 3, "n_features": 6}, "do not fit"),
-    ({"method": "standard", "options": {}, "n_features": "6"}, "whole number above 0"),
+    ({"method": "os.system", "options": {}, "n_features": 6}, "no scaling 'os.system'"),
+    ({"method": ["standard"], "options": {}, "n_features": 6}, "no scaling \\['standard"),
+    ({"method": "standard", "options": {"clip": -1}, "n_features": 6}, "cannot be made from"),
+    ({"method": "standard", "options": {"clap": 1}, "n_features": 6}, "cannot be made from"),
+    ({"method": "standard", "options": 3, "n_features": 6}, "cannot be made from"),
+    ({"method": "standard", "options": {}, "n_features": "6"}, "whole number of at least 1"),
     ({"method": "standard", "options": {}, "n_features": 7}, r"shape \(6,\) for 7 features"),
     ({"method": "quantile", "options": {}, "n_features": 6}, "it needs"),
     ({"method": "none", "options": {}, "n_features": 6}, "it needs"),
@@ -251,8 +253,8 @@ def test_every_method_tames_web10k(real_data: Path) -> None:
         rows = [[float(entry.split(":")[1]) for entry in line.split()[2:]] for line in file]
     features = np.array(rows, dtype=np.float32)
     assert np.abs(features).max() > 1e6
-    for method in METHODS:
-        scaled = scaling.fit(method, features[:2500]).transform(features)
+    for rule in RULES:
+        scaled = scaling.fit(rule, features[:2500]).transform(features)
         assert np.isfinite(scaled).all()
         assert np.abs(scaled).max() <= 5
         assert (scaled.std(axis=0) > 0).sum() > 100  # it has not flattened what there is to see

@@ -99,17 +99,17 @@ def test_numpy_and_torch_break_ties_alike(data: Any) -> None:
     assert listed(segments.descending_order(torch.as_tensor(values), torch.as_tensor(offsets))) == order.tolist()
 
 
-def test_ties_stand_in_the_order_of_the_lots() -> None:
+def test_ties_are_broken_by_the_tie_breakers() -> None:
     offsets = np.array([0, 6, 12])
-    drawn = segments.lots(np.arange(12), offsets).reshape(2, 6)
+    drawn = segments.tie_breakers(np.arange(12), offsets).reshape(2, 6)
     order = segments.descending_order(np.ones(12), offsets).reshape(2, 6)
     assert (order - [[0], [6]]).tolist() == drawn.argsort(axis=1).tolist()
     assert (order[1] - 6).tolist() != order[0].tolist()  # each query draws its own
 
 
-def test_lots_are_splitmix64() -> None:
+def test_tie_breakers_are_splitmix64() -> None:
     """The first numbers of the generator with seed 0, as its reference implementation prints them."""
-    drawn = segments.lots(np.arange(3), np.array([0, 3])).view(np.uint64)
+    drawn = segments.tie_breakers(np.arange(3), np.array([0, 3])).view(np.uint64)
     assert [hex(number) for number in drawn] == ["0xe220a8397b1dcdaf", "0x6e789e6aa1b965f4", "0x6c45d188009454f"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -37,20 +38,18 @@ class _ByMeasure(Mapping[str, Value], ABC):
     @property
     @abstractmethod
     def _entries(self) -> Mapping[Measure, Any]:
-        """What is known of each measure."""
+        """The entries by measure."""
 
     @abstractmethod
     def _value(self, measure: Measure) -> Value:
-        """What the mapping gives for a measure."""
+        """The value of an entry."""
 
     def __getitem__(self, measure: str | Measure) -> Value:
-        try:
+        with suppress(UsageError):
             known = parse(measure)
-        except UsageError:
-            raise KeyError(f"{measure}; here are {', '.join(self)}") from None
-        if known not in self._entries:
-            raise KeyError(f"{measure}; here are {', '.join(self)}")
-        return self._value(known)
+            if known in self._entries:
+                return self._value(known)
+        raise KeyError(f"{measure}; there are {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
         return map(str, self._entries)
@@ -85,14 +84,14 @@ class Evaluation(_ByMeasure[float]):
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
-        lines = [f"{described(self.data, self.synthetic)}, {self.queries:,} queries"]
+        lines = [f"{data_label(self.data, self.synthetic)}, {self.queries:,} queries"]
         for measure in self.per_query:
             value = f"{self.intervals[measure]:.4f}" if measure in self.intervals else f"{self[measure]:.4f}"
             lines.append(f"  {measure!s:<{width}}  {value}")
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the values of single queries, ready for JSON."""
+        """Everything but the values of single queries, ready for JSON."""
         return {
             "data": self.data,
             "synthetic": self.synthetic,
@@ -116,7 +115,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure how well a model ranks the candidates of a dataset, against its labels.
 
-    model       an estimator that was fitted, a ranker, anything with `predict(features)`, or an array of scores
+    model       a fitted method, a ranker, anything with `predict(features)`, or an array of scores
     empty       a query without a relevant document counts 0 ("zero"), or is left out ("skip")
     confidence  of the bootstrap intervals over queries, from `replicates` draws
 
@@ -152,12 +151,12 @@ class RankerComparison(_ByMeasure[Comparison]):
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
-        lines = [f"{described(self.data, self.synthetic)}, first minus second"]
+        lines = [f"{data_label(self.data, self.synthetic)}, first minus second"]
         lines += [f"  {measure!s:<{width}}  {comparison}" for measure, comparison in self.differences.items()]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the values of single queries, ready for JSON."""
+        """Everything but the values of single queries, ready for JSON."""
         return {
             "data": self.data,
             "synthetic": self.synthetic,
@@ -189,7 +188,7 @@ def compare(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> RankerComparison:
-    """Compare two models query by query: the mean difference, its interval, and how likely chance alone makes it.
+    """Compare two models query by query: the mean difference, its interval, and a p-value by randomisation.
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
@@ -214,10 +213,10 @@ def compare(
     return RankerComparison(dataset.name, dataset.synthetic, evaluations[0], evaluations[1], differences)
 
 
-def described(name: str, synthetic: bool) -> str:
-    """What to call data in a report; synthetic data is never shown without that word.
+def data_label(name: str, synthetic: bool) -> str:
+    """The name of data in a report; synthetic data is never shown without that word.
 
-    >>> described("web10k-like", synthetic=True)
+    >>> data_label("web10k-like", synthetic=True)
     'web10k-like (synthetic)'
     """
     return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
@@ -234,7 +233,7 @@ def _per_query(
 
 
 def scores_of(model: Any, dataset: RankingDataset) -> Any:
-    """The scores that a model gives: ours see the dataset and check its features by name, others see the table."""
+    """The scores of a model: ours get the dataset and check its features by name, others get the table."""
     from cldrank.rankers import Ranker
 
     model = getattr(model, "ranker_", model)
@@ -244,9 +243,7 @@ def scores_of(model: Any, dataset: RankingDataset) -> Any:
         return np.asarray(model.predict(dataset.features), dtype=np.float64)
     scores = np.asarray(model)
     if scores.dtype == object:
-        raise UsageError(
-            f"{type(model).__name__} cannot score: pass a fitted estimator, a ranker, or an array of scores."
-        )
+        raise UsageError(f"{type(model).__name__} cannot score: pass a fitted method, a ranker, or an array of scores.")
     return scores
 
 

@@ -1,8 +1,8 @@
 """Files and folders that appear whole or not at all.
 
 Everything is written under a temporary name beside its target and takes the target's name in one step. The temporary
-is locked while its writer lives, so that whoever writes the same target next can tell what a killed process left behind
-from what another process is writing now, and removes the former.
+is locked while its writer is alive, so that the next writer of the same target can distinguish what a killed process
+left behind, and remove it, from what another process is writing now.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def recover_folder(path: str | os.PathLike[str]) -> None:
-    """Bring back a folder that a killed process had moved away to replace it, and remove what it left."""
+    """Restore a folder that a killed process had moved away to replace it, and remove what that process left."""
     target = Path(path)
     for retired in _named_after(target, _OLD):
         with _abandoned(retired.with_suffix(_PART)) as is_abandoned:
@@ -104,7 +104,7 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank") -> Iterator[Path]:
-    """A temporary folder that vanishes with the block; those of killed processes, of the same name, go first.
+    """A temporary folder that vanishes with the block; those that killed processes left under the same name go first.
 
     >>> with scratch() as folder:
     ...     folder.is_dir()
@@ -118,7 +118,7 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
 
 @contextmanager
 def holding(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a file or folder, once nobody else does; a process that is killed gives its locks back."""
+    """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks."""
     if fcntl is None:
         yield
         return
@@ -131,14 +131,14 @@ def holding(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:
-    """Remove the temporaries that killed processes left in a folder, whatever they were to become."""
+    """Remove all temporaries that killed processes left in a folder."""
     for entry in _entries(Path(folder)):
         if _TEMPORARY.fullmatch(entry.name):
             _remove_abandoned(entry)
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a path that no file can be written to, before hours of work are done for it."""
+    """Refuse a path that cannot be written to, before hours of work are spent on its content."""
     if not path.parent.is_dir():
         raise UsageError(f"{path}: the folder {path.parent} does not exist; create it first.")
     if path.is_dir():
@@ -178,7 +178,7 @@ def _followed(path: str | os.PathLike[str]) -> Path:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether bytes go through it: a pipe, a character device, or what a shell has opened for us."""
+    """Whether it is a pipe, a character device, or something that a shell has opened for us."""
     if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
         return path.exists()
     try:
@@ -189,7 +189,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _take_permissions(temporary: Path, target: Path, default: int) -> None:
-    """Those of what is replaced; what is new gets the user's usual ones, since temporaries are made private."""
+    """Give a temporary the permissions of what it replaces, or else the user's usual ones."""
     try:
         replaced = target.stat()
     except FileNotFoundError:
@@ -205,7 +205,7 @@ def _take_permissions(temporary: Path, target: Path, default: int) -> None:
 
 @contextmanager
 def _explaining(target: Path, temporary: Path) -> Iterator[None]:
-    """What a library raises on a full disk becomes an error that names the target."""
+    """Turn what a library raises on a full disk into an error that names the target."""
     try:
         yield
     except CldrankError:
@@ -242,7 +242,7 @@ def _claimed(target: Path, *, is_folder: bool) -> Iterator[Path]:
 
 
 def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
-    """A new temporary and the handle that holds its lock, -1 where there are no locks."""
+    """A new temporary and the handle that holds its lock, -1 on systems without locks."""
     make = tempfile.mkdtemp if is_folder else _make_file
     while True:
         temporary = Path(make(prefix=f".{_stem(target)}.", suffix=_PART, dir=target.parent))
@@ -251,7 +251,7 @@ def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
         try:
             handle = os.open(temporary, os.O_RDONLY)
         except FileNotFoundError:
-            continue  # another process took it for abandoned, before it was locked
+            continue  # another process removed it as abandoned, before it was locked
         _lock(handle, wait=True)
         if temporary.exists():
             return handle, temporary
@@ -271,7 +271,7 @@ def _named_after(target: Path, suffix: str) -> list[Path]:
 
 
 def _stem(target: Path) -> str:
-    """What the temporaries of a target are called; a name that leaves no room for more is shortened."""
+    """The stem of the temporaries of a target; a name that is too long for more letters is shortened."""
     name = target.name
     if len(os.fsencode(name)) <= _LONGEST_STEM:
         return name
@@ -293,7 +293,7 @@ def _remove_abandoned(temporary: Path) -> None:
 
 @contextmanager
 def _abandoned(temporary: Path) -> Iterator[bool]:
-    """Whether the writer of a temporary no longer lives; while the block runs, nobody else can come to think so."""
+    """Whether the writer of a temporary is no longer alive; the block holds its lock."""
     try:
         handle = os.open(temporary, os.O_RDONLY | os.O_NONBLOCK) if fcntl is not None else -1
     except FileNotFoundError:
@@ -330,7 +330,7 @@ def _remove(path: Path) -> None:
 
 
 def _settle(path: Path) -> None:
-    """Bring what was written to the disk, so that a power failure cannot leave a name without its content."""
+    """Flush what was written to disk, so that a power failure cannot leave a name without its content."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:  # Windows opens no folders
@@ -338,7 +338,7 @@ def _settle(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that cannot tell
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that cannot flush
             raise
     finally:
         os.close(handle)
@@ -368,7 +368,7 @@ def _exchanged(one: Path, two: Path) -> bool:
 
 
 def _exchange_in_steps(temporary: Path, target: Path) -> None:
-    """Replace a folder where names cannot be swapped; after a kill between the steps `recover_folder` restores it."""
+    """Replace a folder where names cannot be swapped; if killed between the steps, `recover_folder` restores it."""
     retired = temporary.with_suffix(_OLD)
     target.rename(retired)
     try:

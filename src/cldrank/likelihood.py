@@ -1,10 +1,20 @@
-"""Pure log-likelihoods of one candidate each, with first and second derivatives, always in float64.
+"""The log-likelihood of CLD, candidate by candidate, with first and second derivatives, always in float64.
 
-Arrays may be numpy's or torch's: the result is of the same kind, on the same device. Everywhere, with γ the correlation
-of the two noises and σ the size of the relevance noise,
+    shown:       -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²))        `shown`
+    not shown:   log Φ(-x·ω)                                                  `unshown`
 
-    residual   e = (target - score) / σ
-    index      z = (selection + γ e) / sqrt(1 - γ²) = selection cosh a + e sinh a,    a = atanh γ
+    target       r̄, clicks over impressions and propensity
+    score        x·β, the relevance that the model predicts
+    selection    x·ω, the tendency to be shown
+    γ            the correlation of the noise in selection and in relevance
+    σ            the size of the noise in relevance; 1 in the paper's form above
+
+In terms of the residual e and the index z, with a = atanh γ:
+
+    e = (target - score) / σ
+    z = (selection + γ e) / √(1 - γ²) = selection cosh a + e sinh a
+
+Arrays may be numpy's or torch's: the result is of the same kind, on the same device.
 """
 
 from __future__ import annotations
@@ -15,11 +25,12 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, is_numpy_namespace
 
-from cldrank.errors import UsageError
+from cldrank.errors import UsageError, setting
+from cldrank.parameters import check_number
 
 Array = Any  # a numpy array or a torch tensor, float64
 
-_FAR = 60.0  # beyond, z + m(z) has lost 12 digits, and the series has gained 14
+_FAR = 60.0  # below -60, z + m(z) has lost 12 digits, and the series is accurate to 14
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -32,7 +43,7 @@ class LogCdf(NamedTuple):
 
 
 def log_cdf(z: Array) -> LogCdf:
-    """The logarithm of Φ with its slope, the inverse Mills ratio, and its curvature; right for any finite z.
+    """The logarithm of Φ with its slope, the inverse Mills ratio, and its curvature; accurate for any finite z.
 
         m(z) = sqrt(2/π) / erfcx(-z/√2);    far to the left, m (z + m) = 1 - 1/z² + 6/z⁴ - 50/z⁶ + 518/z⁸ - …
 
@@ -50,10 +61,10 @@ def log_cdf(z: Array) -> LogCdf:
 
 @dataclass(frozen=True)
 class Form:
-    """How a shown candidate's target is distributed around its score.
+    """How the target of a shown candidate is distributed around its score.
 
-    gamma      γ, the correlation of the noises of selection and relevance, inside -1 … 1
-    sigma      σ, the size of the relevance noise; the paper's form knows only 1
+    gamma      γ, the correlation of the noise in selection and in relevance, between -1 and 1
+    sigma      σ, the size of the noise in relevance; always 1 in the paper's form
     gaussian   False: the paper's -e², a Gaussian of variance ½ beside a Φ that assumes 1;
                True: the type-II Tobit likelihood, -e²/2 - log σ - log √(2π), which integrates to one
 
@@ -66,16 +77,14 @@ class Form:
     gaussian: bool = False
 
     def __post_init__(self) -> None:
-        if not -1 < self.gamma < 1:
-            raise UsageError(f"gamma must lie between -1 and 1, both excluded, not {self.gamma!r}.")
-        if not 1e-100 < self.sigma < 1e100:  # so that its square is a number too
-            raise UsageError(f"sigma must be a number above 0, and of a sensible size, not {self.sigma!r}.")
+        check_number("gamma", self.gamma, above=-1, below=1)
+        check_number("sigma", self.sigma, above=1e-100, below=1e100)  # so that its square is a number too
         if not self.gaussian and self.sigma != 1:
-            raise UsageError(f"the paper's form has no sigma; {self.sigma!r} needs the Tobit form.")
+            raise UsageError("the paper's form has no sigma; {} needs the Tobit form.", setting("sigma", self.sigma))
 
     @property
     def tilt(self) -> tuple[float, float]:
-        """The pair cosh a and sinh a: what one unit of selection and one of residual add to the index."""
+        """The pair cosh a and sinh a: what a unit of selection and a unit of residual add to the index."""
         scale = math.sqrt((1 - self.gamma) * (1 + self.gamma))
         return 1 / scale, self.gamma / scale
 
@@ -86,15 +95,15 @@ class Form:
 
     @property
     def direction(self) -> tuple[float, float]:
-        """How the index changes with score and selection; the Hessian of a shown row is
+        """The derivatives of the index by score and selection. With them, the Hessian of a shown row is
         -squares (1, 0)(1, 0)ᵀ - curvature direction directionᵀ.
         """
         cosh, sinh = self.tilt
         return -sinh / self.sigma, cosh
 
 
-class Shown(NamedTuple):
-    """Of each shown candidate: the log-likelihood, its derivatives by score and selection, the curvature of log Φ."""
+class ShownLikelihood(NamedTuple):
+    """Per shown candidate: the log-likelihood, its derivatives by score and selection, and the curvature of log Φ."""
 
     value: Array
     score: Array
@@ -102,22 +111,24 @@ class Shown(NamedTuple):
     curvature: Array
 
 
-def shown(score: Array, selection: Array, target: Array, form: Form) -> Shown:
+def shown(score: Array, selection: Array, target: Array, form: Form) -> ShownLikelihood:
     """The log-likelihood of candidates that were shown.
 
-        paper:  -e² + log Φ(z)            Tobit:  -e²/2 - log σ - log √(2π) + log Φ(z)
+        paper:   -e² + log Φ(z),                            e = r̄ - x·β
+        Tobit:   -e²/2 - log σ - log √(2π) + log Φ(z),      e = (r̄ - x·β) / σ
 
     >>> import numpy as np
     >>> shown(np.array([0.2]), np.array([1.0]), np.array([1.0]), Form(0.5)).value
     array([-0.694])
     """
-    cosh, sinh = form.tilt
-    residual = (target - score) / form.sigma
-    index = log_cdf(cosh * selection + sinh * residual)
     half = 0.5 if form.gaussian else 1.0
+    residual = (target - score) / form.sigma
+    square = half * residual**2  # the paper's (r̄ - x·β)²
     constant = math.log(form.sigma) + _LOG_SQRT_2PI if form.gaussian else 0.0
-    return Shown(
-        index.value - half * residual**2 - constant,
+    cosh, sinh = form.tilt
+    index = log_cdf(cosh * selection + sinh * residual)
+    return ShownLikelihood(
+        index.value - square - constant,
         (2 * half * residual - sinh * index.slope) / form.sigma,
         cosh * index.slope,
         index.curvature,
@@ -125,7 +136,7 @@ def shown(score: Array, selection: Array, target: Array, form: Form) -> Shown:
 
 
 def unshown(selection: Array) -> LogCdf:
-    """The log-likelihood of candidates that were not shown, log Φ(-selection), by the selection.
+    """The log-likelihood of candidates that were not shown, log Φ(-selection), with its derivatives by the selection.
 
     >>> import numpy as np
     >>> unshown(np.array([-3.0]))
@@ -151,7 +162,7 @@ class Nuisance(NamedTuple):
 
 
 def shown_nuisance(score: Array, selection: Array, target: Array, form: Form) -> Nuisance:
-    """What the two parameters that all rows share add to `shown`; without meaning for log σ in the paper's form.
+    """The derivatives of `shown` by log σ and atanh γ, which all rows share; the paper's form has no σ.
 
         ∂e/∂log σ = -e,    ∂z/∂a = selection sinh a + e cosh a,    ∂²z/∂a² = z
 
@@ -178,19 +189,6 @@ def shown_nuisance(score: Array, selection: Array, target: Array, form: Form) ->
         xp.stack([residual * sinh * cosh * curvature, sinh * slope - cosh * curvature * turned]),
         xp.stack([xp.stack([sigma_sigma, sigma_turn]), xp.stack([sigma_turn, turn_turn])]),
     )
-
-
-def loglik(score: Array, selection: Array, target: Array, was_shown: Array, form: Form) -> Array:
-    """The log-likelihood of each candidate, shown or not; the target of one not shown may be anything.
-
-    >>> import numpy as np
-    >>> nan = float("nan")
-    >>> loglik(np.array([.2, .2]), np.array([1., -3.]), np.array([1., nan]), np.array([True, False]), Form(0.5))
-    array([-0.694, -0.00135])
-    """
-    xp = array_namespace(score)
-    known = xp.where(was_shown, target, 0.0)  # an unshown target must not reach the result
-    return xp.where(was_shown, shown(score, selection, known, form).value, unshown(selection).value)
 
 
 def _special(xp: Any) -> Any:

@@ -2,10 +2,10 @@
 
 Everywhere, B lists of S shown candidates and U candidates that were not shown:
 
-    scores, selection              (B, S) what the models of relevance and of selection say of the shown
-    unshown_scores, …_selection    (B, U) the same of those not shown
-    preference                     (B, S, S) how much i is to stand above j; 0 for padding
-    mixed                          (B, S, U) the weight of a shown and an unshown candidate as a pair; 0 for padding
+    scores, selection              (B, S) the outputs of the models of relevance and selection for the shown candidates
+    unshown_scores, …_selection    (B, U) the same for those not shown
+    preference                     (B, S, S) how strongly i is preferred to j; 0 for padding
+    mixed                          (B, S, U) the weight of the pair of a shown and an unshown candidate; 0 for padding
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def preferences(target: Tensor, weight: Tensor) -> Tensor:
-    """How much each candidate of a list is preferred to each other.
+    """How strongly each candidate of a list is preferred to each other.
 
         (t_i - t_j)₊ min(w_i, w_j)
 
@@ -30,7 +30,7 @@ def preferences(target: Tensor, weight: Tensor) -> Tensor:
 
 
 def pairwise(scores: Tensor, preference: Tensor) -> Tensor:
-    """Pairs of one list in the right order (BPR, RankNet).
+    """The logistic loss of the pairs of a list (BPR, RankNet).
 
         -Σ_ij preference_ij log σ(f_i - f_j)
 
@@ -52,7 +52,7 @@ def cld_pair(
     mixed: Tensor,
     selection_weight: float,
 ) -> Tensor:
-    """CLD's pairwise objective: order of relevance, and the selection that it explains together with ω.
+    """CLD's pairwise objective: the order of relevance, and the selection that relevance and ω explain together.
 
         Δ = f_i - f_j
         both shown:   -preference [log σ(Δ) + C (log σ(ω_i + Δ) + log σ(ω_j + Δ))]
@@ -101,7 +101,7 @@ def cld(
 
 
 def concordance(scores: Tensor, preference: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each list, the preference that the scores agree with (ties by half), and all there is.
+    """Per list, the total preference that the scores agree with (ties count half), and the total preference.
 
     >>> import torch
     >>> concordance(torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.0, 3.0], [1.0, 0.0]]]))

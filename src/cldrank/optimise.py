@@ -1,4 +1,4 @@
-"""Optimisers: a damped Newton method, and one loop for stochastic training. How it ended is always said."""
+"""Optimisers: a damped Newton method, and Adam for stochastic training. A `Solution` says how it ended."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import UsageError
+from cldrank.parameters import check_number
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Status = Literal["converged", "max_steps", "line_search", "non_finite", "boundary"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
-_FLAT = 1e-11  # of the largest curvature, all parameters brought to the same size: less is rounding
+_FLAT = 1e-11  # of the largest curvature, all parameters scaled alike: anything less is rounding
 _ARMIJO = 1e-4  # of the gain that the slope promises: what a step must bring
 _HALVINGS = 40
 _NEAR = 1e-4  # a step this short is about the last but one
 
 
-class Evaluation(NamedTuple):
-    """An objective to be maximised, at one point: value, gradient, and Hessian, negative where it is concave."""
+class Derivatives(NamedTuple):
+    """An objective to be maximised, with its derivatives at one point; the Hessian of a concave one is negative."""
 
     value: float
     gradient: Vector
@@ -31,7 +31,7 @@ class Evaluation(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether all of it is."""
+        """Whether value and derivatives all are."""
         return bool(np.isfinite(self.value) and np.isfinite(self.gradient).all() and np.isfinite(self.hessian).all())
 
 
@@ -42,12 +42,12 @@ class Solution:
     parameters    the best point found
     value         the objective there
     n_steps       steps taken
-    n_passes      evaluations of the objective, one pass over the data each
-    status        `converged`; `max_steps`: stopped before; `line_search`: no part of a step gained what the slope
-                  promised, though the objective is finite; `non_finite`: the objective is not finite, nor near by;
-                  `boundary`: it left for the edge of what makes sense
-    flat          directions in which the objective does not change, so that the data say nothing about them
-    evaluation    the objective with its derivatives, at the end or so close to it that nobody can tell
+    n_passes      evaluations of the objective, each of them one pass over the data
+    status        `converged`; `max_steps`: stopped before that; `line_search`: no part of a step gained what the slope
+                  promised, though the objective is finite; `non_finite`: the objective is not finite, here or nearby;
+                  `boundary`: the search left the region that makes sense
+    flat          directions in which the objective does not change, so that the data do not determine them
+    evaluation    the objective with its derivatives, at the end or within rounding of it
     """
 
     parameters: Vector
@@ -56,7 +56,7 @@ class Solution:
     n_passes: int
     status: Status
     flat: int = 0
-    evaluation: Evaluation | None = field(default=None, repr=False)
+    evaluation: Derivatives | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -65,21 +65,21 @@ class Solution:
 
 
 def newton(
-    evaluate: Callable[[Vector], Evaluation],
+    evaluate: Callable[[Vector], Derivatives],
     start: Vector,
     *,
-    exact: Callable[[Vector], Evaluation] | None = None,
+    exact: Callable[[Vector], Derivatives] | None = None,
     max_steps: int = 50,
     tolerance: float = 1e-9,
     inside: Callable[[Vector], bool] | None = None,
 ) -> Solution:
     """Maximise by Newton's method, each step halved until it gains.
 
-    Converged is when a whole step moves each parameter by at most `tolerance` times its size or 1, whichever is more.
-    Where the Hessian of `evaluate` is a cheap one, `exact` gives that of the last evaluations, the one left in the
-    solution always among them. A search that can only leave what is `inside` ends with status `boundary`.
+    It has converged when a whole step moves each parameter by at most `tolerance` times its size or 1, whichever is
+    larger. If `evaluate` gives a cheap Hessian, `exact` is used for the last evaluations, including the one that the
+    solution keeps. A search that can only leave the region that is `inside` ends with status `boundary`.
 
-    >>> newton(lambda x: Evaluation(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
+    >>> newton(lambda x: Derivatives(-float(x @ x) / 2, -x, -np.eye(2)), np.array([3.0, 4.0]))
     Solution(parameters=array([0., 0.]), value=0.0, n_steps=1, n_passes=2, status='converged', flat=0)
     """
     point, here, passes, flat, is_exact = start, evaluate(start), 1, 0, exact is None
@@ -92,19 +92,19 @@ def newton(
     for steps in range(max_steps + 1):
         step, flat = ascent(here)
         length = _length(step, point)
-        if exact is not None and not is_exact and length <= tolerance:  # a long step, with nothing left after it
+        if exact is not None and not is_exact and length <= tolerance:  # one long step led straight to the optimum
             here, passes, is_exact = exact(point), passes + 1, True
             step, flat = ascent(here)
             length = _length(step, point)
         if length <= tolerance:
-            # this close, one more step costs nothing and needs no check: it squares what error is left
+            # this close, one more step costs nothing and needs no check: it squares the remaining error
             return ended("converged", steps, point + step)
         if steps == max_steps:
             break
         promised = float(step @ here.gradient)
         if inside is not None:
             share = next((0.5**halved for halved in range(8) if inside(point + 0.5**halved * step)), 0.0)
-            if not share:  # so close to the edge that hardly any of the step is left
+            if not share:  # so close to the edge that hardly any of the step remains
                 return ended("boundary", steps, point)
             step, promised = share * step, share * promised
         near = evaluate if exact is None or length > _NEAR else exact
@@ -122,13 +122,13 @@ def newton(
 
 
 def _length(step: Vector, point: Vector) -> float:
-    """The largest part of a step, each over the size of its parameter or 1, whichever is more."""
+    """The largest component of a step, each relative to its parameter or to 1, whichever is larger."""
     return float(np.max(np.abs(step) / np.maximum(1.0, np.abs(point)), initial=0.0))
 
 
 def _backtrack(
-    evaluate: Callable[[Vector], Evaluation], point: Vector, here: Evaluation, step: Vector, promised: float
-) -> tuple[Evaluation, float, int]:
+    evaluate: Callable[[Vector], Derivatives], point: Vector, here: Derivatives, step: Vector, promised: float
+) -> tuple[Derivatives, float, int]:
     """The first of whole, half, quarter … step that gains enough, that share, and how many were tried.
 
     The share is 0 where none gains enough; then the shortest one is given.
@@ -143,13 +143,13 @@ def _backtrack(
     return there, 0.0, _HALVINGS
 
 
-def ascent(here: Evaluation) -> tuple[Vector, int]:
-    """Newton's step, uphill also where the objective is not concave, and how many directions are flat.
+def ascent(here: Derivatives) -> tuple[Vector, int]:
+    """Newton's step, uphill even where the objective is not concave, and how many directions are flat.
 
-    Parameters are first brought to the same curvature. What has none to speak of is not moved along; along a
-    direction that curves upwards the step is as for the same curvature downwards (as in Levenberg's method).
+    Parameters are first scaled to the same curvature. There is no step along a flat direction; along one that curves
+    upwards, the step is that for the same curvature downwards.
 
-    >>> ascent(Evaluation(0.0, np.array([1.0, 0.0]), np.array([[-2.0, 0.0], [0.0, 0.0]])))
+    >>> ascent(Derivatives(0.0, np.array([1.0, 0.0]), np.array([[-2.0, 0.0], [0.0, 0.0]])))
     (array([0.5, 0. ]), 1)
     """
     values, vectors, size = _decomposed(-here.hessian)
@@ -209,8 +209,7 @@ def adam(
     >>> adam([lambda x: 3.0 - x] * 500, np.zeros(1), learning_rate=0.1, total=500)
     array([3.])
     """
-    if not 0 < learning_rate < np.inf:
-        raise UsageError(f"learning_rate must be a number above 0, not {learning_rate!r}.")
+    check_number("learning_rate", learning_rate, above=0)
     point, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
     first, second = momentum
     for step, gradient_at in enumerate(gradients):

@@ -1,4 +1,4 @@
-"""What a library raises while it reads a file becomes an error that names the file and the reason."""
+"""Errors that a library raises while it reads a file become one that names the file and the reason."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError, UsageError
 
 _LONGEST_REASON = 300  # some libraries quote the file
 
 
 @contextmanager
 def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Turn everything that goes wrong in the block, short of our own errors, into one about the file.
+    """Turn every error in the block, other than our own, into one that names the file.
 
-    Wrap only the calls that look at the content of a file: a fault of our own would pass for one of the file.
+    Wrap only calls that look at the content of a file: a bug of ours would be reported as a fault of the file.
 
     >>> with reading("rho.json", "a list"):
     ...     json.loads("[1, 2")
@@ -34,23 +34,23 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder, not {what}.") from None
     except MemoryError as error:
-        raise DataError(f"{path}: there is not enough memory to read it; is it really {what}?") from error
+        raise FormatError(f"there is not enough memory to read it; is it really {what}?", path=path) from error
     except RecursionError as error:
         raise FormatError(f"not {what} (nested too deeply).", path=path) from error
     except PermissionError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise FormatError(f"cannot be read: {error.strerror or error}.", path=path) from error
     except Exception as error:  # each library has its own
         raise FormatError(f"not {what} ({reason(error)}).", path=path) from error
 
 
 def read_json(path: str | os.PathLike[str], what: str) -> Any:
-    """The content of a JSON file; integers of any length are refused rather than read for minutes."""
+    """The content of a JSON file."""
     with reading(path, what):
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def reason(error: BaseException) -> str:
-    r"""The first line of what an error says, for a message in parentheses.
+    r"""The first line of an error's message, without a full stop.
 
     >>> reason(ValueError("no.\nMore on that"))
     'no'

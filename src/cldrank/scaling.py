@@ -1,8 +1,8 @@
-"""Feature scaling: learned from training data only, a pure function ever after, and saved with the ranker.
+"""Feature scaling: learned from training data only, a pure function from then on, and saved with the ranker.
 
 Features are float32 everywhere; wider numbers are rounded to it first. All arithmetic is in float64, over blocks of
-rows, so that an array mapped from disk is never copied whole. Every method keeps the order of a feature's values,
-takes values it has never seen, gives only finite numbers, and gives 0 for a feature that is constant in training.
+rows, so that an array mapped from disk is never copied whole. Every rule keeps the order of a feature's values, accepts
+values that did not occur in training, gives only finite numbers, and gives 0 for a feature constant in training.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.errors import DataError, UsageError
+from cldrank.parameters import check_number, check_whole, shortened
 
 _BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
-_SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that the quantile method sorts at a time
+_SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time
 
 Parameters = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Method(ABC):
-    """A way of scaling with its options; `learn` finds its parameters, `apply` uses them."""
+class ScalingRule(ABC):
+    """How to scale features, with its options; `learn` finds its parameters, `apply` uses them."""
 
     name: ClassVar[str]
 
@@ -43,11 +44,11 @@ class Method(ABC):
 
 
 @dataclass(frozen=True)
-class _Affine(Method):
+class _Affine(ScalingRule):
     """clip((g(x) - center) * factor, low, high), with factor 0 for a constant feature."""
 
     def before(self, block: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is done to a value before all else: g."""
+        """The transformation g, which comes first."""
         return block
 
     @property
@@ -67,12 +68,12 @@ class _Affine(Method):
             if values.shape != (n_features,):
                 raise DataError(f"{name} of the scaling has shape {values.shape} for {n_features} features.")
         if (parameters["factor"] < 0).any():
-            raise DataError("a factor of the scaling is negative; it would turn the order of the feature around.")
+            raise DataError("a factor of the scaling is negative; it would reverse the order of the feature.")
 
 
 @dataclass(frozen=True)
 class Standard(_Affine):
-    """Mean 0 and standard deviation 1, with values beyond `clip` standard deviations brought back to it.
+    """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations.
 
     >>> fit(Standard(clip=1), [[0.0], [2.0], [4.0]]).transform([[1.0], [2.0], [100.0]]).ravel()
     array([-0.612,  0. ,  1. ], dtype=float32)
@@ -82,7 +83,7 @@ class Standard(_Affine):
     clip: float = 5.0
 
     def __post_init__(self) -> None:
-        _check_clip(self.clip)
+        check_number("clip", self.clip, above=0, most=float(np.finfo(np.float32).max))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -115,7 +116,7 @@ class SignedLog(Standard):
 
 @dataclass(frozen=True)
 class MinMax(_Affine):
-    """The range in training becomes 0 … 1; values beyond it are brought back to it.
+    """The range in training becomes 0 … 1; values beyond it are clipped.
 
     >>> fit("minmax", [[2.0], [6.0]]).transform([[3.0], [6.0], [9.0]]).ravel()
     array([0.25, 1. , 1. ], dtype=float32)
@@ -137,10 +138,10 @@ class MinMax(_Affine):
 
 
 @dataclass(frozen=True)
-class Quantile(Method):
+class Quantile(ScalingRule):
     """The share of training values below, with half of those equal: 0 … 1, evenly spread whatever the distribution.
 
-    Exact at `knots` values a feature, evenly spaced by rank, and linear between them.
+    Exact at `knots` values of each feature, evenly spaced by rank, and linear between them.
 
     >>> fit("quantile", [[0.0], [0.0], [0.0], [7.0], [1e6]]).transform([[0.0], [7.0], [1e6], [1e9]]).ravel()
     array([0.25, 0.75, 1. , 1. ], dtype=float32)
@@ -150,8 +151,7 @@ class Quantile(Method):
     knots: int = 1000
 
     def __post_init__(self) -> None:
-        if not isinstance(self.knots, int) or isinstance(self.knots, bool) or self.knots < 2:
-            raise UsageError(f"knots of the quantile scaling must be a whole number of at least 2, not {self.knots!r}.")
+        check_whole("knots", self.knots, least=2)
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """Knots and their levels, feature after feature; those of feature i are at offsets[i] … offsets[i+1]-1."""
@@ -200,7 +200,7 @@ class Quantile(Method):
 
 
 @dataclass(frozen=True)
-class Unscaled(Method):
+class Unscaled(ScalingRule):
     """Features as they are.
 
     >>> fit(None, [[3.0]]).transform([[5.0]])
@@ -210,7 +210,7 @@ class Unscaled(Method):
     name = "none"
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
-        """Nothing to learn, but what is not finite is still refused."""
+        """Nothing, but values that are not finite are still refused."""
         for _ in _blocks(features, block_rows):
             pass
         return {}
@@ -226,59 +226,59 @@ class Unscaled(Method):
         _expect(parameters, {})
 
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Standard, MinMax, SignedLog, Quantile, Unscaled)}
+RULES: dict[str, type[ScalingRule]] = {rule.name: rule for rule in (Standard, MinMax, SignedLog, Quantile, Unscaled)}
 
 
-def method_of(scaling: str | Method | None) -> Method:
-    """The method that a name stands for; a method stands for itself, None for no scaling.
+def rule_of(scaling: str | ScalingRule | None) -> ScalingRule:
+    """The rule of that name; a rule stands for itself, and None for no scaling.
 
-    >>> method_of("standard")
+    >>> rule_of("standard")
     Standard(clip=5.0)
     """
     if scaling is None:
         return Unscaled()
-    if isinstance(scaling, Method):
+    if isinstance(scaling, ScalingRule):
         return scaling
-    if isinstance(scaling, str) and scaling in METHODS:
-        return METHODS[scaling]()
-    known = ", ".join(repr(name) for name in METHODS)
-    raise UsageError(f"scaling {scaling!r} is not known; choose {known} or None, or a method such as Standard(clip=3).")
+    if isinstance(scaling, str) and scaling in RULES:
+        return RULES[scaling]()
+    known = ", ".join(map(repr, RULES))
+    raise UsageError(f"scaling {scaling!r} is not known; choose {known} or None, or a rule such as Standard(clip=3).")
 
 
-def fit(scaling: str | Method | None, features: ArrayLike, *, block_rows: int | None = None) -> Scaling:
+def fit(scaling: str | ScalingRule | None, features: ArrayLike, *, block_rows: int | None = None) -> Scaling:
     """Learn a scaling from the features of the training data.
 
     >>> fit("standard", [[1.0, 7.0], [3.0, 7.0]]).transform([[3.0, 7.0], [1e30, 8.0]])
     array([[1., 0.], [5., 0.]], dtype=float32)
     """
-    method = method_of(scaling)
+    rule = rule_of(scaling)
     table = as_table(features)
     if not table.size:
         rows, width = table.shape
         raise DataError(f"a scaling cannot be learned from a table of {rows} rows × {width} features.")
-    return Scaling(method, table.shape[1], method.learn(table, block_rows))
+    return Scaling(rule, table.shape[1], rule.learn(table, block_rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A method with what it learned: a pure function from features to scaled features."""
+    """A rule with what it learned: a pure function from features to scaled features."""
 
-    method: Method
+    rule: ScalingRule
     n_features: int
     parameters: Parameters
 
     def __post_init__(self) -> None:
-        self.method.check(self.parameters, self.n_features)
+        self.rule.check(self.parameters, self.n_features)
         frozen = {name: values.copy() for name, values in self.parameters.items()}
         for values in frozen.values():
             values.flags.writeable = False
         object.__setattr__(self, "parameters", frozen)
 
     def __repr__(self) -> str:
-        return f"Scaling({self.method}, {self.n_features} features)"
+        return f"Scaling({self.rule}, {self.n_features} features)"
 
     def transform(self, features: ArrayLike, *, block_rows: int | None = None) -> NDArray[np.float32]:
-        """The scaled features, float32, in a new array; each value depends on nothing but itself."""
+        """The scaled features, float32, in a new array."""
         table = as_table(features)
         result = np.empty(table.shape, dtype=np.float32)
         for rows, block in self.blocks(table, block_rows=block_rows):
@@ -294,28 +294,27 @@ class Scaling:
             raise DataError(f"the scaling was learned from {self.n_features} features, not {table.shape[1]}.")
         for start, stop in row_blocks(table, block_rows):
             block = _float32(table[start:stop], row=start).astype(np.float64)
-            yield slice(start, stop), self.method.apply(block, self.parameters).astype(np.float32, order="C")
+            yield slice(start, stop), self.rule.apply(block, self.parameters).astype(np.float32, order="C")
 
     def to_state(self) -> tuple[dict[str, Any], Parameters]:
-        """All of it, as a configuration that JSON can hold, and named arrays."""
-        config = {"method": self.method.name, "options": asdict(self.method), "n_features": self.n_features}
+        """The scaling as a configuration that JSON can hold, and named arrays."""
+        config = {"method": self.rule.name, "options": asdict(self.rule), "n_features": self.n_features}
         return config, dict(self.parameters)
 
     @classmethod
     def from_state(cls, config: Any, parameters: Parameters) -> Self:
-        """What `to_state` gave, made whole again; anything else is refused."""
+        """The scaling that `to_state` described; anything else is refused."""
         if not isinstance(config, Mapping) or not {"method", "options", "n_features"} <= config.keys():
             raise DataError("the scaling needs the entries 'method', 'options' and 'n_features'.")
         name, options, n_features = config["method"], config["options"], config["n_features"]
-        if not isinstance(name, str) or name not in METHODS:
-            raise DataError(f"the scaling method {name!r} is not known; known are {', '.join(METHODS)}.")
-        if type(n_features) is not int or n_features < 1:
-            raise DataError(f"n_features of the scaling must be a whole number above 0, not {n_features!r}.")
+        if not isinstance(name, str) or name not in RULES:
+            raise DataError(f"there is no scaling {shortened(name)}; there are {', '.join(RULES)}.")
         try:
-            method = METHODS[name](**options)
+            check_whole("n_features", n_features, least=1)
+            rule = RULES[name](**options)
         except (TypeError, UsageError) as error:
-            raise DataError(f"the options {options!r} do not fit the scaling method {name!r}: {error}") from None
-        return cls(method, n_features, parameters)
+            raise DataError(f"the scaling cannot be made from {shortened(dict(config))}: {error}") from None
+        return cls(rule, n_features, parameters)
 
 
 def as_table(features: ArrayLike) -> NDArray[Any]:
@@ -335,14 +334,14 @@ def row_blocks(table: NDArray[Any], block_rows: int | None = None) -> Iterator[t
     [(0, 2), (2, 4), (4, 5)]
     """
     rows, width = table.shape
-    size = max(1, _BLOCK_VALUES // max(width, 1)) if block_rows is None else block_rows
-    if size < 1:
-        raise UsageError(f"a block needs at least 1 row, not {block_rows}.")
+    size = (
+        max(1, _BLOCK_VALUES // max(width, 1)) if block_rows is None else check_whole("block_rows", block_rows, least=1)
+    )
     return ((start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 class _Moments(NamedTuple):
-    """Of each feature: mean, sum of squared deviations from it, smallest and largest value; over so many rows."""
+    """Of each feature: mean, sum of squared deviations from it, smallest and largest value, over `rows` rows."""
 
     rows: int
     mean: NDArray[np.float64]
@@ -402,9 +401,3 @@ def _expect(parameters: Parameters, dtypes: Mapping[str, type[np.generic]]) -> N
             raise DataError(f"{name} of the scaling must be a flat {np.dtype(dtype)} array.")
         if not np.isfinite(parameters[name]).all():
             raise DataError(f"{name} of the scaling has a value that is not finite.")
-
-
-def _check_clip(clip: float) -> None:
-    number = isinstance(clip, int | float) and not isinstance(clip, bool)
-    if not number or not 0 < clip <= float(np.finfo(np.float32).max):
-        raise UsageError(f"clip must be a number above 0 that float32 can hold, not {clip!r}.")

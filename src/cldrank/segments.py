@@ -1,4 +1,4 @@
-"""Per-query sums, sorts and ranks over rows that lie query by query, in O(n) or one sort, never a loop over queries.
+"""Per-query sums, sorts and ranks over rows grouped by query, in O(n) or one sort, never a loop over queries.
 
 Everywhere, `offsets` has one entry more than there are queries: rows offsets[i] … offsets[i+1]-1 belong to query i.
 A query may be empty. Arrays may be numpy's or torch's: the result is of the same kind, on the same device.
@@ -56,7 +56,7 @@ def rows_of_segments(offsets: ArrayT, segments: ArrayT) -> ArrayT:
 
 
 def split_segments(count: int, fractions: float | Sequence[float], seed: int) -> list[NDArray[np.int64]]:
-    """A random partition of `count` segments in the given fractions, one fraction standing for two parts.
+    """A random partition of `count` segments in the given fractions; a single fraction gives two parts.
 
     >>> [part.tolist() for part in split_segments(5, [0.6, 0.4], seed=0)]
     [[2, 3, 4], [0, 1]]
@@ -130,7 +130,7 @@ def running_sums(values: Array, offsets: Array) -> Array:
 
 
 def descending_order(values: Array, offsets: Array) -> Array:
-    """The rows of each segment, largest value first; equal values stand in the fixed order of `lots`.
+    """The rows of each segment, largest value first; ties are broken by `tie_breakers`.
 
     >>> descending_order(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
     array([1, 0, 3, 2, 4])
@@ -148,7 +148,7 @@ def descending_order(values: Array, offsets: Array) -> Array:
     alike[:-1] |= same
     (places,) = xp.nonzero(alike)
     rows = order[places]
-    order[places] = rows[_lexsort([lots(rows, offsets), -values[rows], keys[places]])]
+    order[places] = rows[_lexsort([tie_breakers(rows, offsets), -values[rows], keys[places]])]
     return order
 
 
@@ -179,13 +179,13 @@ def descending_values(values: Array, offsets: Array) -> Array:
     return _unpacked(xp.sort(keys, stable=False), offsets)
 
 
-def lots(rows: Array, offsets: Array) -> Array:
-    """A number drawn for each of the rows, always the same, from its segment and its place there alone.
+def tie_breakers(rows: Array, offsets: Array) -> Array:
+    """A fixed pseudo-random number for each of the rows, which depends on its segment and its place there alone.
 
-    It is the splitmix64 of both, so no two rows draw alike, and it knows nothing of labels or scores: sorting by it
-    settles ties without favour, whatever order the rows were stored in.
+    It is the splitmix64 of both, so it differs between any two rows, and it does not depend on labels or scores:
+    sorting by it breaks ties without favour.
 
-    >>> lots(np.array([0, 1, 2]), np.array([0, 2, 3])).argsort()
+    >>> tie_breakers(np.array([0, 1, 2]), np.array([0, 2, 3])).argsort()
     array([0, 2, 1])
     """
     segment = segment_of_rows(offsets)[rows]
@@ -211,7 +211,7 @@ def _reduced(values: Array, offsets: Array, how: str) -> Array:
     values = xp.asarray(values, dtype=xp.float64)
     lengths = offsets[1:] - offsets[:-1]
     if not len(lengths):
-        return values  # of which there are none
+        return values  # empty
     if not is_numpy_namespace(xp):
         return xp.segment_reduce(values, how, lengths=lengths, initial=0)
     full = lengths > 0
@@ -233,7 +233,7 @@ def _lexsort(keys: list[Array]) -> Array:
 
 
 def _packed(values: Array, offsets: Array) -> tuple[Array, bool]:
-    """One whole number a row that sorts by segment, then by descending value; and whether it tells all values apart.
+    """One whole number per row that sorts by segment, then by descending value; and whether it loses no digits.
 
     The segment takes the high bits, as many as it needs; the value, as a whole number of the same order, the rest.
     Sorting one int64 is several times faster than sorting by two keys.

@@ -56,7 +56,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = (features[:, 0] + 0.5 * features[:, 1] + 0.5 * random.normal(size=480) > 0.7).astype(int)
     path = tmp_path_factory.mktemp("scene")
     data = cr.RankingDataset.from_arrays(features, np.arange(480) // 8, labels)
-    data.to_parquet(path / "train.parquet")
+    data.save(path / "train.parquet")
     order = np.argsort(-(features[:, 0] + random.normal(size=480)).reshape(60, 8), axis=1)[:, :5]
     rows = (np.arange(60)[:, None] * 8 + order).ravel()
     position = np.tile(np.arange(1, 6), 60)
@@ -76,3 +76,17 @@ def folder(_scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return tmp_path
+
+
+@pytest.fixture
+def letor(folder: Path) -> Path:
+    """train.txt in the folder: 30 queries of 8 candidates, whose first feature decides the label."""
+    random = np.random.default_rng(0)
+    rows = [
+        f"{int(x > 0.5) + int(x > 0.8)} qid:{query} 1:{x:.4f} 2:{y:.4f} 3:1"
+        for query in range(30)
+        for x, y in random.random((8, 2))
+    ]
+    path = folder / "train.txt"
+    path.write_text("\n".join(rows) + "\n")
+    return path

@@ -31,7 +31,7 @@ def log(folder: Path) -> Path:
     }
     pq.write_table(pa.table(columns), folder / "log.parquet")
     data = cr.load(folder / "train.parquet")
-    cr.RankingDataset.from_arrays(data.features[:8], ["home page"] * 8).to_parquet(folder / "one.parquet")
+    cr.RankingDataset.from_arrays(data.features[:8], ["home page"] * 8).save(folder / "one.parquet")
     return folder / "log.parquet"
 
 

@@ -86,7 +86,7 @@ def test_what_is_read_is_not_written_over(run: Run, scene: Path, command: str) -
     for target in [*read, *linked]:
         ran = run(*command.split(), *call, "--out", target)
         assert ran.code == 2, (target, ran)
-        assert "written over" in ran.err or "name a folder" in ran.err or "must end in .parquet" in ran.err
+        assert "would be overwritten" in ran.err or "name a folder" in ran.err or "must end in .parquet" in ran.err
     assert contents(scene) | before == contents(scene)
 
 
@@ -109,13 +109,13 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 def test_a_pattern_reads_what_it_fits(run: Run, scene: Path) -> None:
     before = contents(scene)
     ran = run("clicks", "aggregate", "train*.parquet", "--out", "train.parquet")
-    assert (ran.code, "train.parquet is read and would be written over" in ran.err) == (2, True), ran
+    assert (ran.code, "train.parquet is an input and would be overwritten" in ran.err) == (2, True), ran
     assert contents(scene) == before
 
 
 def test_the_truth_about_a_simulation_is_a_file_too(run: Run, scene: Path) -> None:
     ran = run("simulate", "train.parquet", "--log", "x", "--out", "x.json")
-    assert (ran.code, "x.json is to be written twice" in ran.err) == (2, True), ran
+    assert (ran.code, "x.json would be written twice" in ran.err) == (2, True), ran
 
 
 SIMULATE = ["simulate", "train.parquet", "--production", "scores.txt", "-n", "100", "--relevant-from", "1"]

@@ -146,6 +146,6 @@ def test_mistakes_are_explained(simulate: Ran, options: list[str], code: int, co
 
 
 def test_labels_are_needed(simulate: Ran) -> None:
-    load("train.txt").to_parquet("labelled.parquet")
+    load("train.txt").save("labelled.parquet")
     pq.write_table(pq.read_table("labelled.parquet").drop_columns(["label"]), "bare.parquet")
     assert "has no labels" in simulate("bare.parquet", "--out", "c", "--production", "column:f1", fails=1)

@@ -16,7 +16,6 @@ from cldrank.data.catalogue import DataSource
 from cldrank.errors import DataError, UsageError
 
 ALL = pytest.mark.parametrize("source", [catalogue.get(name) for name in catalogue.names()], ids=catalogue.names())
-DOCUMENT = Path(__file__).parents[2] / "docs" / "datasets.md"
 
 
 @pytest.fixture
@@ -55,8 +54,7 @@ def test_every_entry_can_be_had_in_one_way(source: DataSource) -> None:
     assert not (source.gated and (source.raw or source.acceptance))
     assert bool(source.into) == bool(source.downloads)
     for file in source.downloads:
-        assert file.size is not None
-        assert file.sha256 is not None
+        assert file.size > 0
         assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
     assert len({file.name for file in source.downloads}) == len(source.downloads)
 
@@ -132,13 +130,6 @@ def test_known_counts() -> None:
     assert (set1.queries, set1.rows, set1.features) == (29_921, 709_877, 519)
 
 
-def test_the_document_is_the_catalogue() -> None:
-    command = "python -c \"from cldrank.data import catalogue; print(catalogue.as_markdown(), end='')\""
-    assert DOCUMENT.read_text(encoding="utf-8") == catalogue.as_markdown(), (
-        f"write it anew: {command} > docs/datasets.md"
-    )
-
-
 # -- looking things up -------------------------------------------------------------------------------------------------
 
 
@@ -153,11 +144,6 @@ def test_the_data_folder_comes_before_the_cache(folders: tuple[Path, Path]) -> N
 def test_without_a_data_folder_the_cache_is_enough(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLDRANK_DATA")
     assert catalogue.get("msrd").places == [folders[1] / "msrd"]
-
-
-def test_the_default_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CLDRANK_CACHE")
-    assert catalogue.cache_folder().name == "cldrank"
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
@@ -200,11 +186,11 @@ def test_absent_files_tell_what_was_looked_for_where_and_how_to_get_it(folders: 
         catalogue.resolve("web30k:fold2/test")
     assert str(caught.value) == (
         f"web30k:fold2/test is not on this machine: no Fold2/test.txt in {data / 'web30k'} nor in {cache / 'web30k'}; "
-        "`cldrank data info web30k` tells how to place the set by hand."
+        "`cldrank data info web30k` says how to place the set by hand."
     )
-    with pytest.raises(DataError, match="`cldrank data fetch istella-s` gets the set"):
+    with pytest.raises(DataError, match="`cldrank data fetch istella-s` downloads it"):
         catalogue.resolve("istella-s:test")
-    with pytest.raises(DataError, match="`cldrank data info msrd` tells"):  # a fetch would bring the raw files only
+    with pytest.raises(DataError, match="`cldrank data info msrd` says"):  # a fetch would bring the raw files only
         catalogue.resolve("msrd:test")
 
 
@@ -216,7 +202,7 @@ def test_absent_files_tell_what_was_looked_for_where_and_how_to_get_it(folders: 
         ("mq2008:trian", "mq2008 has no split 'trian'; it has train, vali, test"),
         ("mq2008:fold6/train", "mq2008 has no fold 'fold6'; it has fold1, fold2"),
         ("msrd:fold1/train", "msrd has no folds, so no 'fold1'; its splits are train, vali, test"),
-        ("ranklens", "names no split; say one of ranklens:impressions, ranklens:items"),
+        ("ranklens", "names no split; choose ranklens:impressions or ranklens:items"),
         ("ranklens:", "names no split"),
         ("mq2008:fold1/", "names no split"),
         ("mq2008:/train", "names no split"),
@@ -238,7 +224,7 @@ def test_folds_that_do_not_exist(fold: int | str) -> None:
 def test_references_parse_back(name: str, data: st.DataObject) -> None:
     source = catalogue.get(name.upper().replace("-", "_"))
     reference = data.draw(st.sampled_from(source.references))
-    parsed = catalogue.parse(reference)
+    parsed = catalogue.parse_reference(reference)
     assert parsed.source is source
     assert source.reference(parsed.split, parsed.fold) == reference
     assert catalogue.is_reference(reference)

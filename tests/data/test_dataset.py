@@ -113,8 +113,8 @@ class TestRefusing:
     @pytest.mark.parametrize(
         ("offsets", "message"),
         [
-            ([0, 1.5, 2], "offsets must be whole numbers; 1.5 is none"),
-            ([0, np.nan, 2], "offsets must be whole numbers; nan is none"),
+            ([0, 1.5, 2], "offsets must be whole numbers; 1.5 is not one"),
+            ([0, np.nan, 2], "offsets must be whole numbers; nan is not one"),
             (np.array([0, 2**63, 2], np.uint64), "offsets must be whole numbers; 9223372036854775808 is too large"),
             (["0", "2"], "offsets must be whole numbers, not <U1 values"),
             ([[0, 2]], "offsets must run from 0"),

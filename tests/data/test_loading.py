@@ -18,7 +18,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def test_format_by_content_not_only_by_name(tmp_path: Path, text: Path) -> None:
-    cr.load(text).to_parquet(tmp_path / "train.parquet")
+    cr.load(text).save(tmp_path / "train.parquet")
     (tmp_path / "train.parquet").rename(tmp_path / "odd.bin")
     np.testing.assert_array_equal(cr.load(tmp_path / "odd.bin").features, cr.load(text).features)
 
@@ -38,14 +38,14 @@ def test_names(tmp_path: Path, text: Path) -> None:
     assert cr.load(text).name == "train"
     assert cr.load(text, name="mine").name == "mine"
     synthetic = cr.RankingDataset.from_arrays([[1.0]], [1], name="web10k-like", synthetic=True)
-    synthetic.to_parquet(tmp_path / "x.parquet")
+    synthetic.save(tmp_path / "x.parquet")
     loaded = cr.load(tmp_path / "x.parquet")
     assert (loaded.name, loaded.synthetic) == ("web10k-like", True)
 
 
 def test_what_cannot_be_loaded(tmp_path: Path, text: Path) -> None:
     parquet = tmp_path / "a.parquet"
-    cr.load(text).to_parquet(parquet)
+    cr.load(text).save(parquet)
     (tmp_path / "empty").mkdir()
     cases: list[tuple[type[CldrankError], str, dict[str, object]]] = [
         (UsageError, "absent.txt: no such file", {"source": tmp_path / "absent.txt"}),
@@ -82,5 +82,5 @@ def test_known_data_sets(real_data: Path) -> None:
 @pytest.mark.parametrize("options", [{"missing": float("nan")}, {"missing": float("inf")}, {"n_features": 10**40}])
 def test_numbers_that_no_file_can_have(options: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("1 qid:1 1:2\n")
-    with pytest.raises(UsageError, match="missing is|n_features is"):
+    with pytest.raises(UsageError, match="missing must be|n_features must be"):
         cr.load(tmp_path / "train.txt", **options)

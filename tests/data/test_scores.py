@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cldrank import RankingDataset
-from cldrank.data import read_letor
-from cldrank.data.scores import read_scores
+from cldrank.data.formats.letor import read_letor
+from cldrank.data.scores import load_scores
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
@@ -30,14 +30,14 @@ def test_text_npy_and_parquet_agree(tmp_path: Path, data: RankingDataset) -> Non
     np.save(tmp_path / "s.npy", np.array([0.5, 1e-3, -2], dtype=np.float32))
     write_parquet(tmp_path / "s.parquet", score=[0.5, 1e-3, -2.0])
     for name in ("s.txt", "s.npy", "s.parquet"):
-        np.testing.assert_allclose(read_scores(tmp_path / name, data), [0.5, 1e-3, -2], rtol=1e-6)
+        np.testing.assert_allclose(load_scores(tmp_path / name, data), [0.5, 1e-3, -2], rtol=1e-6)
 
 
 def test_ids_find_the_row(tmp_path: Path, data: RankingDataset) -> None:
     path = write_parquet(
         tmp_path / "s.parquet", query_id=[2, 1, 1, 9], doc_id=["a", "b", "a", "x"], score=[3.0, 2.0, 1.0, 0.0]
     )
-    assert read_scores(path, data).tolist() == [1, 2, 3]
+    assert load_scores(path, data).tolist() == [1, 2, 3]
 
 
 def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("10\n20\n30\n")
     scattered = read_letor([letor])
     assert scattered.features[:, 0].tolist() == [1, 3, 2]
-    assert read_scores(tmp_path / "s.txt", scattered).tolist() == [10, 30, 20]
+    assert load_scores(tmp_path / "s.txt", scattered).tolist() == [10, 30, 20]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
 def test_text_that_does_not_fit(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
     (tmp_path / "s.txt").write_text(text)
     with pytest.raises(DataError, match=message):
-        read_scores(tmp_path / "s.txt", data)
+        load_scores(tmp_path / "s.txt", data)
 
 
 def test_arrays_and_tables_that_do_not_fit(tmp_path: Path, data: RankingDataset) -> None:
@@ -85,16 +85,16 @@ def test_arrays_and_tables_that_do_not_fit(tmp_path: Path, data: RankingDataset)
     }
     for path, message in cases.items():
         with pytest.raises(CldrankError, match=message):
-            read_scores(path, data)
+            load_scores(path, data)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".txt", ".parquet"])
 def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path, data: RankingDataset, suffix: str) -> None:
     with pytest.raises(UsageError, match="absent.* no such file"):
-        read_scores(tmp_path / f"absent{suffix}", data)
+        load_scores(tmp_path / f"absent{suffix}", data)
     (tmp_path / f"folder{suffix}").mkdir()
-    with pytest.raises(DataError, match="is a folder"):
-        read_scores(tmp_path / f"folder{suffix}", data)
+    with pytest.raises(UsageError, match="is a folder"):
+        load_scores(tmp_path / f"folder{suffix}", data)
 
 
 def test_cut_and_odd_arrays(tmp_path: Path, data: RankingDataset) -> None:
@@ -113,11 +113,11 @@ def test_cut_and_odd_arrays(tmp_path: Path, data: RankingDataset) -> None:
     for name, (content, message) in odd.items():
         (tmp_path / f"{name}.npy").write_bytes(content)
         with pytest.raises(DataError, match=message):
-            read_scores(tmp_path / f"{name}.npy", data)
+            load_scores(tmp_path / f"{name}.npy", data)
     for values in (np.array([1, 2, "NaT"], "m8[s]"), np.ones(3, complex), np.ones(3, [("a", float)]), np.ones(3, bool)):
         np.save(tmp_path / "odd.npy", values)
         with pytest.raises(FormatError, match="scores are a flat array of numbers"):
-            read_scores(tmp_path / "odd.npy", data)
+            load_scores(tmp_path / "odd.npy", data)
 
 
 class Unpickled:
@@ -141,4 +141,4 @@ def test_odd_tables(tmp_path: Path, data: RankingDataset, columns: list[tuple[st
     table = pa.Table.from_arrays([pa.array(values) for _, values in columns], names=[name for name, _ in columns])
     pq.write_table(table, tmp_path / "s.parquet")
     with pytest.raises(FormatError, match=message):
-        read_scores(tmp_path / "s.parquet", data)
+        load_scores(tmp_path / "s.parquet", data)

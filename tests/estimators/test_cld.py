@@ -399,7 +399,7 @@ def test_stochastic_training_ranks_as_newton_does() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"gamma": 1}, "gamma must lie between -1 and 1"),
+        ({"gamma": 1}, "gamma must be a number above -1 and below 1"),
         ({"gamma": "best"}, "gamma must be a number or 'profile'"),
         ({"target": "labels"}, "target must be 'expected' or 'clicks'"),
         ({"likelihood": "logit"}, "likelihood must be 'paper' or 'tobit'"),
@@ -480,7 +480,7 @@ def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_
         ({"relevance_features": ["f1"]}, "relevance_features=.* is for model='linear'"),
         ({"selection_features": ["f1"]}, "selection_features is for model='linear'"),
         ({"gamma": "profile"}, "gamma='profile' is for model='linear'"),
-        ({"gamma": 1.0}, "gamma must lie between -1 and 1"),
+        ({"gamma": 1.0}, "gamma must be a number above -1 and below 1"),
         ({"unshown_ratio": -1}, "unshown_ratio must be a number of at least 0, not -1"),
     ],
 )

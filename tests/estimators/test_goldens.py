@@ -12,7 +12,7 @@ from cldrank.models.linear.fitting import SelectionFit, fit_selection
 from cldrank.models.linear.objective import SelectionObjective, Shared
 from cldrank.models.linear.profile import fit_profile
 from cldrank.models.linear.rows import Observations
-from cldrank.optimise import Evaluation, inverse, newton
+from cldrank.optimise import Derivatives, inverse, newton
 from cldrank.scaling import fit as fit_scaling
 
 MROZ = Mroz()
@@ -22,7 +22,7 @@ HIGHEST = GOLDENS["maximum_likelihood_highest"]
 BETA, OMEGA = np.array(ML["outcome"]["coefficients"]), np.array(ML["selection"]["coefficients"])
 
 
-def tobit(parameters: Floats, form: Form) -> Evaluation:
+def tobit(parameters: Floats, form: Form) -> Derivatives:
     """The type-II Tobit log-likelihood by β and ω, assembled from its rows; σ and γ too where they are among them."""
     X, Z = MROZ.outcome[MROZ.works], MROZ.selection[MROZ.works]
     idle = MROZ.selection[~MROZ.works]
@@ -42,21 +42,21 @@ def tobit(parameters: Floats, form: Form) -> Evaluation:
         mixed = np.vstack([X.T @ extra.score.T, Z.T @ extra.selection.T])
         hessian = np.block([[hessian, mixed], [mixed.T, extra.hessian.sum(axis=2)]])
         gradient = np.concatenate([gradient, extra.gradient.sum(axis=1)])
-    return Evaluation(float(seen.value.sum() + unseen.value.sum()), gradient, hessian)
+    return Derivatives(float(seen.value.sum() + unseen.value.sum()), gradient, hessian)
 
 
-def probit(omega: Floats) -> Evaluation:
+def probit(omega: Floats) -> Derivatives:
     """The weighted probit: who works has the likelihood of the unshown with the sign of the selection turned."""
     sign = np.where(MROZ.works, -1.0, 1.0)
     rows = unshown(sign * (MROZ.selection @ omega))
-    return Evaluation(
+    return Derivatives(
         float(MROZ.weights @ rows.value),
         MROZ.selection.T @ (MROZ.weights * sign * rows.slope),
         -MROZ.selection.T @ (MROZ.selection * (MROZ.weights * rows.curvature)[:, None]),
     )
 
 
-def errors(evaluation: Evaluation) -> Floats:
+def errors(evaluation: Derivatives) -> Floats:
     found: Floats = np.sqrt(np.diag(inverse(-evaluation.hessian)))
     return found
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cldrank import scaling
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import load
 from cldrank.errors import DataError
 from cldrank.estimators.oracle import Oracle
 from cldrank.models.linear.least_squares import collinear, least_squares_sums, ridge
@@ -190,7 +191,7 @@ def test_a_network_too_learns_from_labels_and_nothing_else() -> None:
 
 @pytest.mark.data
 def test_it_learns_to_rank_movies(real_data: Path) -> None:
-    train, test = (RankingDataset.from_parquet(real_data / "msrd" / f"{part}.parquet") for part in ("train", "test"))
+    train, test = (load(real_data / "msrd" / f"{part}.parquet") for part in ("train", "test"))
     scores, labels = Oracle().fit(train[:2000]).predict(test), labels_of(test)
     starts, sizes = test.offsets[:-1], test.sizes
     best = np.maximum.reduceat(scores, starts)

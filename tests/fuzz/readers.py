@@ -144,7 +144,7 @@ def _query(name: str) -> str | int:
 
 
 def _seed_features(folder: Path) -> None:
-    _dataset().to_parquet(folder / "train.parquet")
+    _dataset().save(folder / "train.parquet")
 
 
 def _read_features(path: Path) -> None:
@@ -386,10 +386,10 @@ def _case_scores(seeds: Path, place: Path, random: Random) -> Path:
 
 
 def _read_scores(path: Path) -> None:
-    from cldrank.data.scores import read_scores
+    from cldrank.data.scores import load_scores
 
     data = _dataset()
-    scores = read_scores(path, data)
+    scores = load_scores(path, data)
     if scores.shape != (24,) or not np.isfinite(scores).all():
         raise WrongError(f"scores {scores}")
     if path.suffix == ".txt":
@@ -470,13 +470,13 @@ def _seed_results(folder: Path) -> None:
 
 def _read_results(path: Path) -> None:
     from cldrank.experiment import results
-    from cldrank.experiment.report import write
+    from cldrank.report import save_report
 
     table = results.read(path)
     for entry in results.summary(table):
         if entry.interval is not None and not math.isfinite(entry.interval.low):
             raise WrongError(f"an interval of {entry}")
-    write(path, path.parent / "report.html")
+    save_report(path, path.parent / "report.html")
 
 
 READERS = {

@@ -76,8 +76,8 @@ KINDS = pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["num
         ([1.0, 2, 3], [0, 1, 0], [1, 3], r"offsets run from 1 to 3; they must run from 0 to the number of rows \(3\)"),
         ([1.0, 2, 3], [0, 1, 0], [0, 2], "offsets run from 0 to 2"),
         ([1.0, 2, 3], [0, 1, 0], [0, 2, 1, 3], "offsets fall from 2 to 1"),
-        ([1.0, 2, 3], [0, 1, 0], [0, 1.5, 3], r"offsets must be whole numbers; 1\.5 is none"),
-        ([1.0, 2, 3], [0, 1, 0], [0, np.nan, 3], "offsets must be whole numbers; nan is none"),
+        ([1.0, 2, 3], [0, 1, 0], [0, 1.5, 3], r"offsets must be whole numbers; 1\.5 is not one"),
+        ([1.0, 2, 3], [0, 1, 0], [0, np.nan, 3], "offsets must be whole numbers; nan is not one"),
         ([1.0, 2, 3], [0, 1, 0], [0, np.inf, 3], "offsets"),
     ],
 )
@@ -94,7 +94,7 @@ def test_what_is_no_number_is_refused() -> None:
 
 
 def test_unknown_handling_of_empty_queries_is_refused() -> None:
-    with pytest.raises(UsageError, match="empty='drop' is unknown"):
+    with pytest.raises(UsageError, match="empty must be 'zero' or 'skip', not 'drop'"):
         measures.compute("AP", [1.0], [1], [0, 1], empty="drop")  # type: ignore[arg-type]
 
 

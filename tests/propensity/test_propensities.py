@@ -247,19 +247,3 @@ def test_told_as_a_table() -> None:
     assert lines[3].split() == ["2", "0.5", "0.4", "–", "0.6", "500"]
     assert "agree with the curve: 3 pairs of positions" in lines[5]
     assert lines[6].startswith("note: position 3")
-
-
-def test_drawn(tmp_path: Path) -> None:
-    from xml.etree import ElementTree
-
-    estimated().plot(tmp_path / "rho.svg")
-    text = (tmp_path / "rho.svg").read_text()
-    ElementTree.fromstring(text)  # noqa: S314
-    assert "AllPairs, position 3: 1.1 (0.2 to 1.3)" in text
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
-    chart = estimated().plot()
-    assert chart is not None
-    assert chart._repr_svg_() + "\n" == text
-    assert repr(chart) == "Chart(AllPairs)"
-    with pytest.raises(CldrankError, match=r"ends in .svg"):
-        estimated().plot(tmp_path / "rho.png")

@@ -75,7 +75,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     features = random.normal(size=(80 * 8, 2))
     labels = np.clip(np.round(2 + features @ [1.0, 0.5]), 0, 4)
     data = cr.RankingDataset.from_arrays(features, np.repeat(np.arange(80), 8), labels)
-    data.to_parquet(found.data)
+    data.save(found.data)
     scores = features[:, 0] + random.normal(0, 1, len(labels))
 
     def simulation(eta: float, policy: Any) -> Simulation:

@@ -17,9 +17,9 @@ from cldrank.cli.output import (
     print_json,
     progress_bar,
     say,
-    some,
     working,
 )
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -44,12 +44,12 @@ def list_known(as_json: options.Json = False) -> None:
         here = "yes" if source.find() else "raw" if source.find_raw() else "no"
         table.add_row(source.key, *shown, way, here)
     console.print(table)
-    console.print("`cldrank data info NAME` tells all about one, and how to get it.", style="dim")
+    console.print("`cldrank data info NAME` describes one and says how to get it.", style="dim")
 
 
 @app.command()
 def info(name: Annotated[str, typer.Argument(show_default=False)], as_json: options.Json = False) -> None:
-    """Tell all about one data set: shape, licence, citation, where it is, how to get it."""
+    """Describe one data set: shape, licence, citation, where it is, how to get it."""
     from cldrank.data import catalogue
 
     source = catalogue.get(name)
@@ -63,19 +63,19 @@ def info(name: Annotated[str, typer.Argument(show_default=False)], as_json: opti
 def fetch(
     name: Annotated[str, typer.Argument(show_default=False)],
     accept_licence: Annotated[
-        bool, typer.Option("--accept-licence", help="Say that you have read the licence and accept it.")
+        bool, typer.Option("--accept-licence", help="Confirm that you have read the licence and accept it.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Fetch it again even if it is here.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Download it again even if it is present.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Download a data set; what was interrupted is resumed. Sets that need a login tell how to place them by hand."""
+    """Download a data set, verify and unpack it. For a set that needs a login, print how to place it by hand."""
     from cldrank.data import catalogue, download
 
     source = catalogue.get(name)
     with download_bar() as bar:
         tasks: dict[str, Any] = {}
 
-        def report(file: str, done: int, total: int | None) -> None:
+        def report(file: str, done: int, total: int) -> None:
             if file not in tasks:
                 tasks[file] = bar.add_task(file)
             bar.update(tasks[file], completed=done, total=total)
@@ -101,7 +101,7 @@ def show(
     cache: options.Cached = True,
     as_json: options.Json = False,
 ) -> None:
-    """Load data and tell what is in it: a check that a file is what you think it is.
+    """Load data and summarise it: a check that a file is what you think it is.
 
     Example: `cldrank data show train.txt`
     """
@@ -111,7 +111,7 @@ def show(
         print_json(summary)
         return
     console.print(repr(dataset), markup=False)
-    console.print("candidates a query: least {least}, median {median:g}, most {most}".format(**summary["candidates"]))
+    console.print("candidates per query: least {least}, median {median:g}, most {most}".format(**summary["candidates"]))
     if summary["labels"]:
         shares = ", ".join(f"{label}: {share:.1%}" for label, share in summary["labels"].items())
         console.print(f"labels: {shares}; queries without a label above 0: {summary['queries_without_relevant']:,}")
@@ -119,7 +119,7 @@ def show(
     if summary["constant_features"]:
         console.print(f"constant features: {some(summary['constant_features'])}", markup=False)
     if dataset.source_rows is not None:
-        say("The rows of some queries did not lie together in the file; they were brought together.")
+        say("The rows of some queries were scattered in the file; they have been brought together.")
 
 
 @app.command()
@@ -141,13 +141,13 @@ def convert(
 
     Example: `cldrank data convert train.txt.gz --out train.parquet`
     """
-    from cldrank.data.parquet import write_parquet
+    from cldrank.data.formats.parquet import save_parquet
 
     check_parquet_name(out)
     options.check_outputs([out], source)
     dataset = options.Reading(column, groups, n_features, missing, cache=False).load(source)
     with working(f"writing {out} …"):
-        write_parquet([dataset], out, features="list" if as_list else "columns")
+        save_parquet([dataset], out, features="list" if as_list else "columns")
     if as_json:
         print_json({"out": str(out), **_summary(dataset)})
     else:
@@ -172,7 +172,7 @@ def make(
     Blocks stream to disk, so the set may be larger than memory. Example: `cldrank data make web10k-like -n 500`
     """
     from cldrank.data import synthetic
-    from cldrank.data.parquet import write_parquet
+    from cldrank.data.formats.parquet import save_parquet
 
     target = out or Path(f"{kind}-{queries}-{seed}.parquet")
     check_parquet_name(target)
@@ -186,7 +186,7 @@ def make(
                 yield block
                 bar.advance(task, len(block))
 
-        rows = write_parquet(counted(), target)
+        rows = save_parquet(counted(), target)
     if as_json:
         print_json(
             {"out": str(target), "kind": kind, "synthetic": True, "queries": queries, "rows": rows, "seed": seed}
@@ -202,7 +202,7 @@ def cache(
 ) -> None:
     """Show how much the cache of loaded files takes, or clear it."""
     from cldrank.data import cache as loads
-    from cldrank.data.catalogue import cache_folder
+    from cldrank.data.folders import cache_folder
 
     removed = loads.clear() if clear else 0
     entries, size = loads.usage()

@@ -180,7 +180,7 @@ def _make_data(story: Story, queries: int) -> RankingDataset:
     with working("making data …"):
         train, test = synthetic.make(_KIND, queries, 0), synthetic.make(_KIND, tests, 1)
         for part, dataset in (("train", train), ("test", test)):
-            dataset.to_parquet(out / f"{part}.parquet")
+            dataset.save(out / f"{part}.parquet")
     story.found(f"{train.n_queries:,} queries with {train.n_rows:,} candidates to train on, {tests:,} to test on")
     return train
 
@@ -278,10 +278,10 @@ def _run(story: Story, eta: Eta, seeds: int, linear: bool) -> list[Summary]:
 
 
 def _report(story: Story, found: list[Summary]) -> Path:
-    from cldrank.experiment.report import write
-    from cldrank.experiment.report.contents import blocks
-    from cldrank.experiment.report.sentences import what_came_out
     from cldrank.experiment.results import read
+    from cldrank.report import save_report
+    from cldrank.report.narrative import what_came_out
+    from cldrank.report.sections import sections
 
     out, folder = story.out, story.out / "experiment"
     if not story.quiet:
@@ -292,10 +292,10 @@ def _report(story: Story, found: list[Summary]) -> Path:
             style="dim",
             indent=3,
         )
-        story.found(what_came_out(blocks(read(folder))[0]))
+        story.found(what_came_out(sections(read(folder))[0]))
     story.step("Report: one page that needs nothing else", "Open it in a browser.", f"experiment report {folder}")
     with working("writing the report …"):
-        (page,) = write(folder, folder)
+        (page,) = save_report(folder, folder)
     story.line(f"   → {page.resolve()}", style="green")
     story.tell("Go on", style="bold", above=True)
     story.tell("What if the production ranker is better? Naive inherits its order.", indent=3)

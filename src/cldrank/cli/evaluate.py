@@ -82,7 +82,7 @@ def compare(
 
     Example: `cldrank compare new/ old/ --features test.txt`
     """
-    from cldrank.evaluation import DEFAULT_MEASURES, described
+    from cldrank.evaluation import DEFAULT_MEASURES, data_label
     from cldrank.evaluation import compare as run
 
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
@@ -98,7 +98,7 @@ def compare(
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return
-    title = f"{first} against {second} on {described(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
+    title = f"{first} against {second} on {data_label(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
     console.print(title, style="bold", markup=False)
     table = new_table("measure", "first", "second", "difference", f"{confidence:.0%} interval", "p", "won/tied/lost")
     for name, found in result.items():
@@ -116,9 +116,9 @@ def compare(
 
 def print_evaluation(result: Evaluation, ranker: str) -> None:
     """The table of one evaluation."""
-    from cldrank.evaluation import described
+    from cldrank.evaluation import data_label
 
-    title = f"{ranker} on {described(result.data, result.synthetic)}, {result.queries:,} queries"
+    title = f"{ranker} on {data_label(result.data, result.synthetic)}, {result.queries:,} queries"
     shown = next(iter(result.intervals.values()), None)
     console.print(title, style="bold", markup=False)
     table = new_table("measure", "mean", f"{shown.confidence:.0%} interval" if shown else "interval")
@@ -135,9 +135,9 @@ def _model(path: Path, dataset: RankingDataset) -> Any:
         from cldrank.rankers import load_ranker
 
         return load_ranker(path)
-    from cldrank.data.scores import read_scores
+    from cldrank.data.scores import load_scores
 
-    return read_scores(path, dataset)
+    return load_scores(path, dataset)
 
 
 def _write_per_query(result: Evaluation, dataset: RankingDataset, path: Path) -> None:

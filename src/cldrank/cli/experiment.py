@@ -203,7 +203,7 @@ def report(
 
     Example: `cldrank experiment report experiments/table1`
     """
-    from cldrank.experiment.report import write
+    from cldrank.report import save_report
 
     if out is not None and not out.is_dir():
         options.check_folder(out.parent)
@@ -211,7 +211,7 @@ def report(
             read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "results"]
             options.check_outputs([out], read)
     with working("writing …"):
-        written = write(folder, out or folder, str(form))
+        written = save_report(folder, out or folder, str(form))
     for path in written:
         if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
             say(f"wrote {path}")

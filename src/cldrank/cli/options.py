@@ -1,4 +1,4 @@
-"""The options that several commands share, so that they are spelled and explained alike."""
+"""The options that several commands share, so that they have the same names and explanations."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ Features = Annotated[
 ]
 OptionalFeatures = Annotated[
     list[str] | None,
-    typer.Option("--features", "-f", metavar="FILE", help="The candidates that the cells are to be aligned to."),
+    typer.Option("--features", "-f", metavar="FILE", help="The candidates to align the cells to."),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
         metavar="ROLE=NAME",
-        help="Parquet: which column is `query_id`, `doc_id`, `label` or `features` (a list column, or names separated "
-        "by commas), where the names differ.",
+        help="Parquet: which column holds `query_id`, `doc_id`, `label` or `features` (a list column, or several, "
+        "separated by commas), if its name differs.",
     ),
 ]
 Groups = Annotated[
@@ -51,9 +51,7 @@ Groups = Annotated[
 ]
 FeatureCount = Annotated[
     int | None,
-    typer.Option(
-        "--n-features", min=1, help="LETOR: how many features there are, if rows may leave out the last ones."
-    ),
+    typer.Option("--n-features", min=1, help="LETOR: the number of features, if rows may leave out the last ones."),
 ]
 Missing = Annotated[
     float | None,
@@ -70,7 +68,7 @@ MeasureNames = Annotated[
         "Repeat it, or separate by commas.",
     ),
 ]
-Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="The confidence level of the intervals.")]
 SkipEmpty = Annotated[
     bool,
     typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0."),
@@ -83,8 +81,8 @@ LogFiles = Annotated[
     ),
 ]
 _LOG_ROLES = (
-    "Which column of the log is `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
-    "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, where the names differ."
+    "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
+    "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another name."
 )
 LogColumns = Annotated[list[str] | None, typer.Option("--column", metavar="ROLE=NAME", help=_LOG_ROLES)]
 ClickLogColumns = Annotated[  # where --column is for features
@@ -103,15 +101,15 @@ FirstPosition = Annotated[
 ByTime = Annotated[
     bool,
     typer.Option(
-        "--by-time", help="A session sees a page of the same query at another time: count it as another page."
+        "--by-time", help="If a session sees a page of the same query at another time, count it as another page."
     ),
 ]
 OneQuery = Annotated[
     bool,
     typer.Option(
         "--one-query",
-        help="The log has no queries (recommendations): take all pages as one query's. Features, if they are given, "
-        "hold one query, whatever its id.",
+        help="The log has no queries (recommendations): treat all pages as those of one query. Features, if given, "
+        "must hold one query, whatever its id.",
     ),
 ]
 EngineName = Annotated[str, typer.Option("--engine", help="`duckdb` (in this process) or `spark`.")]
@@ -122,7 +120,7 @@ MemoryLimit = Annotated[
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
-    """Refuse to write where nothing can be, over what is read, or two things to one file."""
+    """Refuse an output that cannot be written, that is also an input, or that is named twice."""
     written = [path for path in outputs if path is not None]
     for path in written:
         try:
@@ -130,17 +128,17 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) 
         except CldrankError as error:
             raise UsageError(str(error)) from None
         if path.exists() and path.samefile("/dev/stdout"):
-            console.stderr = True  # what is told would mix with what is written
+            console.stderr = True  # else messages would mix with the output
     places = [path.resolve() for path in written]
     for path, place in zip(written, places, strict=True):
         if places.count(place) > 1:
-            raise UsageError(f"{path} is to be written twice; name different files.")
+            raise UsageError(f"{path} would be written twice; name different files.")
         if path.is_file() and any(_reads(source, path) for source in inputs):
-            raise UsageError(f"{path} is read and would be written over; name another file to write.")
+            raise UsageError(f"{path} is an input and would be overwritten; name another file to write.")
 
 
 def _reads(source: str | Path, path: Path) -> bool:
-    """Whether a file is what a source names, lies in the folder that it names, or fits its pattern."""
+    """Whether a source names a file, the folder that it lies in, or a pattern that it matches."""
     pattern = str(source)
     found = [Path(source)] if Path(source).exists() else map(Path, glob(pattern, recursive=True))  # noqa: PTH207
     return any(
@@ -159,14 +157,14 @@ def check_folder(path: Path) -> None:
 
 
 def check_ranker_folder(path: Path) -> None:
-    """The same of a folder for a ranker, which is replaced as a whole: it may hold a ranker, or nothing."""
+    """The same for the folder of a ranker, which is replaced as a whole: it may hold a ranker, or nothing."""
     check_folder(path)
     if path.is_dir() and any(path.iterdir()) and not (path / "ranker.json").is_file():
         raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")
 
 
 def log_columns(named: list[str] | None, option: str = "--column") -> dict[str, str] | None:
-    """The columns of a log as the options said."""
+    """The columns of a log, from the options."""
     columns = _column_names(named, option)
     for role, name in (columns or {}).items():
         if not isinstance(name, str):
@@ -176,25 +174,25 @@ def log_columns(named: list[str] | None, option: str = "--column") -> dict[str, 
 
 @dataclass(frozen=True)
 class LogReading:
-    """How to read click logs, as the options said."""
+    """How to read click logs, from the options."""
 
     columns: list[str] | None = None
     first_position: int | None = None
     one_query: bool = False
 
     def chosen(self) -> dict[str, Any]:
-        """What was said, for `ClickTable.read`; nothing, if all is as usual, so that files of cells are read too."""
-        said = {
+        """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
+        given = {
             "columns": log_columns(self.columns, "--log-column"),
             "first_position": self.first_position,
             "one_query": self.one_query,
         }
-        return {name: value for name, value in said.items() if value != getattr(LogReading, name)}
+        return {name: value for name, value in given.items() if value != getattr(LogReading, name)}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read feature files, as the options said."""
+    """How to read feature files, from the options."""
 
     columns: list[str] | None = None
     groups: list[Path] | None = None

@@ -145,7 +145,7 @@ def _estimate_segments(
     as_json: bool,
 ) -> None:
     """Estimate by segment; the mean goes to `out`, each segment beside it."""
-    from cldrank.propensity.chart import write
+    from cldrank.propensity.chart import save_chart
 
     found, choice = task.of_segments(source.segments(column, dataset))
     files = _segment_files(out, list(found))
@@ -154,7 +154,7 @@ def _estimate_segments(
     for name, rho in found.items():
         rho.save(files[name])
     if plot:
-        write({**found, "mean": found.pooled}, plot)
+        save_chart({**found, "mean": found.pooled}, plot)
     if as_json:
         segments = {name: {**as_dict(rho), "out": str(files[name])} for name, rho in found.items()}
         written = {"mean": as_dict(found.pooled), "out": str(out), "plot": plot and str(plot)}
@@ -232,13 +232,13 @@ def show(
 
     Example: `cldrank propensity show rho.json cells.parquet.json --plot both.svg`
     """
-    from cldrank.propensity.chart import write
+    from cldrank.propensity.chart import save_chart
 
     _check_chart(plot)
     options.check_outputs([plot], files)
     found = {name: load(name) for name in files}
     if plot:
-        write({name: curve_of(entry) for name, entry in found.items()}, plot)
+        save_chart({name: curve_of(entry) for name, entry in found.items()}, plot)
     if as_json:
         print_json({name: as_dict(entry) for name, entry in found.items()})
         return

@@ -397,9 +397,9 @@ def _production(
 
         ranker = load_ranker(production)
         return ranker.predict(dataset), {"kind": "ranker", "source": production, **asdict(ranker.provenance)}
-    from cldrank.data.scores import read_scores
+    from cldrank.data.scores import load_scores
 
-    return read_scores(production, dataset), {"kind": "scores", "source": production}
+    return load_scores(production, dataset), {"kind": "scores", "source": production}
 
 
 def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tuple[NDArray[Any], dict[str, Any]]:

@@ -1,26 +1,21 @@
-"""Ranking data: the dataset, its readers and writers, synthetic sets and the catalogue of public ones."""
+"""Ranking data: `RankingDataset`, how to load and save one, the catalogue of public sets, and synthetic ones."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cldrank.data import catalogue, synthetic
     from cldrank.data.dataset import RankingDataset
-    from cldrank.data.letor import read_letor
     from cldrank.data.loading import load
-    from cldrank.data.parquet import read_parquet, write_parquet
+    from cldrank.data.scores import load_scores
 
-_HOMES = {
-    "RankingDataset": "dataset",
-    "load": "loading",
-    "read_letor": "letor",
-    "read_parquet": "parquet",
-    "write_parquet": "parquet",
-}
+_HOMES = {"RankingDataset": "dataset", "catalogue": "", "load": "loading", "load_scores": "scores", "synthetic": ""}
 
-__all__ = ["RankingDataset", "load", "read_letor", "read_parquet", "write_parquet"]
+__all__ = ["RankingDataset", "catalogue", "load", "load_scores", "synthetic"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'cldrank.data' has no attribute {name!r}")
-    return getattr(import_module(f"cldrank.data.{_HOMES[name]}"), name)
+    home = _HOMES[name]
+    return getattr(import_module(f"cldrank.data.{home}"), name) if home else import_module(f"cldrank.data.{name}")

@@ -1,4 +1,4 @@
-"""Archives, unpacked into a folder that they cannot leave, and to a size that is in proportion to their own."""
+"""Archives, unpacked safely: nothing lands outside the folder, and nothing fills the disk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 from cldrank.errors import CldrankError, DownloadError
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-_SMALL = 1 << 26  # bytes that any archive may unpack to
-_TIMES = 100  # its own size that a larger one may; feature files shrink to a tenth
-_BLOCK = 1 << 12  # what even an empty file takes on a disk
+_SMALL = 1 << 26  # bytes: what any archive may unpack to
+_TIMES = 100  # times its own size: what a larger one may; feature files compress to a tenth
+_BLOCK = 1 << 12  # bytes: what even an empty file takes on disk
 
 
 def is_archive(path: Path) -> bool:
@@ -30,8 +30,8 @@ def is_archive(path: Path) -> bool:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack a tar or zip archive into a folder.
 
-    One is refused that reaches outside of the folder, for which there is no room, or which is a hundred times larger
-    when it is unpacked (above 64 MiB).
+    An archive is refused if it reaches outside the folder, if there is no room for it, or if it unpacks to more than a
+    hundred times its own size (and more than 64 MiB).
     """
     folder.mkdir(parents=True, exist_ok=True)
     room = _Room(archive, folder)

@@ -2,8 +2,8 @@
 
 An entry is a folder of `.npy` files, named by the sources (paths and options) and their fingerprint (size, times,
 inode). It is written under a temporary name and renamed when complete, so a reader sees all of it or nothing; of two
-processes that write the same entry at once, the first wins and the second throws its copy away. What a killed process
-left goes with the next write.
+processes that write the same entry at once, the first wins and the second discards its copy. The next write removes
+what a killed process left behind.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from cldrank._version import __version__
-from cldrank.data.catalogue import cache_folder
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.folders import cache_folder
 from cldrank.errors import CldrankError, DataError
 from cldrank.files import scratch
 from cldrank.reading import reading

@@ -1,14 +1,13 @@
 """The catalogue: the public data sets that cldrank knows by name, and where their files lie on this machine.
 
-A reference names one split of a set: `NAME:SPLIT`, or `NAME:FOLD/SPLIT` where the set comes in folds (`fold1` …
-`fold5`) or in several sets (`set1`, `set2`); without a fold, the first one is meant. Each set has a folder of its name,
-looked for first in `$CLDRANK_DATA`, then in the cache (`$CLDRANK_CACHE`, or the user's cache folder).
+A reference names one split of a set: `NAME:SPLIT`, or `NAME:FOLD/SPLIT` if the set comes in folds (`fold1` … `fold5`)
+or in several sets (`set1`, `set2`); without a fold, the first one is used. Each set has a folder of its name, first in
+`$CLDRANK_DATA`, then in the cache (`$CLDRANK_CACHE`, or the user's cache folder).
 """
 
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -18,19 +17,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import platformdirs
-
+from cldrank.data.folders import data_folders
 from cldrank.errors import DataError, UsageError
+from cldrank.wording import listed
 
 _COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 _SPLIT_SYNONYMS = {"valid": "vali", "val": "vali", "validation": "vali", "dev": "vali"}
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How much there is, as far as it is known; a query of a click log is one displayed list.
+class DataShape:
+    """How much data there is, as far as it is known; a query of a click log is one displayed list.
 
-    >>> str(Shape(queries=784, rows=15211, features=46))
+    >>> str(DataShape(queries=784, rows=15211, features=46))
     '784 queries, 15,211 rows, 46 features'
     """
 
@@ -44,17 +43,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file to fetch; size in bytes and SHA-256 where they are on record."""
+    """A file to download, with its size in bytes and its SHA-256."""
 
     url: str
-    size: int | None = None
-    sha256: str | None = None
+    size: int
+    sha256: str
 
     @property
     def name(self) -> str:
         """The file's own name.
 
-        >>> RemoteFile("https://example.org/sets/movies.csv.gz").name
+        >>> RemoteFile("https://example.org/sets/movies.csv.gz", 3_437_256, "3aed8b…").name
         'movies.csv.gz'
         """
         return self.url.rsplit("/", 1)[-1]
@@ -65,13 +64,13 @@ class DataSource:
     """One data set of the catalogue: what it is, whose it is, how to get it, and where its files are.
 
     kind            "features": rows to rank; "clicks": a click log
-    shape, shapes   totals over the whole set, and what is known of single folds and splits ("fold1/train")
+    shape, shapes   totals over the whole set, and the known counts of single folds and splits ("fold1/train")
     grades          lowest and highest label, None for a click log
-    gated           cannot be fetched by a program: `instructions` say how to place it by hand
-    acceptance      can be fetched, but only by someone who accepts the licence
-    raw             a fetch brings the publisher's raw files, which cannot be loaded as they are
-    into            the subfolder that a fetch fills
-    layouts         per form in which the set is found on disk: split -> patterns of its files
+    gated           cannot be downloaded by a program: `instructions` say how to place it by hand
+    acceptance      can be downloaded, but only by someone who accepts the licence
+    raw             a download brings the publisher's raw files, which cannot be loaded as they are
+    into            the subfolder that a download fills
+    layouts         per form in which people have the set on disk: split -> patterns of its files
     folders         subfolders that unpacking may have added on the way to those files
 
     >>> get("mq2008")
@@ -82,8 +81,8 @@ class DataSource:
     title: str
     kind: Literal["features", "clicks"]
     summary: str
-    shape: Shape
-    shapes: Mapping[str, Shape]
+    shape: DataShape
+    shapes: Mapping[str, DataShape]
     grades: tuple[int, int] | None
     licence: str
     citation: str
@@ -112,7 +111,7 @@ class DataSource:
 
     @property
     def references(self) -> list[str]:
-        """Every reference that `resolve` takes for this set.
+        """Every reference that `resolve` accepts for this set.
 
         >>> get("ranklens").references
         ['ranklens:impressions', 'ranklens:items']
@@ -121,7 +120,7 @@ class DataSource:
 
     @property
     def places(self) -> list[Path]:
-        """The folders where the set may lie, in the order in which they are looked at."""
+        """The folders where the set may lie, in the order in which they are searched."""
         return [folder / self.key for folder in data_folders()]
 
     @property
@@ -147,7 +146,7 @@ class DataSource:
         return next((place for place in self.places if any(self._present(place))), None)
 
     def find_raw(self) -> Path | None:
-        """The folder with all the raw files that a fetch brings, or None."""
+        """The folder with all the raw files that a download brings, or None."""
         if not self.raw:
             return None
         folders = (place / self.into for place in self.places)
@@ -164,9 +163,9 @@ class DataSource:
             if found := self._match(place, split, chosen):
                 return found
         wanted = [" + ".join(names) for names in self._names(split, chosen)]
-        remedy = f"`cldrank data info {self.key}` tells how to place the set by hand"
+        remedy = f"`cldrank data info {self.key}` says how to place the set by hand"
         if self.downloads and not self.raw:
-            remedy = f"`cldrank data fetch {self.key}` gets the set"
+            remedy = f"`cldrank data fetch {self.key}` downloads it"
         raise DataError(
             f"{self.reference(split, chosen)} is not on this machine: no {' nor '.join(wanted)} in "
             f"{' nor in '.join(map(str, self.places))}; {remedy}."
@@ -177,7 +176,7 @@ class DataSource:
         return list(self._present(place)) == self.references
 
     def describe(self) -> str:
-        """Everything that is known of the set, as plain text for people."""
+        """Everything that is known about the set, as plain text for people."""
         low_high = f", grades {self.grades[0]}…{self.grades[1]}" if self.grades else ""
         found = self.find() or self.find_raw()
         lines = [
@@ -199,7 +198,7 @@ class DataSource:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that is known of the set, ready for JSON."""
+        """Everything that is known about the set, ready for JSON."""
         found, raw = self.find(), self.find_raw()
         state = {"folder": found and str(found), "raw_folder": raw and str(raw), "available": self.available()}
         return {**asdict(self), "splits": self.splits, "places": [str(place) for place in self.places], **state}
@@ -262,7 +261,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> DataSource:
-    """The data set of that name, in any case, with hyphens or underscores.
+    """The data set of that name, in upper or lower case, with hyphens or underscores.
 
     >>> get("Istella_S").title
     'Istella-S LETOR'
@@ -271,7 +270,7 @@ def get(name: str) -> DataSource:
     if key in _sources():
         return _sources()[key]
     near = difflib.get_close_matches(key, names(), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names())}."
+    hint = f"did you mean {listed(near, 'or')}?" if near else f"it has {', '.join(names())}."
     raise UsageError(f"the catalogue has no data set {name!r}; {hint}")
 
 
@@ -284,42 +283,24 @@ def is_reference(text: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9][\w-]+:([\w-]+/)?[\w-]*", text) is not None or text in _sources()
 
 
-def parse(reference: str) -> Reference:
+def parse_reference(reference: str) -> Reference:
     """The parts of a reference, checked against the catalogue; nothing is looked for on disk.
 
-    >>> parse("yahoo:test")
+    >>> parse_reference("yahoo:test")
     Reference(source=DataSource(yahoo: 36,251 queries, 882,747 rows, 700 features), fold='set1', split='test')
     """
     name, _, part = reference.partition(":")
     source = get(name)
     fold, slash, split = part.rpartition("/")
     if not split or (slash and not fold):
-        raise UsageError(f"{reference!r} names no split; say one of {', '.join(source.references)}.")
+        raise UsageError(f"{reference!r} names no split; choose {listed(source.references, 'or')}.")
     return Reference(source, source._fold(fold or None), source._split(split))
 
 
 def resolve(reference: str) -> list[Path]:
     """The files that a reference names: `resolve("mq2008:fold1/train")`."""
-    source, fold, split = parse(reference)
+    source, fold, split = parse_reference(reference)
     return source.files(split, fold)
-
-
-def cache_folder() -> Path:
-    """The folder for everything that can be fetched or computed again: `$CLDRANK_CACHE`, or the user's cache."""
-    chosen = os.environ.get("CLDRANK_CACHE")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("cldrank")
-
-
-def data_folders() -> list[Path]:
-    """The folders that hold data sets, in the order in which they are looked at."""
-    chosen = os.environ.get("CLDRANK_DATA")
-    return [*([Path(chosen).expanduser()] if chosen else []), cache_folder() / "data"]
-
-
-def as_markdown() -> str:
-    """The catalogue as a page of documentation; `docs/datasets.md` is this text."""
-    sources = list(_sources().values())
-    return "\n".join([*_INTRODUCTION, *map(_row, sources), *_REFERENCES, *map(_section, sources), ""])
 
 
 def _existing(path: Path) -> Path | None:
@@ -336,76 +317,11 @@ def _sources() -> dict[str, DataSource]:
 def _source(key: str, entry: dict[str, Any]) -> DataSource:
     counts = {what: entry.pop(what, None) for what in ("queries", "rows", "features")}
     made: dict[str, Any] = {
-        "shape": Shape(**counts),
-        "shapes": {part: Shape(**shape) for part, shape in entry.pop("shapes").items()},
+        "shape": DataShape(**counts),
+        "shapes": {part: DataShape(**shape) for part, shape in entry.pop("shapes").items()},
         "grades": tuple(entry.pop("grades")) if "grades" in entry else None,
         "layouts": tuple({split: tuple(files) for split, files in form.items()} for form in entry.pop("layouts")),
         "downloads": tuple(RemoteFile(**file) for file in entry.pop("downloads", ())),
     }
     lists: dict[str, Any] = {what: tuple(entry.pop(what)) for what in ("instructions", "folds", "folders")}
     return DataSource(key=key, **made, **lists, **entry)
-
-
-_INTRODUCTION = [
-    "# Data sets",
-    "",
-    "The data sets that cldrank knows by name. `cldrank data list` shows them, `cldrank data info NAME` tells all",
-    "about one, `cldrank data fetch NAME` downloads those that a program may download; the others are placed by hand,",
-    "as told below.",
-    "",
-    "| name | what | queries | rows | features | grades | licence | how to get it |",
-    "|---|---|---:|---:|---:|---|---|---|",
-]
-
-_REFERENCES = [
-    "",
-    "Each set has a folder of its name. It is looked for first in the folder that the environment variable",
-    "`CLDRANK_DATA` names, then in the folder `data` of the cache (`CLDRANK_CACHE`, or the cache folder of the user).",
-    "Text files may be compressed (`.gz`, `.xz`, `.zst`).",
-    "",
-    "A split is named `NAME:SPLIT`, or `NAME:FOLD/SPLIT` where the set comes in folds or in several sets; without a",
-    "fold, the first one is meant:",
-    "",
-    "```python",
-    ">>> from cldrank.data import catalogue",
-    '>>> catalogue.parse("mq2008:fold2/train").fold',
-    "'fold2'",
-    '>>> catalogue.get("msrd").references',
-    "['msrd:train', 'msrd:vali', 'msrd:test']",
-    "",
-    "```",
-]
-
-
-def _row(source: DataSource) -> str:
-    shape, grades = source.shape, source.grades
-    way = "by hand" if source.gated else "fetch (raw files only)" if source.raw else "fetch"
-    if source.acceptance:
-        way += ", after accepting the licence"
-    cells = [
-        f"[{source.key}](#{source.key})",
-        source.title + (" (click log)" if source.kind == "clicks" else ""),
-        *("–" if count is None else f"{count:,}" for count in (shape.queries, shape.rows, shape.features)),
-        f"{grades[0]}–{grades[1]}" if grades else "–",
-        source.licence,
-        way,
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _section(source: DataSource) -> str:
-    forms = ["; ".join(f"{split}: {', '.join(files)}" for split, files in form.items()) for form in source.layouts]
-    for generic, spoken in [("{n}", "N"), ("{fold}", "setN"), *((f"{{p{n}}}", f"‹{n}›") for n in range(1, 6))]:
-        forms = [form.replace(generic, spoken) for form in forms]
-    lines = [
-        f"\n## {source.key}\n",
-        f"{source.title}. {source.summary}\n",
-        *(f"- {part}: {shape}" for part, shape in source.shapes.items()),
-        *([""] if source.shapes else []),
-        f"Official address: <{source.homepage}>  \nCite: {source.citation}\n",
-        *(f"{number}. {step}" for number, step in enumerate(source.instructions, start=1)),
-        f"\nThe folder is `{source.key}/`; files in it: {', or '.join(f'`{form}`' for form in forms)}.",
-    ]
-    if any("‹" in form for form in forms):
-        lines[-1] += " ‹1› … ‹5› are the parts 1 … 5 in fold 1, 2 … 5, 1 in fold 2, and so on."
-    return "\n".join(lines)

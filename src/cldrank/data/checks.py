@@ -1,4 +1,4 @@
-"""What must be true of ranking data, and what to say when it is not. Each check returns its input in canonical form."""
+"""What must be true of ranking data, and the errors where it is not. Each check returns its input in canonical form."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.reading import reason
 
-# What a file may ask for without being told so: this much, or in this proportion to what it holds.
+# How much memory a small file may claim: this much, or this many times its own size.
 FREE_BYTES = 1 << 28
 MOST_TIMES = 512
-NAME_BYTES = 100  # what a feature costs besides its column: its name, as Python keeps it
+NAME_BYTES = 100  # of a feature's name, as Python holds it
 
 
 def check_file(path: Path) -> None:
-    """Refuse a path that names no file."""
+    """Refuse a path that is not that of a file."""
     if not path.exists():
         raise UsageError(f"{path}: no such file.")
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name the file to read, or several.")
+        raise UsageError(f"{path} is a folder; name the file to read, or several.")
 
 
-def memory() -> int:
-    """The bytes of memory that a table could have: those available where the system tells, else all."""
+def free_memory() -> int:
+    """The bytes of memory that a table could take: those available, or all where the system does not say."""
     try:
         found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     except OSError:
@@ -45,15 +45,16 @@ def memory() -> int:
 def check_room(path: Path, rows: int, width: int) -> None:
     """Refuse a table of features, with their names, that this machine cannot hold."""
     needed = 4 * rows * width + NAME_BYTES * width
-    if needed > memory():
-        raise DataError(
-            f"{path}: a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) is more than this "
-            "machine's memory has room for; read the data in parts, or choose features."
+    if needed > free_memory():
+        raise FormatError(
+            f"a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) does not fit into the "
+            "memory of this machine; read the data in parts, or choose features.",
+            path=path,
         )
 
 
 def check_lengths(count: int, longest: int, total: int) -> None:
-    """Refuse ids one of which is so long that all of them, in an array as wide as it, would fill the memory."""
+    """Refuse an id so long that an array of all ids, as wide as the longest, would fill the memory."""
     if 4 * count * longest > max(FREE_BYTES, MOST_TIMES * total):
         raise DataError(
             f"an id has {longest:,} characters, where the mean is {total / count:,.0f}; that is too long for an id."
@@ -61,7 +62,7 @@ def check_lengths(count: int, longest: int, total: int) -> None:
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Refuse ids that an array of numpy could not hold as they are."""
+    """Refuse ids that a numpy array could not hold unchanged."""
     check_lengths(len(texts), max(map(len, texts), default=0), sum(map(len, texts)))
     for text in texts:
         if text.endswith("\0"):
@@ -69,17 +70,21 @@ def check_texts(texts: Sequence[str]) -> None:
 
 
 def ends_in_nul(what: str) -> DataError:
-    """What to say of text that an array of numpy would silently shorten."""
-    return DataError(f"{what} ends in a NUL character, which cannot be kept; take it off.")
+    """The error for text that a numpy array would silently shorten."""
+    return DataError(f"{what} ends in a NUL character, which cannot be kept; remove it.")
 
 
 @contextmanager
-def enough_memory(path: Path) -> Iterator[None]:
-    """Running out of memory while data is loaded becomes an error that names the file."""
+def about(path: Path) -> Iterator[None]:
+    """Data that is refused inside the block, or does not fit into memory, becomes an error that names its file."""
     try:
         yield
+    except FormatError:
+        raise  # names its file already
+    except DataError as error:
+        raise FormatError(error.message, *error.words, path=path) from None
     except MemoryError as error:
-        raise DataError(f"{path}: there is not enough memory to load it; read it in parts.") from error
+        raise FormatError("there is not enough memory to load it; read it in parts.", path=path) from error
 
 
 def matrix(features: Any) -> NDArray[np.float32]:
@@ -88,7 +93,7 @@ def matrix(features: Any) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
             values = np.asarray(features)
             if values.dtype.kind in "cmMV":  # numpy would drop the imaginary part, or count days
-                raise TypeError(f"{values.dtype} values are none")
+                raise TypeError(f"{values.dtype} values are not")
             matrix = np.ascontiguousarray(values, dtype=np.float32)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"features must be a table of numbers: {reason(error)}.") from None
@@ -100,7 +105,7 @@ def matrix(features: Any) -> NDArray[np.float32]:
 def column_names(table: Any) -> tuple[str, ...] | None:
     """The names of a table's columns: of a pandas or Polars frame, an Arrow table, or the like; None without names.
 
-    Columns that are only numbered from 0, as pandas does without being told names, have none.
+    Columns that are only numbered from 0, as in a pandas frame made without names, have none.
 
     >>> column_names(np.eye(2)) is None
     True
@@ -135,7 +140,7 @@ def whole_numbers(values: ArrayLike, what: str) -> IntArray:
     if numbers.dtype.kind not in "uf":
         raise DataError(f"{what} must be whole numbers, not {numbers.dtype} values.")
     beyond = numbers >= 2.0**63 if numbers.dtype.kind == "u" else ~(np.abs(numbers) < 2.0**63)
-    for bad, why in ((numbers != np.rint(numbers), "none"), (beyond, "too large")):
+    for bad, why in ((numbers != np.rint(numbers), "not one"), (beyond, "too large")):
         if bad.any():
             raise DataError(f"{what} must be whole numbers; {numbers[bad][0]} is {why}.")
     return numbers.astype(np.int64)
@@ -161,7 +166,7 @@ def source_rows(places: ArrayLike, rows: int) -> IntArray:
 
 
 def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
-    """One finite label a row."""
+    """One finite label per row."""
     try:
         values = np.asarray(labels)
         if values.dtype.kind in "cmMV":
@@ -179,7 +184,7 @@ def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
 
 
 def flat_ids(values: ArrayLike, what: str) -> NDArray[Any]:
-    """Ids as int64 or text, whatever they came as; one that int64 cannot hold exactly is refused."""
+    """Ids as int64 or text, whatever type they had; one that int64 cannot hold exactly is refused."""
     ids = np.asarray(values)
     if ids.ndim != 1:
         raise DataError(f"{what} must be a flat array, not one of shape {ids.shape}.")
@@ -285,6 +290,11 @@ def check_finite(features: FloatArray, offsets: IntArray, query_ids: NDArray[Any
     row, column = (int(found[0]) for found in np.nonzero(~np.isfinite(features)))
     query = query_ids[np.searchsorted(offsets, row, side="right") - 1]
     raise DataError(
-        f"feature {names[column]!r} of row {row} (query {query}) is {features[row, column]}; "
-        "features must be finite: fill in missing values, for files with missing=0.0 (--missing 0), or drop those rows."
+        "feature {!r} of row {} (query {}) is {}; features must be finite: fill in missing values, for files with {}, "
+        "or drop those rows.",
+        names[column],
+        row,
+        query,
+        features[row, column],
+        Spelling("missing=0.0", "--missing 0"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.errors import DataError
-
-if TYPE_CHECKING:
-    from cldrank.data.parquet_columns import ColumnNames
+from cldrank.wording import count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,18 +116,11 @@ class RankingDataset:
             synthetic=synthetic,
         )
 
-    @classmethod
-    def from_parquet(cls, path: str | PathLike[str], columns: ColumnNames | None = None) -> RankingDataset:
-        """Read a Parquet file; `columns` maps names, as in `cldrank.data.read_parquet`."""
-        from cldrank.data.parquet import read_parquet
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save all of it as a Parquet file, which `cldrank.load` reads back equal."""
+        from cldrank.data.formats.parquet import save_parquet
 
-        return read_parquet(path, columns=columns)
-
-    def to_parquet(self, path: str | PathLike[str]) -> None:
-        """Write all of it to a Parquet file that `from_parquet` reads back equal."""
-        from cldrank.data.parquet import write_parquet
-
-        write_parquet([self], path)
+        save_parquet([self], path)
 
     @classmethod
     def concatenate(cls, datasets: Sequence[RankingDataset], name: str = "") -> RankingDataset:
@@ -197,8 +188,11 @@ class RankingDataset:
         return self.n_queries
 
     def __repr__(self) -> str:
-        parts = [_counted(self.n_queries, "query", "queries"), _counted(self.n_rows, "row", "rows")]
-        parts.append(_counted(self.n_features, "feature", "features"))
+        parts = [
+            count(self.n_queries, "query", "queries"),
+            count(self.n_rows, "row"),
+            count(self.n_features, "feature"),
+        ]
         if self.labels is None:
             parts.append("no labels")
         elif self.n_rows:
@@ -284,10 +278,6 @@ def _frozen(value: Any) -> Any:
         value = value.view()
         value.flags.writeable = False
     return value
-
-
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _check_together(datasets: Sequence[RankingDataset], attribute: str) -> None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
 from cldrank.data import catalogue
 from cldrank.data.cache import cached
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.lines import plain_suffix
-from cldrank.data.parquet import read_parquet
-from cldrank.data.parquet_columns import ColumnNames
-from cldrank.errors import DataError, UsageError
-from cldrank.reading import reading
+from cldrank.data.formats import is_letor_name, is_parquet
+from cldrank.data.formats.parquet_columns import ColumnNames
+from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.parameters import check_number
 
 Source = str | PathLike[str]
 
 _WORTH_CACHING = 8 << 20  # bytes; smaller files are read again as quickly
-_PARQUET = (".parquet", ".pq")
 
 
 def load(
@@ -37,11 +35,11 @@ def load(
 
     source       a path, a folder of parts, a pattern such as `part-*.txt`, a list of any of these, or a data set of
                  the catalogue such as `msrd:train` or `mq2008:fold1/test`
-    columns      Parquet: what the columns are called (see `read_parquet`)
+    columns      Parquet: the names of the columns, where they differ from the usual ones (see `read_parquet`)
     groups       LETOR: files with the number of rows of each query, for rows without `qid:` (see `read_letor`)
-    n_features   LETOR: how many features there are, if rows may leave out the last ones
-    zero_based   LETOR: whether feature ids start at 0; found out if not given
-    missing      what to put where a value is missing; refused if not given
+    n_features   LETOR: the number of features, if rows may leave out the last ones
+    zero_based   LETOR: whether feature ids start at 0; inferred if not given
+    missing      the value to fill in where one is missing; by default a missing value is refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
 
     >>> import tempfile
@@ -55,49 +53,48 @@ def load(
         raise UsageError(f"load takes paths or names of data sets, not a {type(source).__name__}.")
     sources = [source] if isinstance(source, str | PathLike) else list(source)
     paths = [path for one in sources for path in _expanded(one)]
+    if missing is not None:
+        check_number("missing", missing)
+    group_paths = _group_paths(groups)
+    read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
+    if cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
+        options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
+        dataset = cached(read, [*paths, *(group_paths or _groups_beside(paths))], {**options, "name": name})
+    else:
+        dataset = read()
+    return dataset if dataset.name else dataset.renamed(_name_of(sources))
+
+
+def _reader(
+    paths: Sequence[Path],
+    columns: ColumnNames | None,
+    groups: Sequence[Path] | None,
+    n_features: int | None,
+    zero_based: bool | None,
+    missing: float | None,
+    name: str,
+) -> Callable[[], RankingDataset]:
+    """The function that reads these files, which must all be of one format."""
     if not paths:
         raise UsageError("there is nothing to load: no file was named.")
-    parquet = {_is_parquet(path) for path in paths}
-    if len(parquet) > 1:
+    kinds = {is_parquet(path) for path in paths}
+    if len(kinds) > 1:
         raise UsageError(f"{paths[0]} and {paths[-1]} are of different formats; load Parquet and text separately.")
-    _check_filler(missing)
-    group_paths = _group_paths(groups)
+    if kinds == {True}:
+        from cldrank.data.formats.parquet import read_parquet
 
-    def read() -> RankingDataset:
-        try:
-            dataset = read_as_named()
-        except DataError as error:
-            if any(str(path) in str(error) for path in paths):
-                raise
-            raise DataError(f"{paths[0]}: {error}") from None  # what only the dataset sees, it says without the file
-        return dataset if dataset.name else dataset.renamed(_name_of(sources))
+        if groups is not None or n_features is not None or zero_based is not None:
+            options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
+            raise UsageError("{} are for text files; a Parquet file has columns.", options)
+        return partial(read_parquet, paths, columns=columns, missing=missing, name=name)
+    from cldrank.data.formats.letor import read_letor
 
-    def read_as_named() -> RankingDataset:
-        if parquet == {True}:
-            if groups is not None or n_features is not None or zero_based is not None:
-                raise UsageError("groups, n_features and zero_based are for text files; a Parquet file has columns.")
-            return read_parquet(paths, columns=columns, missing=missing, name=name)
-        if columns is not None:
-            raise UsageError("columns is for Parquet files; a LETOR row has no column names.")
-        from cldrank.data.letor import read_letor
-
-        return read_letor(
-            paths, groups=group_paths, n_features=n_features, zero_based=zero_based, missing=missing, name=name
-        )
-
-    if not cache or sum(path.stat().st_size for path in paths) < _WORTH_CACHING:
-        return read()
-    from cldrank.data.letor import GROUP_SUFFIXES
-
-    beside = [path.with_name(path.name + suffix) for path in paths for suffix in GROUP_SUFFIXES]
-    watched = [*paths, *(group_paths or [path for path in beside if path.exists()])]
-    options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing, "name": name}
-    return cached(read, watched, options)
-
-
-def _check_filler(missing: float | None) -> None:
-    if missing is not None and not math.isfinite(missing):
-        raise UsageError(f"missing is {missing}; what stands for a missing value must be a finite number.")
+    if columns is not None:
+        option = Spelling("columns", "--column")
+        raise UsageError("{} is for Parquet files; a LETOR row has no column names.", option)
+    return partial(
+        read_letor, paths, groups=groups, n_features=n_features, zero_based=zero_based, missing=missing, name=name
+    )
 
 
 def _expanded(source: Source) -> list[Path]:
@@ -105,7 +102,7 @@ def _expanded(source: Source) -> list[Path]:
     path = Path(source)
     if path.is_dir():
         parts = sorted(part for part in path.iterdir() if part.is_file() and not part.name.startswith((".", "_")))
-        parts = [part for part in parts if _is_parquet(part)] or [p for p in parts if plain_suffix(p) in _TEXT]
+        parts = [part for part in parts if is_parquet(part)] or [part for part in parts if is_letor_name(part)]
         if not parts:
             raise DataError(f"{path}: the folder holds no .parquet, .txt, .letor, .libsvm, .svm or .dat file.")
         return parts
@@ -123,16 +120,6 @@ def _expanded(source: Source) -> list[Path]:
     )
 
 
-_TEXT = (".txt", ".letor", ".libsvm", ".svm", ".svmlight", ".dat", ".train", ".test", ".vali")
-
-
-def _is_parquet(path: Path) -> bool:
-    if path.suffix in _PARQUET:
-        return True
-    with reading(path, "a readable file"), path.open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
 def _group_paths(groups: Source | Sequence[Source] | None) -> list[Path] | None:
     if groups is None:
         return None
@@ -141,6 +128,13 @@ def _group_paths(groups: Source | Sequence[Source] | None) -> list[Path] | None:
         if not path.is_file():
             raise UsageError(f"{path}: no such group file.")
     return paths
+
+
+def _groups_beside(paths: Sequence[Path]) -> list[Path]:
+    """The group files that the LETOR reader would find by itself."""
+    from cldrank.data.formats.letor import group_candidates
+
+    return [beside for path in paths for beside in group_candidates(path) if beside.exists()]
 
 
 def _name_of(sources: Sequence[Source]) -> str:

@@ -1,4 +1,4 @@
-"""Score files: what some ranker, ours or another's, gave each row of a dataset."""
+"""Score files: the scores that a ranker, ours or another, gave to the rows of a dataset."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from numpy.typing import NDArray
 
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.lines import read_blocks
-from cldrank.errors import DataError, FormatError
+from cldrank.data.formats.lines import read_blocks
+from cldrank.errors import FormatError
 from cldrank.reading import reading
+from cldrank.wording import some
 
 
-def read_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
+def load_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
     r"""The score of each row of a dataset, from a file.
 
     Text has one number per line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet
-    has a column `score`, in that order too, or with columns `query_id` and `doc_id`, which then find the row.
+    has a column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "scores.txt"
     ...     _ = path.write_text("0.25\n-1e3\n")
-    ...     read_scores(path, data)
+    ...     load_scores(path, data)
     array([ 2.5e-01, -1.0e+03])
     """
     path = Path(path)
@@ -52,7 +53,7 @@ def _from_text(path: Path) -> NDArray[np.float64]:
             if not word:
                 continue
             try:
-                scores.append(float(word.replace(b"_", b"?")))  # Python would take 1_000 for a number
+                scores.append(float(word.replace(b"_", b"?")))  # Python would read 1_000 as a number
             except ValueError:
                 shown = word[:40].decode("utf-8", errors="backslashreplace")
                 raise FormatError(
@@ -72,12 +73,12 @@ def _from_npy(path: Path) -> NDArray[np.float64]:
 
 
 def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float64], bool]:
-    """Scores, and whether they were found by their ids and so lie as the dataset does."""
-    from cldrank.data.parquet_columns import Part, check_ids, is_number
+    """Scores, and whether they were found by their ids and so are in the order of the dataset."""
+    from cldrank.data.formats.parquet_columns import ParquetPart, check_ids, is_number
 
-    file = Part.open(path)
+    file = ParquetPart.open(path)
     if "score" not in file.counts:
-        raise FormatError(f"there is no column 'score'; it has {', '.join(file.schema.names[:8])}.", path=path)
+        raise FormatError(f"there is no column 'score'; it has {some(file.schema.names, most=8)}.", path=path)
     if not is_number(file.kind("score")):
         raise FormatError(f"column 'score' holds {file.kind('score')}, not numbers.", path=path)
     scores = file.column("score").to_numpy().astype(np.float64)
@@ -87,7 +88,7 @@ def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float
     for column in ids:
         check_ids(file, column)
     if dataset.doc_ids is None:
-        raise DataError(f"{path} names documents, but the dataset has no document ids to find them by.")
+        raise FormatError("names documents, but the dataset has no document ids to match.", path=path)
     scored = zip(*(map(str, file.column(column).to_pylist()) for column in ids), strict=True)
     wanted = zip(
         map(str, dataset.query_ids[dataset.row_queries].tolist()), map(str, dataset.doc_ids.tolist()), strict=True

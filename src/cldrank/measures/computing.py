@@ -20,13 +20,13 @@ def compute(
     *,
     empty: Empty = "zero",
 ) -> dict[Measure, Array]:
-    """One value a query for each measure, in float64: numpy arrays, or torch tensors where the scores are one.
+    """One value per query for each measure, in float64: numpy arrays, or torch tensors if the scores are one.
 
-    scores     (rows,) larger is better; equal scores stand in a fixed order that does not depend on the labels
+    scores     (rows,) larger is better; ties are broken in a fixed order that does not depend on the labels
     labels     (rows,) grades; negative ones count as 0
     offsets    (queries + 1,) rows offsets[i] … offsets[i+1]-1 belong to query i
     empty      a query without a relevant document counts 0 ("zero") or gives NaN ("skip"); `mean` leaves NaN out.
-               In ARP, where 0 would be the best of all, it is NaN either way.
+               ARP, of which 0 would be the best value, always gives NaN.
 
     >>> compute(["nDCG@1", "RR"], [3, 2, 1, 1, 2], [0, 1, 2, 0, 1], [0, 3, 5])
     {nDCG@1: array([0., 1.]), RR: array([0.5, 1. ])}

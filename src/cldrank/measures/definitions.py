@@ -61,13 +61,13 @@ class NDCG(_Gained):
 
 @dataclass(frozen=True, repr=False)
 class _Thresholded(Measure):
-    """A measure that takes a document for relevant when its label is at least `rel`."""
+    """A measure that counts a document as relevant if its label is at least `rel`."""
 
     rel: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "rel", positive(self.rel, f"rel of {self.name}, the label to be relevant from,"))
+        object.__setattr__(self, "rel", positive(self.rel, f"rel of {self.name}, the lowest relevant label,"))
 
     def _answerable(self, ranking: Ranking) -> Array:
         return ranking.best_labels >= self.rel
@@ -110,7 +110,7 @@ class RR(_Thresholded):
 
 @dataclass(frozen=True, repr=False)
 class P(_Thresholded):
-    """Precision: the relevant among the first k, divided by k, also where the list is shorter.
+    """Precision: the relevant among the first k, divided by k even if the list is shorter.
 
     >>> P(2)([3, 2, 1], [0, 1, 1], [0, 3])
     array([0.5])
@@ -126,11 +126,11 @@ class P(_Thresholded):
 
 @dataclass(frozen=True, repr=False)
 class ERR(Measure):
-    """Expected reciprocal rank of where a reader stops who is satisfied with probability (2^label - 1) / 2^max.
+    """Expected reciprocal rank at which a reader is satisfied, by each document with probability (2^label - 1) / 2^max.
 
         sum over the first k of satisfied(rank) / rank · product over the ranks before of (1 - satisfied)
 
-    Unless `max` says otherwise, it is the largest label of all the data given; name it to compare across data sets.
+    By default, `max` is the largest label of all the data given; set it to compare across data sets.
 
     >>> ERR(max=1)([3, 2, 1], [0, 1, 1], [0, 3])
     array([0.33333])
@@ -159,7 +159,7 @@ class ERR(Measure):
 
 @dataclass(frozen=True, repr=False)
 class ARP(Measure):
-    """Average relevance position: the mean rank, weighted by the label. Less is better, 1 is the least.
+    """Average relevance position: the mean rank, weighted by the label. Lower is better, 1 is the lowest.
 
         sum of label · rank / sum of label
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -12,21 +11,22 @@ from typing import Any, ClassVar, Literal, get_args
 
 from cldrank.errors import UsageError
 from cldrank.measures.ranking import Ranking
+from cldrank.parameters import check_choice, check_whole
 from cldrank.segments import Array
 
 Empty = Literal["zero", "skip"]
 
 _FORM = re.compile(r"\s*(?P<name>[A-Za-z]+)\s*(\((?P<parameters>[^()]*)\))?\s*(@\s*(?P<cutoff>[^\s@()]+))?\s*")
-_BETWEEN = re.compile(r"[\s,;]+(?![^()]*\))")  # what separates measures: not what stands inside parentheses
+_BETWEEN = re.compile(r"[\s,;]+(?![^()]*\))")  # separates measures, except inside parentheses
 _EXAMPLE = "a name, then parameters and a cutoff where wanted, like nDCG@3, AP or P(rel=2)@5"
 
 
 @dataclass(frozen=True, repr=False)
 class Measure(ABC):
-    """What to measure, as an immutable value: equal measures are equal, hash alike, and print alike.
+    """What to measure, as an immutable value: equal measures compare equal, hash alike and print alike.
 
-    Called with scores, labels and offsets it gives one value per query. To add a measure, write a dataclass of this
-    kind: its fields are the parameters of its text form, and it is known to `parse` from then on.
+    Called with scores, labels and offsets, it gives one value per query. To add a measure, derive a frozen dataclass
+    from it: its fields are the parameters of its text form, and `parse` knows it from then on.
 
     >>> Measure.parse("ndcg@3")
     nDCG@3
@@ -45,23 +45,23 @@ class Measure(ABC):
     known: ClassVar[dict[str, type[Measure]]] = {}
 
     def __init_subclass__(cls) -> None:
-        if cls.name:  # what only gathers the common part of several measures has none
+        if cls.name:  # a base class of several measures has none
             Measure.known |= {name.lower(): cls for name in (cls.name, *cls.aliases)}
 
     def __post_init__(self) -> None:
         if self.cutoff is None:
             if self.takes_cutoff == "always":
-                raise UsageError(f"{self.name} needs a cutoff: write {self.name}@10, say.")
+                raise UsageError(f"{self.name} needs a cutoff, such as {self.name}@10.")
             return
         if self.takes_cutoff == "never":
-            raise UsageError(f"{self.name} looks at the whole list and takes no cutoff: write {self.name}.")
+            raise UsageError(f"{self.name} uses the whole list and takes no cutoff: write {self.name}.")
         object.__setattr__(self, "cutoff", _cutoff(self.cutoff, self.name))
 
     # -- text ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def parse(cls, text: str | Measure) -> Measure:
-        """The measure that a text names; a measure stays as it is. Upper and lower case are alike."""
+        """The measure that a text names, in upper or lower case; a measure is returned as it is."""
         if isinstance(text, Measure):
             return text
         if not isinstance(text, str):
@@ -83,7 +83,7 @@ class Measure(ABC):
         names = list(dict.fromkeys(kind.name for kind in cls.known.values()))
         near = difflib.get_close_matches(name.lower(), cls.known, n=1)
         guess = f" Did you mean {cls.known[near[0]].name}?" if near else ""
-        raise UsageError(f"there is no measure {name!r}.{guess} Known are {', '.join(names)}.")
+        raise UsageError(f"there is no measure {name!r}.{guess} The measures are {', '.join(names)}.")
 
     @classmethod
     def _arguments(cls, text: str | None) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Measure(ABC):
                 raise UsageError(f"{part.strip()!r} is not a parameter of {cls.name}; write name=value.")
             if key not in cls.parameters():
                 known = ", ".join(cls.parameters()) or "none"
-                raise UsageError(f"{cls.name} has no parameter {key!r}; it knows {known}.")
+                raise UsageError(f"{cls.name} has no parameter {key!r}; its parameters: {known}.")
             if key in arguments:
                 raise UsageError(f"{cls.name} is given {key} twice; give it once.")
             arguments[key] = value.strip("'\"")
@@ -105,7 +105,7 @@ class Measure(ABC):
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """What may stand in the parentheses.
+        """The parameters that may stand in the parentheses.
 
         >>> Measure.known["ap"].parameters()
         ('rel',)
@@ -132,10 +132,9 @@ class Measure(ABC):
     def per_query(self, ranking: Ranking, empty: Empty = "zero") -> Array:
         """One value per query; for a query without a relevant document 0, or NaN when these are to be skipped.
 
-        Where less is better a 0 would be the best of all, so there such a query is always NaN.
+        If lower is better, 0 would be the best value, so such a query is always NaN.
         """
-        if empty not in get_args(Empty):
-            raise UsageError(f"empty={empty!r} is unknown; queries without a relevant document count 'zero' or 'skip'.")
+        check_choice("empty", empty, get_args(Empty))
         values = self._values(ranking)
         fallback = 0.0 if empty == "zero" and self.higher_is_better else float("nan")
         values[~self._answerable(ranking)] = fallback
@@ -191,12 +190,9 @@ def positive(value: Any, what: str) -> float:
 
 def _cutoff(value: Any, name: str) -> int:
     try:
-        number = int(value) if isinstance(value, str) and value.isdecimal() else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise UsageError(f"the cutoff of {name} must be a whole number of at least 1, not {value!r}.")
-    return number
+        return check_whole("cutoff", int(value) if isinstance(value, str) and value.isdecimal() else value, least=1)
+    except UsageError:
+        raise UsageError(f"the cutoff of {name} must be a whole number of at least 1, not {value!r}.") from None
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`Ranking`: labels in the order of the scores, with all that several measures need worked out once."""
+"""`Ranking`: labels in the order of the scores, with whatever several measures need computed once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ranking:
 
     @classmethod
     def of(cls, scores: Array, labels: Array, offsets: Array) -> Ranking:
-        """Rank by descending score. Equal scores stand in a fixed order that neither label nor storage can sway."""
+        """Rank by descending score; ties are broken in a fixed order that depends on neither labels nor storage."""
         scores, labels, offsets = checked(scores, labels, offsets)
         labels = array_namespace(labels).clip(labels, 0, None)
         highest = float(labels.max()) if len(labels) else 0.0
@@ -130,7 +130,7 @@ class Ranking:
 
 
 def checked(scores: Any, labels: Any, offsets: Any) -> tuple[Array, Array, Array]:
-    """Scores and labels in float64, offsets in int64, of one kind and on one device, known to fit together."""
+    """Scores and labels in float64, offsets in int64, all of one kind and on one device, checked to fit together."""
     scores = _numbers(scores, "scores", like=scores)
     labels = _numbers(labels, "labels", like=scores)
     offsets = _offsets(offsets, like=scores)
@@ -174,7 +174,7 @@ def _offsets(values: Any, like: Array) -> Array:
     xp = array_namespace(array)
     whole = xp.isfinite(array) & (array == xp.floor(array))
     if not bool(whole.all()):
-        raise DataError(f"offsets must be whole numbers; {float(array[_first(~whole)])} is none.")
+        raise DataError(f"offsets must be whole numbers; {float(array[_first(~whole)])} is not one.")
     return xp.astype(array, xp.int64)
 
 

@@ -1,4 +1,4 @@
-"""How sure a mean is, and whether one ranker really beats another."""
+"""How certain a mean is, and whether one ranker really beats another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError
+from cldrank.parameters import check_number, check_whole
+from cldrank.wording import count
 
 Values = NDArray[np.float64]
 
@@ -54,10 +56,10 @@ class Comparison:
 
     difference    the mean difference
     interval      its bootstrap interval over queries
-    p_value       how often chance alone, swapping the two within queries, makes a difference at least as large
+    p_value       how often swapping the two at random within queries makes a difference at least as large
     n             queries compared
     wins, ties, losses    queries on which the first is better, equal, worse
-    exact         whether every way of swapping was counted rather than a sample of them
+    exact         whether all ways of swapping were counted, rather than a sample
 
     >>> print(paired_comparison([0.5, 0.6, 0.9, 0.4], [0.4, 0.5, 0.8, 0.4]))
     +0.075 ± 0.025, p = 0.25; 3 wins, 1 tie, 0 losses over 4 queries
@@ -73,14 +75,7 @@ class Comparison:
     exact: bool
 
     def __str__(self) -> str:
-        counts = ", ".join(
-            f"{count:,} {one if count == 1 else many}"
-            for count, one, many in (
-                (self.wins, "win", "wins"),
-                (self.ties, "tie", "ties"),
-                (self.losses, "loss", "losses"),
-            )
-        )
+        counts = f"{count(self.wins, 'win')}, {count(self.ties, 'tie')}, {count(self.losses, 'loss', 'losses')}"
         return f"{self.interval:+.3f}, p = {self.p_value:.2g}; {counts} over {self.n:,} queries"
 
 
@@ -93,7 +88,7 @@ def mean_interval(values: Any, confidence: float = 0.9) -> Interval:
     0.412 ± 0.008
     """
     numbers = _flat(values, "values")
-    _check_confidence(confidence)
+    check_number("confidence", confidence, above=0, below=1)
     if np.isnan(numbers).any():
         raise DataError(f"value {int(np.isnan(numbers).argmax())} (from 0) is NaN; leave out repetitions that failed.")
     n = _enough(numbers, "value", "repeat with more seeds")
@@ -107,7 +102,7 @@ def mean_interval(values: Any, confidence: float = 0.9) -> Interval:
 def bootstrap_interval(
     per_query_values: Any, confidence: float = 0.9, replicates: int = 2000, seed: int = 0
 ) -> Interval:
-    """The mean over queries with its percentile bootstrap interval: queries are drawn anew, with replacement.
+    """The mean over queries with its percentile bootstrap interval: queries are resampled with replacement.
 
     Queries without a value (NaN) are left out.
 
@@ -115,8 +110,8 @@ def bootstrap_interval(
     0.500 ± 0.208
     """
     numbers = _flat(per_query_values, "values")
-    _check_confidence(confidence)
-    _check_count(replicates, "replicates")
+    check_number("confidence", confidence, above=0, below=1)
+    check_whole("replicates", replicates, least=1)
     numbers = numbers[~np.isnan(numbers)]
     n = _enough(numbers, "query with a value", "measure more queries")
     generator = np.random.default_rng(seed)
@@ -140,15 +135,15 @@ def paired_comparison(
 ) -> Comparison:
     """Compare two rankers by their values on the same queries, a minus b; queries that both skip (NaN) are left out.
 
-    The p-value is two-sided, by randomisation: under no difference, either ranker could have earned either value of
-    a query. All ways are counted where there are no more than `permutations`; else a sample is, and the p-value is
-    (1 + as large) / (1 + permutations).
+    The p-value is two-sided, by randomisation: without a difference, either ranker could have earned either value of a
+    query. If there are at most `permutations` ways to swap, all are counted; otherwise a sample of them is, and the
+    p-value is (1 + as large) / (1 + permutations).
 
     >>> paired_comparison([0.5, 0.6, 0.9, 0.4], [0.4, 0.5, 0.8, 0.4]).p_value
     0.25
     """
     first, second = _flat(a, "a"), _flat(b, "b")
-    _check_count(permutations, "permutations")
+    check_whole("permutations", permutations, least=1)
     if len(first) != len(second):
         raise DataError(f"a has {len(first):,} queries and b {len(second):,}; a paired comparison needs the same ones.")
     lonely = np.isnan(first) != np.isnan(second)
@@ -178,16 +173,16 @@ def _randomisation(differences: Values, permutations: int, seed: int) -> tuple[f
     differences = differences[differences != 0]  # the sign of 0 changes nothing
     n = len(differences)
     exact = 2**n <= permutations
-    count = 2**n if exact else permutations
+    ways = 2**n if exact else permutations
     total = differences.sum()
     least = abs(total) - 1e-12 * np.abs(differences).sum()  # sums of the same numbers may differ in the last digits
     generator = np.random.default_rng(seed)
     as_large = 0
-    for block in _blocks(count, max(n, 1)):
+    for block in _blocks(ways, max(n, 1)):
         flipped = _patterns(block, n) if exact else _coins(generator, block.stop - block.start, n)
         sums = total - 2 * (flipped @ differences)
         as_large += int((np.abs(sums) >= least).sum())
-    return (as_large / count if exact else (1 + as_large) / (1 + count)), exact
+    return (as_large / ways if exact else (1 + as_large) / (1 + ways)), exact
 
 
 def _patterns(block: slice, columns: int) -> Values:
@@ -202,10 +197,10 @@ def _coins(generator: np.random.Generator, rows: int, columns: int) -> Values:
     return np.unpackbits(drawn, axis=1, count=columns).astype(np.float64)
 
 
-def _blocks(count: int, width: int) -> Iterator[slice]:
-    """Slices of `count` rows so short that a block of that width stays small."""
+def _blocks(rows: int, width: int) -> Iterator[slice]:
+    """Slices of the rows, so short that a block of that width stays small."""
     step = max(_BLOCK // width, 1)
-    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def _flat(values: Any, what: str) -> Values:
@@ -227,13 +222,3 @@ def _enough(numbers: Values, one: str, advice: str) -> int:
     if n < 2:
         raise DataError(f"an interval needs at least 2 values, and there is {n or 'no'} {one}; {advice}.")
     return n
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must lie between 0 and 1, like 0.9, not at {confidence}.")
-
-
-def _check_count(count: int, what: str) -> None:
-    if count < 1:
-        raise UsageError(f"{what} must be at least 1, not {count}.")

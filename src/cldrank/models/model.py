@@ -37,7 +37,7 @@ class Model(Value):
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     l2: float = parameter(default=1e-3, about="ridge penalty; of a network, the weight decay", least=0)
-    scaling: Scaling | scalings.Method | None = parameter(
+    scaling: Scaling | scalings.ScalingRule | None = parameter(
         default="standard", about="how features are scaled, learned from the training data"
     )
 

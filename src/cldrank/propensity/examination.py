@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from cldrank._typing import IntArray
-from cldrank.optimise import Evaluation, Vector
+from cldrank.optimise import Derivatives, Vector
 from cldrank.propensity.cells import Cells
 
 Floats = NDArray[np.float64]
@@ -78,7 +78,7 @@ class ExaminedRegression:
 
     # -- the observed likelihood ---------------------------------------------------------------------------------
 
-    def __call__(self, parameters: Vector) -> Evaluation:
+    def __call__(self, parameters: Vector) -> Derivatives:
         """Value, gradient and Hessian."""
         place, n_rows, size = self.cells.place, len(self.features), self.cells.size
         value, first, second, mixed, curved, relevant = self._terms(parameters)
@@ -97,7 +97,7 @@ class ExaminedRegression:
         gradient[self.n_positions : -1] -= 2 * self.l2 * beta
         spots = np.arange(self.n_positions, len(parameters) - 1)
         hessian[spots, spots] -= 2 * self.l2
-        return Evaluation(value / self.total - self.l2 * float(beta @ beta), gradient, hessian)
+        return Derivatives(value / self.total - self.l2 * float(beta @ beta), gradient, hessian)
 
     def group_scores(self, parameters: Vector) -> Floats:
         """(groups, parameters) what each group adds to the gradient, penalty included by its impressions.

@@ -195,9 +195,9 @@ class Propensities:
         return plot({self.method or self.origin: self}, path)
 
     def _repr_svg_(self) -> str:
-        from cldrank.propensity.chart import draw
+        from cldrank.propensity.chart import chart
 
-        return draw({self.method or self.origin: self})
+        return chart({self.method or self.origin: self}).svg
 
     # -- others made of them -------------------------------------------------------------------------------------
 

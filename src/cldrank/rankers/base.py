@@ -232,7 +232,7 @@ class ScalingRanker(Ranker):
         )
 
     def _parts(self) -> list[str]:
-        return [f"scaling {self.scaling.method}"]
+        return [f"scaling {self.scaling.rule}"]
 
 
 def member(config: Config, key: str, kind: type) -> Any:

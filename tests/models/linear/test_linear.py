@@ -21,7 +21,7 @@ from cldrank.models.linear.fitting import fit_selection
 from cldrank.models.linear.inference import Estimates, covariance, determined
 from cldrank.models.linear.least_squares import Rows, regress
 from cldrank.models.linear.rows import observe
-from cldrank.optimise import Evaluation, newton
+from cldrank.optimise import Derivatives, newton
 from cldrank.propensity import Propensities
 
 FORMS = [Form(0.3), Form(-0.5, 0.7, gaussian=True), None]
@@ -298,7 +298,7 @@ def test_standard_errors_of_sigma_and_gamma_are_those_of_the_likelihood_by_sigma
     linear, noise = fit.solution.parameters[:-2], fit.estimates.of("noise")
     assert noise.names == ("sigma", "gamma")
 
-    def at(sigma: float, gamma: float) -> Evaluation:
+    def at(sigma: float, gamma: float) -> Derivatives:
         return problem.varied(Form(gamma, sigma, gaussian=True), ()).evaluate(linear)
 
     step = 1e-4

@@ -73,9 +73,9 @@ class Audit:
 
     def to_html(self) -> str:
         """One page with charts that needs nothing else: no network, no other files."""
-        from cldrank.clicks.audit.page import render
+        from cldrank.clicks.audit.audit_page import render_audit
 
-        return render(self)
+        return render_audit(self)
 
     def __str__(self) -> str:
         facts = self.facts

@@ -1,7 +1,7 @@
-"""Synthetic sets in the shape of published ones, for trying things out where the real ones are not at hand.
+"""Synthetic sets in the shape of published ones, for experiments where the real ones are not available.
 
-A set is made of chunks of CHUNK queries, each drawn whole from a random stream of its own, seeded by (seed, kind,
-chunk). So query i of a seed is always the same, however many queries are asked for and in whatever blocks.
+A set is made of chunks of CHUNK queries, each drawn whole from its own random stream, seeded by (seed, kind, chunk). So
+query i of a seed is always the same, whatever the number of queries and the size of the blocks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.synthetic import web10k, world, yahoo
-from cldrank.data.synthetic.world import Kind
+from cldrank.data.synthetic.world import HiddenWorld, Kind
 from cldrank.errors import UsageError
+from cldrank.parameters import check_whole
 
 __all__ = ["CHUNK", "KINDS", "Kind", "generate", "make"]
 
@@ -35,16 +36,16 @@ def make(kind: str, queries: int, seed: int) -> RankingDataset:
 
 
 def generate(kind: str, queries: int, seed: int, *, block_queries: int = 16 * CHUNK) -> Iterator[RankingDataset]:
-    """The same set in blocks of queries, so that only one block need be in memory. Multiples of CHUNK are quickest.
+    """The same set in blocks of queries, so that only one block needs to be in memory; multiples of CHUNK are fastest.
 
     >>> [len(block) for block in generate("yahoo-like", 10, seed=0, block_queries=4)]
     [4, 4, 2]
     """
     if kind not in KINDS:
         raise UsageError(f"there is no synthetic kind {kind!r}; the kinds are {', '.join(KINDS)}.")
-    for name, value, least in (("queries", queries, 1), ("seed", seed, 0), ("block_queries", block_queries, 1)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise UsageError(f"{name} must be a whole number, at least {least}, not {value!r}.")
+    check_whole("queries", queries, least=1)
+    check_whole("seed", seed, least=0)
+    check_whole("block_queries", block_queries, least=1)
     return (
         _block(KINDS[kind], seed, start, min(start + block_queries, queries))
         for start in range(0, queries, block_queries)
@@ -75,15 +76,13 @@ def _block(kind: Kind, seed: int, start: int, stop: int) -> RankingDataset:
 
 
 def _doc_ids(query_ids: IntArray, offsets: IntArray) -> IntArray:
-    """Document 7 of query 12 is 12007: no kind has a thousand candidates a query."""
-    sizes = np.diff(offsets)
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
-    ids: IntArray = np.repeat(query_ids * 1000, sizes) + place
+    """Document 7 of query 12 is 12007: no kind has a thousand candidates per query."""
+    ids: IntArray = np.repeat(query_ids * 1000, np.diff(offsets)) + segments.places_in_segments(offsets) - 1
     return ids
 
 
 class _Chunk:
-    """CHUNK queries with a random stream of their own, always drawn whole."""
+    """CHUNK queries with their own random stream, always drawn whole."""
 
     def __init__(self, kind: Kind, seed: int, index: int) -> None:
         stream = np.random.SeedSequence(seed, spawn_key=(list(KINDS).index(kind.name), index))
@@ -98,10 +97,10 @@ class _Chunk:
 
     def write(self, queries: slice, features: world.Values, labels: world.Values, row: int) -> int:
         """Write some of the chunk's queries from a row on; returns the row after the last written."""
-        drawn = world.draw(self.sizes, self.random)
+        drawn = HiddenWorld.draw(self.sizes, self.random)
         grades = world.grades(world.relevance(drawn, self.random), self.kind.thresholds)
         rendered = np.empty((len(grades), self.kind.n_features), dtype=np.float32)
-        self.kind.render(drawn, self.random, rendered)
+        self.kind.write_features(drawn, self.random, rendered)
         offsets = segments.from_lengths(self.sizes)
         rows = slice(offsets[queries.start], offsets[queries.stop])
         end = row + rows.stop - rows.start

@@ -1,4 +1,4 @@
-"""web10k-like: a small search engine's statistics over four fields and the whole document, as MSLR-WEB10K lists them.
+"""web10k-like: the statistics of a small search engine over four fields and the whole document, as in MSLR-WEB10K.
 
 Term counts are drawn for every query term, field and document; all text features are then computed from the counts,
 so they agree with each other as those of a real engine do.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cldrank.data.synthetic.world import Kind, Values, World
+from cldrank.data.synthetic.world import HiddenWorld, Kind, Values
 
 FIELDS = ("body", "anchor", "title", "url", "whole_document")
 STATISTICS = (
@@ -70,52 +70,17 @@ class _Field:
 
 
 _FIELDS = {
-    "body": _Field(
-        length=6.05,
-        length_spread=1.0,
-        filled=0.98,
-        count=1.5,
-        count_spread=0.9,
-        per_match=0.75,
-        per_length=0.4,
-    ),
+    "body": _Field(6.05, 1.0, 0.98, count=1.5, count_spread=0.9, per_match=0.75, per_length=0.4),
     "anchor": _Field(
-        length=0.6,
-        length_spread=1.1,
-        filled=0.35,
-        count=-0.45,
-        count_spread=0.5,
-        per_match=0.25,
-        per_site=0.5,
-        per_authority=0.3,
-        per_length=0.3,
-        idf_shift=4.0,
+        0.6, 1.1, 0.35, -0.45, 0.5, per_match=0.25, per_site=0.5, per_authority=0.3, per_length=0.3, idf_shift=4.0
     ),
-    "title": _Field(
-        length=1.95,
-        length_spread=0.55,
-        filled=0.97,
-        count=0.15,
-        count_spread=0.35,
-        per_match=0.45,
-        per_site=0.1,
-        idf_shift=3.2,
-    ),
-    "url": _Field(
-        length=1.95,
-        length_spread=0.4,
-        filled=1.0,
-        count=-0.6,
-        count_spread=0.4,
-        per_match=0.2,
-        per_site=0.45,
-        idf_shift=3.8,
-    ),
+    "title": _Field(1.95, 0.55, 0.97, count=0.15, count_spread=0.35, per_match=0.45, per_site=0.1, idf_shift=3.2),
+    "url": _Field(1.95, 0.4, 1.0, count=-0.6, count_spread=0.4, per_match=0.2, per_site=0.45, idf_shift=3.8),
 }
 
 
 @dataclass(frozen=True)
-class _Terms:
+class _QueryTerms:
     """The terms of each row's query, as one field sees them: (terms, rows), 0 where the query has fewer terms."""
 
     present: Values
@@ -125,7 +90,7 @@ class _Terms:
     collection: Values  # the share of the term among all words of the collection
 
 
-def render(world: World, random: np.random.Generator, out: Values) -> None:
+def write_features(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
     """Write the 136 features of each candidate."""
     present, idf = _draw_terms(world, random)
     row_present, row_idf = present[:, world.query], idf[:, world.query]
@@ -142,12 +107,12 @@ def render(world: World, random: np.random.Generator, out: Values) -> None:
     for place, name in enumerate(FIELDS):
         field_idf = (idf + np.float32(shifts[name])) * present
         inverse_norm = 1 / np.sqrt((field_idf**2).sum(axis=0))
-        terms = _Terms(row_present, number, field_idf[:, world.query], inverse_norm[world.query], collection)
+        terms = _QueryTerms(row_present, number, field_idf[:, world.query], inverse_norm[world.query], collection)
         _write_field(counts[name], lengths[name], means[name], terms, text[:, place :: len(FIELDS)])
     _write_document(world, random, out[:, len(STATISTICS) * len(FIELDS) :])
 
 
-def _draw_terms(world: World, random: np.random.Generator) -> tuple[Values, Values]:
+def _draw_terms(world: HiddenWorld, random: np.random.Generator) -> tuple[Values, Values]:
     """Which of MOST_TERMS terms each query has, and how rare they are: both (terms, queries)."""
     queries = len(world.sizes)
     number = 1 + np.searchsorted(np.cumsum(TERMS_SHARES)[:-1], random.random(queries))
@@ -158,7 +123,7 @@ def _draw_terms(world: World, random: np.random.Generator) -> tuple[Values, Valu
 
 
 def _draw_field(
-    field: _Field, world: World, present: Values, idf: Values, random: np.random.Generator
+    field: _Field, world: HiddenWorld, present: Values, idf: Values, random: np.random.Generator
 ) -> tuple[Values, Values]:
     """Length of the field (rows,) and counts of the query terms in it (terms, rows)."""
     rows = len(world.match)
@@ -180,7 +145,7 @@ def _draw_field(
     return length, np.minimum(counts, np.ceil(length / present.sum(axis=0)))  # the field's words are shared out
 
 
-def _write_field(counts: Values, length: Values, mean_length: float, terms: _Terms, out: Values) -> None:
+def _write_field(counts: Values, length: Values, mean_length: float, terms: _QueryTerms, out: Values) -> None:
     """Write the 25 statistics of one field, in the order of STATISTICS."""
     share = 1 / np.maximum(length, 1)
     covered = (counts > 0).sum(axis=0, dtype=np.float32)
@@ -203,7 +168,7 @@ def _write_field(counts: Values, length: Values, mean_length: float, terms: _Ter
     _write_language_models(counts, length, covered, terms, out[:, 22:])
 
 
-def _summaries(values: Values, terms: _Terms) -> tuple[Values, Values, Values, Values, Values]:
+def _summaries(values: Values, terms: _QueryTerms) -> tuple[Values, Values, Values, Values, Values]:
     """Sum, min, max, mean and variance over the terms of the query."""
     total = values.sum(axis=0)
     mean = total / terms.number
@@ -212,7 +177,7 @@ def _summaries(values: Values, terms: _Terms) -> tuple[Values, Values, Values, V
     return total, smallest, values.max(axis=0), mean, variance
 
 
-def _write_language_models(counts: Values, length: Values, covered: Values, terms: _Terms, out: Values) -> None:
+def _write_language_models(counts: Values, length: Values, covered: Values, terms: _QueryTerms, out: Values) -> None:
     """Log of P(query | document) under absolute discounting, Dirichlet and Jelinek-Mercer smoothing."""
     share = 1 / np.maximum(length, 1)
     absolute = (
@@ -225,7 +190,7 @@ def _write_language_models(counts: Values, length: Values, covered: Values, term
         out[:, place] = (np.log(probability) * terms.present).sum(axis=0)
 
 
-def _write_document(world: World, random: np.random.Generator, out: Values) -> None:
+def _write_document(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
     """Write the 11 features that do not come from text."""
     noise = random.standard_normal((len(DOCUMENT_FEATURES), len(world.match)), dtype=np.float32)
     site = world.site + np.float32(0.5) * world.authority
@@ -260,5 +225,5 @@ KIND = Kind(
     most_documents=908,
     grade_shares=(0.52, 0.32, 0.13, 0.02, 0.01),
     thresholds=(-0.110, 1.586, 3.075, 3.801),
-    render=render,
+    write_features=write_features,
 )

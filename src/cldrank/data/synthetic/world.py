@@ -1,6 +1,6 @@
-"""The hidden world behind the synthetic sets: what queries want, what documents are, and which are relevant.
+"""The hidden world behind the synthetic sets: what queries want, what documents are like, and which are relevant.
 
-Both kinds of set share it; they differ in the features through which they show it.
+Both kinds of set share it; they differ in the features that reveal it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PEAK = 1.1  # the match beyond which relevance falls
 
 
 @dataclass(frozen=True)
-class World:
+class HiddenWorld:
     """A draw of queries and their candidates, none of it directly visible in a data set.
 
     sizes       (queries,) candidates of each query
@@ -47,6 +47,30 @@ class World:
     site: Values
     freshness: Values
 
+    @classmethod
+    def draw(cls, sizes: IntArray, random: np.random.Generator) -> HiddenWorld:
+        """Queries of the given sizes, with their candidates.
+
+        >>> world = HiddenWorld.draw(np.array([3, 2]), np.random.default_rng(0))
+        >>> len(world.match), world.query
+        (5, array([0, 0, 0, 1, 1]))
+        """
+        queries, rows = len(sizes), int(sizes.sum())
+        per_query = random.standard_normal((3, queries), dtype=np.float32)
+        match, authority, quality, site, freshness = random.standard_normal((5, rows), dtype=np.float32)
+        return cls(
+            sizes=sizes,
+            query=segments.segment_of_rows(segments.from_lengths(sizes)),
+            intent=_logistic(3 * per_query[0] - 1),
+            recency=_logistic(3 * per_query[1] - 2),
+            ease=per_query[2],
+            match=match,
+            authority=authority,
+            quality=quality,
+            site=site,
+            freshness=freshness,
+        )
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -54,7 +78,7 @@ class Kind:
 
     grade_shares    the share of grades 0 … 4 among all rows
     thresholds      the relevance from which grades 1 … 4 are given, measured so that the shares come out
-    render          writes the features of a world into a (rows, features) array
+    write_features  writes the features of a world into a (rows, features) array
     """
 
     name: str
@@ -66,7 +90,7 @@ class Kind:
     most_documents: int
     grade_shares: tuple[float, ...]
     thresholds: tuple[float, ...]
-    render: Callable[[World, np.random.Generator, Values], None]
+    write_features: Callable[[HiddenWorld, np.random.Generator, Values], None]
 
     @property
     def n_features(self) -> int:
@@ -80,31 +104,7 @@ class Kind:
         return np.clip(sizes, 1, self.most_documents)
 
 
-def draw(sizes: IntArray, random: np.random.Generator) -> World:
-    """Queries of the given sizes, with their candidates.
-
-    >>> world = draw(np.array([3, 2]), np.random.default_rng(0))
-    >>> len(world.match), world.query
-    (5, array([0, 0, 0, 1, 1]))
-    """
-    queries, rows = len(sizes), int(sizes.sum())
-    per_query = random.standard_normal((3, queries), dtype=np.float32)
-    match, authority, quality, site, freshness = random.standard_normal((5, rows), dtype=np.float32)
-    return World(
-        sizes=sizes,
-        query=segments.segment_of_rows(segments.from_lengths(sizes)),
-        intent=_logistic(3 * per_query[0] - 1),
-        recency=_logistic(3 * per_query[1] - 2),
-        ease=per_query[2],
-        match=match,
-        authority=authority,
-        quality=quality,
-        site=site,
-        freshness=freshness,
-    )
-
-
-def relevance(world: World, random: np.random.Generator) -> Values:
+def relevance(world: HiddenWorld, random: np.random.Generator) -> Values:
     """How relevant each candidate is, without unit: partly linear in the hidden traits, partly not, part noise.
 
         1.5 match up to PEAK, falling by 1.8 beyond it      what repeats the query most was made for search engines
@@ -115,7 +115,7 @@ def relevance(world: World, random: np.random.Generator) -> Values:
     The fall beyond the peak is what makes learning from the displayed top harmful: a ranker that has learned that
     match is good fills the top with documents near and beyond the peak, and there match looks useless or bad.
 
-    >>> world = draw(np.array([3]), np.random.default_rng(0))
+    >>> world = HiddenWorld.draw(np.array([3]), np.random.default_rng(0))
     >>> relevance(world, np.random.default_rng(1)).shape
     (3,)
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cldrank.data.synthetic.world import Kind, Values, World
+from cldrank.data.synthetic.world import HiddenWorld, Kind, Values
 
 
 class Family(NamedTuple):
@@ -82,7 +82,7 @@ def _loadings() -> tuple[_Loadings, _Loadings]:
     return _Loadings(documents, TRAITS), _Loadings({"query": FAMILIES["query"]}, QUERY_TRAITS)
 
 
-def render(world: World, random: np.random.Generator, out: Values) -> None:
+def write_features(world: HiddenWorld, random: np.random.Generator, out: Values) -> None:
     """Write the 519 features of each candidate; those of the query come last and are constant within it."""
     documents, queries = _loadings()
     width = documents.mix.shape[1]
@@ -108,5 +108,5 @@ KIND = Kind(
     most_documents=139,
     grade_shares=(0.26, 0.36, 0.28, 0.08, 0.02),
     thresholds=(-1.454, 0.347, 2.063, 3.332),
-    render=render,
+    write_features=write_features,
 )

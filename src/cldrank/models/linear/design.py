@@ -125,7 +125,7 @@ class Design:
         """One pass for what varies, how far and around what; gives the scaled rows if they are few enough to keep."""
         keeps = self.n_rows * self.width * 4 <= _KEPT_BYTES
         table = np.empty((self.n_rows, self.width), dtype=np.float32) if keeps else None
-        even = isinstance(self._scaling.method, scalings.Standard)
+        even = isinstance(self._scaling.rule, scalings.Standard)
         first = self._scaled(0, 1)[0]
         origin = self._scaled(0, min(self.block_rows, self.n_rows)).mean(axis=0, dtype=np.float64)
         self.moving, total, squares = np.zeros(self.width, dtype=bool), np.zeros(self.width), np.zeros(self.width)
@@ -190,7 +190,7 @@ class Design:
             if rows[-1] - rows[0] == len(rows) - 1:
                 rows = slice(int(rows[0]), int(rows[-1]) + 1)  # a span is read in place, scattered rows are gathered
         part = self._features[rows]
-        if not isinstance(self._scaling.method, scalings.Unscaled):
+        if not isinstance(self._scaling.rule, scalings.Unscaled):
             part = self._scaling.transform(part)
         found = np.empty((len(part), self.width), dtype=np.float32) if out is None else out
         found[:, :-1] = part if self._columns is None else part[:, self._columns]

@@ -23,7 +23,7 @@ from cldrank.models.linear.inference import (
     linear_map,
 )
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.optimise import Evaluation, Matrix, Solution, Vector, newton
+from cldrank.optimise import Derivatives, Matrix, Solution, Vector, newton
 
 EDGE = 5.0  # |atanh γ|, at which γ is 0.9999
 
@@ -139,7 +139,7 @@ def within(objective: SelectionObjective) -> Callable[[Vector], bool] | None:
     return lambda parameters: bool(abs(parameters[place]) < EDGE)
 
 
-def _information(objective: SelectionObjective, here: Evaluation) -> Matrix:
+def _information(objective: SelectionObjective, here: Derivatives) -> Matrix:
     """Minus the Hessian of the whole log-likelihood, penalty included."""
     return -here.hessian * objective.observed.total
 

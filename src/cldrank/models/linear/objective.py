@@ -16,7 +16,7 @@ from cldrank.likelihood import Form
 from cldrank.models.linear.design import Array, Block, Design, gram
 from cldrank.models.linear.inference import grouped, sum_of_squares
 from cldrank.models.targets import Observations
-from cldrank.optimise import Evaluation, Matrix, Vector
+from cldrank.optimise import Derivatives, Matrix, Vector
 
 Shared = Literal["log_sigma", "atanh_gamma"]
 _SHARED: tuple[Shared, ...] = ("log_sigma", "atanh_gamma")  # in the order of `likelihood.shown_nuisance`
@@ -130,12 +130,12 @@ class SelectionObjective:
 
     # -- the objective -------------------------------------------------------------------------------------------
 
-    def evaluate(self, parameters: Vector, precise: bool = False) -> Evaluation:
+    def evaluate(self, parameters: Vector, precise: bool = False) -> Derivatives:
         """Value, gradient and Hessian, in one pass. Only the Hessian may be of float32 sums, and not if `precise`."""
         try:
             score, selection, form = self.unpacked(parameters)
         except (OverflowError, UsageError):  # σ or γ beyond what float64 holds
-            return Evaluation(np.nan, np.full(len(parameters), np.nan), np.full((len(parameters),) * 2, np.nan))
+            return Derivatives(np.nan, np.full(len(parameters), np.nan), np.full((len(parameters),) * 2, np.nan))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
             sums = self._pass(score, selection, form, narrow=self.narrow and not precise)
             total, penalties = self.observed.total, self.penalties
@@ -144,7 +144,7 @@ class SelectionObjective:
             hessian = self._hessian(sums, form) / total
             hessian[np.diag_indices_from(hessian)] -= 2 * penalties
             value = float(sums.value) / total - float(penalties @ parameters**2)
-            return Evaluation(value, gradient / total - 2 * penalties * parameters, hessian)
+            return Derivatives(value, gradient / total - 2 * penalties * parameters, hessian)
 
     def log_likelihood(self, parameters: Vector, value: float) -> float:
         """The log-likelihood of all rows together, from the value of the objective."""
@@ -249,11 +249,11 @@ class SelectionObjective:
 
 def _shown(
     score: Array, selection: Array, target: Array, form: Form | None, shares: bool
-) -> tuple[likelihood.Shown, likelihood.Nuisance | None]:
+) -> tuple[likelihood.ShownLikelihood, likelihood.Nuisance | None]:
     """The log-likelihood of shown rows; without a form, that of having been shown alone."""
     if form is None:
         index = likelihood.log_cdf(selection)
-        return likelihood.Shown(index.value, index.slope * 0.0, index.slope, index.curvature), None
+        return likelihood.ShownLikelihood(index.value, index.slope * 0.0, index.slope, index.curvature), None
     shared = likelihood.shown_nuisance(score, selection, target, form) if shares else None
     return likelihood.shown(score, selection, target, form), shared
 

@@ -13,7 +13,7 @@ from scipy.special import log_ndtr, ndtri
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block
-from cldrank.optimise import Evaluation
+from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -158,17 +158,17 @@ class OrderedProbit:
         by_level = np.bincount(entries.level, entries.weight, entries.n_levels + 1)[1 : count + 1]
         return np.append(np.zeros(len(self.columns)), -ndtri(np.cumsum(by_level) / entries.total))
 
-    def evaluate(self, parameters: Floats) -> Evaluation:
+    def evaluate(self, parameters: Floats) -> Derivatives:
         """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
         split = len(self.columns)
         if not np.all(np.diff(parameters[split:]) < 0):
             nothing = np.full(self.n_parameters, np.nan)
-            return Evaluation(np.nan, nothing, np.diag(nothing))
+            return Derivatives(np.nan, nothing, np.diag(nothing))
         value, slope, ends, curvature, mixed, own = added(self.design.map(lambda block: self._sums(block, parameters)))
         total = self.entries.total
         hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
         gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
-        return Evaluation(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
+        return Derivatives(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
 
     def _sums(self, block: Block, parameters: Floats) -> tuple[Floats, ...]:
         """Of a block: the value, its gradient by ω and by the thresholds, and minus the first, the mixed and the last

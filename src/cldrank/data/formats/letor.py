@@ -1,0 +1,412 @@
+"""LETOR / SVMlight text, as it is found in the wild, into a `RankingDataset`.
+
+A row is `label qid:query feature:value … # comment`. Blocks of lines are parsed in parallel straight into the final
+table. The number of features, and whether their ids start at 0 or 1, is guessed from the first block; if a later row
+contradicts the guess, all ids are surveyed and reading starts again, so that no table is ever copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.data import checks
+from cldrank.data.dataset import RankingDataset
+from cldrank.data.formats import letor_kernel as kernel
+from cldrank.data.formats.lines import LineBlock, is_compressed, open_bytes, read_blocks
+from cldrank.data.grouping import gather_queries, narrowed
+from cldrank.errors import CldrankWarning, FormatError, Spelling, setting
+from cldrank.parameters import check_flag, check_whole
+
+_GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
+_MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
+_MOST_DIGITS = 18  # of a number that fits 64 bits
+_NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+_DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
+
+
+def read_letor(
+    paths: Sequence[Path],
+    *,
+    groups: Sequence[Path] | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    missing: float | None = None,
+    name: str = "",
+) -> RankingDataset:
+    r"""Read LETOR / SVMlight text: one file, or one data set split into several.
+
+    groups       files with the number of rows of each query, one per line, for rows without `qid:`; looked for
+                 beside the data (`train.txt.query`, `train.txt.group`) if not given
+    n_features   the number of features, if rows may leave out the last ones
+    zero_based   whether feature ids start at 0; by default they do if an id 0 occurs
+    missing      the value to fill in where one is missing (`NULL`, `nan`, `NA`, or nothing); by default refused
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "train.txt"
+    ...     _ = path.write_text("2 qid:7 1:0.5 3:1  # docid = a\n0 qid:7 2:4  # docid = b\n")
+    ...     data = read_letor([path])
+    >>> data.features
+    array([[0.5, 0. , 1. ],
+           [0. , 4. , 0. ]], dtype=float32)
+    >>> data.query_ids, data.doc_ids
+    (array([7]), array(['a', 'b'], dtype='<U1'))
+    """
+    if n_features is not None:
+        check_whole("n_features", n_features, least=1, most=10**12)
+    if zero_based is not None:
+        check_flag("zero_based", zero_based)
+    fill = np.nan if missing is None else float(missing)
+    with checks.about(paths[0]):
+        with_queries = _rows_carry_queries(paths)
+        group_paths = _group_files(paths, groups, with_queries)
+        layout = _layout(itertools.islice(_all_blocks(paths), 1), n_features, zero_based, with_queries)
+        try:
+            rows = _Reading(paths, layout, fill).run()
+        except _SurprisingFeatureError:
+            layout = _layout(_all_blocks(paths), n_features, zero_based, with_queries)._replace(surprises=False)
+            rows = _Reading(paths, layout, fill).run()
+        if rows.count == 0:
+            raise FormatError("holds no rows.", path=paths[0])
+        if layout.is_empty:
+            raise FormatError(
+                "no row lists a feature; if all are 0, say how many there are with {}.",
+                Spelling("n_features=…", "--n-features"),
+                path=paths[0],
+            )
+        return _dataset(rows, group_paths, name)
+
+
+def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str) -> RankingDataset:
+    """The rows of each query brought together, with ids and names."""
+    if group_paths:
+        offsets = _read_groups(group_paths, rows.count)
+        query_ids = np.arange(1, len(offsets))
+        order = None
+    else:
+        query_ids, offsets, order = gather_queries(
+            [row for row, _ in rows.runs], narrowed([query for _, query in rows.runs]), rows.count
+        )
+    doc_ids = _document_ids(rows.comments, offsets, order)
+    return RankingDataset(
+        features=rows.features if order is None else rows.features[order],
+        labels=rows.labels if order is None else rows.labels[order],
+        offsets=offsets,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        feature_names=tuple(f"f{rows.layout.first_id + column}" for column in range(rows.layout.width)),
+        name=name,
+        source_rows=order,
+    )
+
+
+class _Layout(NamedTuple):
+    """How feature ids become columns."""
+
+    first_id: int
+    width: int
+    with_queries: bool
+    is_given: bool  # whether the caller said how many features there are
+    is_empty: bool  # whether neither the caller nor any row mentions a feature
+    surprises: bool  # whether an id outside may change the layout, or is an error
+
+
+class _SurprisingFeatureError(Exception):
+    """A feature id outside the guessed layout."""
+
+
+@dataclass
+class _Reading:
+    """One pass over all files into one table."""
+
+    paths: Sequence[Path]
+    layout: _Layout
+    fill: float
+    count: int = 0
+    runs: list[tuple[int, str]] = field(default_factory=list)  # first row and query id of each run of rows
+    comments: list[list[bytes]] = field(default_factory=list)
+
+    def run(self) -> _Reading:
+        self.features = np.zeros((0, self.layout.width), dtype=np.float32)
+        self.labels = np.zeros(0, dtype=np.float32)
+        pending: deque[tuple[LineBlock, int, Future[_Parsed]]] = deque()
+        workers = _worker_count()
+        reserved = 0
+        with ThreadPoolExecutor(workers) as pool:
+            for block in _all_blocks(self.paths):
+                lines = block.text.count(b"\n")
+                if reserved + lines > len(self.features):
+                    while pending:  # a table may only move when nobody writes to it
+                        self._take(*pending.popleft())
+                    self._make_room(reserved + lines, len(block.text) / lines)
+                span = slice(reserved, reserved + lines)
+                future = pool.submit(_parse, block, self.layout, self.fill, self.features[span], self.labels[span])
+                pending.append((block, reserved, future))
+                reserved += lines
+                if len(pending) > workers:
+                    self._take(*pending.popleft())
+            while pending:
+                self._take(*pending.popleft())
+        self._resize(self.count)
+        return self
+
+    def _take(self, block: LineBlock, start: int, future: Future[_Parsed]) -> None:
+        """Accept the rows of a block, which lie at `start`, behind all rows so far."""
+        parsed = future.result()
+        if parsed.problem == kernel.OUT_OF_LAYOUT and self.layout.surprises:
+            raise _SurprisingFeatureError
+        if parsed.problem != kernel.OK:
+            raise _format_error(block, parsed, self.layout)
+        if start > self.count:  # blank lines before this block left a hole
+            stop = self.count + parsed.rows
+            self.features[self.count : stop] = self.features[start : start + parsed.rows]
+            self.labels[self.count : stop] = self.labels[start : start + parsed.rows]
+        for row, query in parsed.runs:
+            if not self.runs or self.runs[-1][1] != query:
+                self.runs.append((self.count + row, query))
+        self.comments.append(parsed.comments)
+        self.count += parsed.rows
+
+    def _make_room(self, rows: int, bytes_per_row: float) -> None:
+        """Grow the table: at once to its likely size if the size of the files implies it, else by half."""
+        likely = int(len(self.features) * 1.5)
+        if not any(is_compressed(path) for path in self.paths):
+            likely = int(1.05 * sum(path.stat().st_size for path in self.paths) / bytes_per_row)
+        rows = max(rows, likely)
+        if not self.layout.is_given:
+            self._check_proportion(rows, rows * bytes_per_row)
+        checks.check_room(self.paths[0], rows, self.layout.width)
+        self._resize(rows)
+
+    def _check_proportion(self, rows: int, text: float) -> None:
+        """Refuse feature ids that imply a table far larger than a file with this many bytes of text can mean."""
+        width, needed = self.layout.width, 4 * rows * self.layout.width
+        if width > max(_MOST_FEATURES, text):
+            problem = f"more than {_MOST_FEATURES:,} and more than the {text:,.0f} bytes of text could list"
+        elif needed > max(checks.FREE_BYTES, checks.MOST_TIMES * text):
+            problem = (
+                f"which makes a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB), more than "
+                f"{checks.MOST_TIMES} times the text"
+            )
+        else:
+            return
+        raise FormatError(
+            "feature ids reach {:,}, {}; number the features without gaps, or, if the ids are right, say {}.",
+            self.layout.first_id + width - 1,
+            problem,
+            setting("n_features", width),
+            path=self.paths[0],
+        )
+
+    def _resize(self, rows: int) -> None:
+        if len(self.features) == 0:
+            self.features = np.zeros((rows, self.layout.width), dtype=np.float32)  # zero pages cost nothing until used
+            self.labels = np.zeros(rows, dtype=np.float32)
+        else:
+            self.features.resize((rows, self.layout.width), refcheck=False)
+            self.labels.resize(rows, refcheck=False)
+
+
+class _Parsed(NamedTuple):
+    problem: int
+    at: int
+    feature: int
+    rows: int
+    runs: list[tuple[int, str]]
+    comments: list[bytes]
+
+
+def _parse(
+    block: LineBlock, layout: _Layout, fill: float, features: NDArray[np.float32], labels: NDArray[np.float32]
+) -> _Parsed:
+    target = kernel.RowBuffer.for_rows(features, labels)
+    text = np.frombuffer(block.text, dtype=np.uint8)
+    problem, at, feature, rows, runs = kernel.parse_rows(text, layout.first_id, fill, layout.with_queries, target)
+    if problem != kernel.OK:
+        return _Parsed(problem, at, feature, 0, [], [])
+    queries = [
+        (row, block.text[start:end].decode("utf-8", errors="backslashreplace"))
+        for row, start, end in zip(
+            target.run_rows[:runs].tolist(),
+            target.run_starts[:runs].tolist(),
+            target.run_ends[:runs].tolist(),
+            strict=True,
+        )
+    ]
+    starts, ends = target.comment_starts[:rows], target.comment_ends[:rows]
+    comments: list[bytes] = []
+    if (ends > starts).any():
+        comments = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    if not comments:
+        comments = [b""] * rows
+    return _Parsed(problem, at, feature, rows, queries, comments)
+
+
+def _worker_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _all_blocks(paths: Sequence[Path]) -> Iterator[LineBlock]:
+    return itertools.chain.from_iterable(read_blocks(path) for path in paths)
+
+
+def _layout(
+    blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool
+) -> _Layout:
+    """The layout that these blocks show, unless the caller has specified it."""
+    smallest, largest = 1 << 62, -1
+    for block in blocks:
+        low, high = kernel.survey(np.frombuffer(block.text, dtype=np.uint8))
+        smallest, largest = min(smallest, int(low)), max(largest, int(high))
+    is_guessed = zero_based is None
+    if zero_based is None:
+        zero_based = smallest == 0
+    first_id = 0 if zero_based else 1
+    is_given = n_features is not None
+    width = max(largest - first_id + 1, 1) if n_features is None else n_features
+    is_empty = not is_given and largest < 0
+    return _Layout(first_id, width, with_queries, is_given, is_empty, surprises=not is_given or is_guessed)
+
+
+# -- messages ----------------------------------------------------------------------------------------------------
+
+
+_PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of the feature
+    kernel.BAD_LABEL: "expected a label, found {found}; a row is `label qid:query feature:value …`.",
+    kernel.BAD_LABEL_RANGE: "the label {found} is too large for a 32-bit number.",
+    kernel.BAD_QUERY: "`qid:` has no query after it.",
+    kernel.BAD_FEATURE: "expected `feature:value`, with a whole number as feature, found {found}.",
+    kernel.BAD_VALUE: "the value of feature {feature} is {found}, which is not a number.",
+    kernel.NOT_FINITE: "the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
+    kernel.DUPLICATE: "feature {feature} appears twice; a LETOR row lists each feature once.",
+}
+
+
+def _format_error(block: LineBlock, parsed: _Parsed, layout: _Layout) -> FormatError:
+    found, feature = repr(block.token(parsed.at)), parsed.feature
+    words: tuple[Any, ...] = ()
+    if parsed.problem == kernel.MISSING_VALUE:
+        message = "the value of feature {} is missing ({}); clean the file, or choose a value to fill in with {}."
+        words = (feature, found, Spelling("missing=0.0", "--missing 0"))
+    elif parsed.problem == kernel.OUT_OF_LAYOUT:
+        given = Spelling("n_features or zero_based", "--n-features")
+        message = "feature {} is outside the features {} … {} that {} implies."
+        words = (feature, layout.first_id, layout.first_id + layout.width - 1, given)
+    elif parsed.problem == kernel.MIXED_QUERIES:
+        here, first = ("no", "one") if layout.with_queries else ("a", "none")
+        message = f"this row has {here} `qid:`, but the first row has {first}; give every row one."
+    else:
+        message = _PROBLEMS[parsed.problem].format(found=found, feature=feature)
+    line, column = block.place(parsed.at)
+    return FormatError(message, *words, path=block.path, line=line, column=column)
+
+
+# -- queries -----------------------------------------------------------------------------------------------------
+
+
+def _rows_carry_queries(paths: Sequence[Path]) -> bool:
+    for block in _all_blocks(paths):
+        for line in bytes(block.text).splitlines():
+            content = line.split(b"#", 1)[0].split()
+            if content:
+                is_row = _NUMBER.fullmatch(content[0]) is not None  # else the parser reports what is wrong
+                return not is_row or (len(content) > 1 and content[1].startswith(b"qid:"))
+    raise FormatError("holds no rows.", path=paths[0])
+
+
+def _group_files(paths: Sequence[Path], groups: Sequence[Path] | None, with_queries: bool) -> list[Path]:
+    """The group files that go with the data files; none where the rows carry their queries themselves."""
+    if groups is not None:
+        if with_queries:
+            raise FormatError(f"the rows have `qid:` already; leave the group file {groups[0]} out.", path=paths[0])
+        if len(groups) != len(paths):
+            raise FormatError(f"there are {len(groups)} group files for {len(paths)} data files.", path=paths[0])
+        return list(groups)
+    if with_queries:
+        return []
+    found = []
+    for path in paths:
+        beside = group_candidates(path)
+        existing = [candidate for candidate in beside if candidate.exists()]
+        if not existing:
+            raise FormatError(
+                "the rows have no `qid:`, and there is no {} beside it that says how many rows each query has; name "
+                "one with {}.",
+                " or ".join(candidate.name for candidate in beside),
+                Spelling("groups=…", "--groups"),
+                path=path,
+            )
+        found.append(existing[0])
+    return found
+
+
+def group_candidates(path: Path) -> list[Path]:
+    """Where the group file of a data file is looked for."""
+    return [path.with_name(path.name + suffix) for suffix in _GROUP_SUFFIXES]
+
+
+def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
+    """Offsets from files that hold the number of rows of each query, one per line."""
+    sizes: list[int] = []
+    for path in paths:
+        with open_bytes(path) as file:
+            lines = file.read().split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            word = line.strip()
+            if not word:
+                continue
+            if not word.isdigit() or len(word) > _MOST_DIGITS or int(word) == 0:
+                shown = word.decode("utf-8", errors="backslashreplace")
+                raise FormatError(
+                    f"{shown!r} is not a number of rows; each line holds one, at least 1.", path=path, line=number
+                )
+            sizes.append(int(word))
+    if sum(sizes) != rows:
+        raise FormatError(f"counts {sum(sizes):,} rows in all, but the data has {rows:,}.", path=paths[0])
+    return segments.from_lengths(np.array(sizes, dtype=np.int64))
+
+
+def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArray | None) -> NDArray[Any] | None:
+    """Document ids from comments: `docid = X`, or a comment of one word if those are unique within each query."""
+    every = list(itertools.chain.from_iterable(comments))
+    if not any(every):
+        return None
+    matches = [_DOCUMENT.search(comment) for comment in every]
+    if any(matches) and not all(matches):
+        row = next(row for row, match in enumerate(matches) if not match)
+        warnings.warn(
+            CldrankWarning(
+                f"row {row} (counted from 0) has no `docid =`, though others have one; all document ids are left out."
+            ),
+            stacklevel=3,
+        )
+        return None
+    if not all(every):
+        return None
+    if all(matches):
+        words = [match.group(1) for match in matches if match]
+    else:
+        words = [comment.strip() for comment in every]
+        if any(len(word.split()) != 1 for word in words):
+            return None
+    ids = narrowed([word.decode("utf-8", errors="backslashreplace") for word in words])
+    ids = ids if order is None else ids[order]
+    if not all(matches):
+        pairs = set(zip(segments.segment_of_rows(offsets).tolist(), ids.tolist(), strict=True))
+        if len(pairs) < len(ids):
+            return None
+    return ids

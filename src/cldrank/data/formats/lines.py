@@ -1,0 +1,128 @@
+"""Text files, plain or compressed, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from cldrank.data.checks import check_file
+from cldrank.errors import FormatError
+from cldrank.reading import reading
+
+BLOCK_BYTES = 1 << 22
+_LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
+_COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class LineBlock:
+    """Some whole lines of a file; the text always ends with a newline."""
+
+    path: Path
+    text: bytearray
+    first_line: int
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Line and column, both from 1, of a byte of the text."""
+        start = self.text.rfind(b"\n", 0, at) + 1
+        return self.first_line + self.text.count(b"\n", 0, at), at - start + 1
+
+    def token(self, at: int, most: int = 40) -> str:
+        """The word that starts at a byte, for a message."""
+        end = at
+        while end < len(self.text) and not self.text[end : end + 1].isspace():
+            end += 1
+        word = self.text[at:end].decode("utf-8", errors="backslashreplace")
+        return word if len(word) <= most else word[:most] + "…"
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the name says that the file is compressed.
+
+    >>> is_compressed(Path("train.txt.zst"))
+    True
+    """
+    return path.suffix in _COMPRESSED
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix of the format, without one of compression.
+
+    >>> plain_suffix(Path("train.txt.xz"))
+    '.txt'
+    """
+    return Path(path.stem).suffix if is_compressed(path) else path.suffix
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed as its suffix says."""
+    check_file(path)
+    with reading(path, f"a complete {path.suffix} file"):
+        match path.suffix:
+            case ".gz":
+                return cast(BinaryIO, gzip.open(path))
+            case ".xz":
+                return cast(BinaryIO, lzma.open(path))
+            case ".bz2":
+                return cast(BinaryIO, bz2.open(path))
+            case ".zst":
+                import pyarrow as pa
+
+                return cast(BinaryIO, pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+            case _:
+                return path.open("rb", buffering=0)
+
+
+def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
+    """All of a file, block after block; a file that is damaged or cut off raises FormatError."""
+    line = 1
+    rest = bytearray()
+    with open_bytes(path) as file:
+        for index, chunk in enumerate(_chunks(path, file, block_bytes)):
+            text = rest + chunk if rest else chunk
+            if index == 0 and text.startswith(_BYTE_ORDER_MARK):
+                del text[: len(_BYTE_ORDER_MARK)]
+            end = text.rfind(b"\n") + 1
+            rest = text[end:]
+            if len(rest) > _LONGEST_LINE:
+                at = line + text.count(b"\n", 0, end)
+                raise FormatError(
+                    f"this line is longer than {_LONGEST_LINE >> 20} MiB; is it really text?", path=path, line=at
+                )
+            if end:
+                del text[end:]
+                yield LineBlock(path, text, line)
+                line += text.count(b"\n")
+    if rest:
+        yield LineBlock(path, rest + b"\n", line)
+
+
+def _chunks(path: Path, file: BinaryIO, size: int) -> Iterator[bytearray]:
+    while True:
+        chunk = bytearray(size)
+        with reading(path, f"a complete {path.suffix} file" if is_compressed(path) else "a readable file"):
+            count = _read_into(file, chunk)
+        if count == 0:
+            return
+        del chunk[count:]
+        yield chunk
+
+
+def _read_into(file: BinaryIO, buffer: bytearray) -> int:
+    """Fill a buffer, however many reads it takes; the number of bytes read, less than its size only at the end."""
+    view = memoryview(buffer)
+    filled = 0
+    while filled < len(buffer):
+        count = cast(io.RawIOBase, file).readinto(view[filled:])
+        if not count:
+            break
+        filled += count
+    view.release()
+    return filled

@@ -1,0 +1,218 @@
+"""The columns of Parquet files: which one holds what, and whether its type allows that."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cldrank.data import checks
+from cldrank.errors import FormatError, Spelling, UsageError
+from cldrank.reading import reading
+from cldrank.wording import some
+
+ColumnNames = Mapping[str, str | Sequence[str]]
+
+METADATA = b"cldrank"
+READABLE = "a readable Parquet file"
+_ROLES = ("query_id", "doc_id", "label", "features")
+_CHOICE = Spelling("columns={'features': […]}", "--column features=a,b,…")
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """One file of a data set."""
+
+    path: Path
+    file: pq.ParquetFile
+    schema: pa.Schema
+    counts: Mapping[str, int]  # how often each column name appears
+
+    @classmethod
+    def open(cls, path: Path) -> ParquetPart:
+        """The file at a path, opened."""
+        checks.check_file(path)
+        with reading(path, READABLE):
+            file = pq.ParquetFile(path)
+            schema = file.schema_arrow
+            return cls(path, file, schema, Counter(schema.names))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that the file promises."""
+        return int(self.file.metadata.num_rows)
+
+    def kind(self, column: str) -> pa.DataType:
+        """The type of a column; refused where two have that name."""
+        if self.counts[column] > 1:
+            raise FormatError(f"column {column!r} appears more than once; names must be unique.", path=self.path)
+        return self.schema.field(column).type
+
+    def column(self, column: str) -> pa.ChunkedArray:
+        """A whole column without nulls."""
+        with reading(self.path, READABLE):
+            values = self.file.read(columns=[column]).column(column)
+            values.validate(full=True)  # text that is not UTF-8
+        if len(values) != self.rows:
+            raise FormatError(f"column {column!r} ends after {len(values):,} of {self.rows:,} rows.", path=self.path)
+        if values.null_count:
+            what = "the label" if column == "label" else f"column {column!r}"
+            row = pc.index(values.is_null(), True).as_py()
+            raise FormatError(f"{what} is null in row {row} (counted from 0); every row needs one.", path=self.path)
+        return values
+
+    def description(self) -> dict[str, Any]:
+        """The metadata that `save_parquet` wrote; empty for other files."""
+        raw = (self.schema.metadata or {}).get(METADATA)
+        if raw is None:
+            return {}
+        try:
+            described = json.loads(raw)
+        except (ValueError, RecursionError):
+            described = None
+        if isinstance(described, dict):
+            names = described.get("feature_names", [])
+            is_listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
+            is_named = isinstance(described.get("name", ""), str) and isinstance(
+                described.get("synthetic", False), bool
+            )
+            if is_listed and is_named:
+                return described
+        raise FormatError(
+            "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "
+            "again.",
+            path=self.path,
+        )
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column holds what; unless `columns` names the features, they are all columns without another role."""
+
+    query_id: str
+    doc_id: str | None
+    label: str | None
+    features: tuple[str, ...]
+    is_list: bool = False
+    takes_all: bool = False
+
+    @classmethod
+    def of(cls, part: ParquetPart, columns: ColumnNames | None) -> Roles:
+        """The roles of the columns, as `columns` says or by their names."""
+        mapped = _checked_columns(part, columns)
+        names = part.schema.names
+
+        def one(role: str) -> str | None:
+            named = mapped.get(role, role if role in part.counts else None)
+            if named is not None and not isinstance(named, str):
+                raise UsageError(f"{role} takes the name of one column, not {named!r}.")
+            return named
+
+        query_id, doc_id, label = one("query_id"), one("doc_id"), one("label")
+        if query_id is None:
+            raise FormatError(
+                "there is no column 'query_id'; it has {}. Name the right one with {}.",
+                _quoted(names),
+                Spelling("columns={'query_id': …}", "--column query_id=…"),
+                path=part.path,
+            )
+        wanted = mapped.get("features", "features" if "features" in part.counts else None)
+        if isinstance(wanted, str):
+            return cls(query_id, doc_id, label, (wanted,), is_list=_is_list(part.kind(wanted)))
+        if wanted is not None:
+            return cls(query_id, doc_id, label, tuple(wanted))
+        rest = tuple(column for column in names if column not in (query_id, doc_id, label))
+        return cls(query_id, doc_id, label, rest, takes_all=True)
+
+    def check(self, part: ParquetPart) -> None:
+        """Refuse a part that lacks a column, or has one twice, of the wrong type, or that the first part lacks."""
+        used = [column for column in (self.query_id, self.doc_id, self.label, *self.features) if column is not None]
+        for column in used:
+            if column not in part.counts:
+                raise FormatError(f"there is no column {column!r}, which the first part has.", path=part.path)
+        extra = set(part.counts).difference(used) if self.takes_all else ()
+        if extra:
+            raise FormatError(
+                "column {!r} is not in the first part; choose the feature columns with {}.",
+                min(extra),
+                _CHOICE,
+                path=part.path,
+            )
+        if not self.features:
+            raise FormatError("there is no feature column.", path=part.path)
+        for column in used[: 1 if self.doc_id is None else 2]:
+            check_ids(part, column)
+        for column in self.features:
+            _check_list(part, column) if self.is_list else _check_numeric(part, column)
+        if self.label is not None:
+            _check_numeric(part, self.label)
+
+
+def _checked_columns(part: ParquetPart, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
+    mapped = dict(columns or {})
+    unknown = set(mapped) - set(_ROLES)
+    if unknown:
+        raise UsageError(
+            "{} has the role {!r}; the roles are {}.", Spelling("columns", "--column"), min(unknown), ", ".join(_ROLES)
+        )
+    for role, named in mapped.items():
+        for column in [named] if isinstance(named, str) else named:
+            if column not in part.counts:
+                raise FormatError(
+                    f"there is no column {column!r} (named as {role}); it has {_quoted(part.schema.names)}.",
+                    path=part.path,
+                )
+    if not mapped and {"position", "impressions", "clicks"} <= set(part.counts):
+        raise FormatError("holds cells of a click log, not features; see `cldrank clicks show`.", path=part.path)
+    return mapped
+
+
+def check_ids(part: ParquetPart, column: str) -> None:
+    """Refuse a column of ids that holds anything but whole numbers or text."""
+    kind = part.kind(column)
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_integer(kind) or is_text(kind)):
+        raise FormatError(f"column {column!r} holds {kind}; ids are whole numbers or text.", path=part.path)
+
+
+def _check_numeric(part: ParquetPart, column: str) -> None:
+    kind = part.kind(column)
+    if not is_number(kind):
+        raise FormatError(
+            "column {!r} holds {}, not numbers; choose the feature columns with {}.",
+            column,
+            kind,
+            _CHOICE,
+            path=part.path,
+        )
+
+
+def _check_list(part: ParquetPart, column: str) -> None:
+    kind = part.kind(column)
+    if not _is_list(kind) or not is_number(kind.value_type):
+        raise FormatError(f"column {column!r} holds {kind}, not lists of numbers.", path=part.path)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type is a number, or true and false."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is text, of any layout."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return some(map(repr, names), most=8)

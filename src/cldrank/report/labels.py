@@ -1,0 +1,101 @@
+"""What keys, methods and measures are called in a report, and what they mean."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cldrank.drawing.numbers import plain_number
+
+# the keys of an experiment's settings that have a name in plain words: the name, and what is written below an axis
+_KEYS = {
+    "simulation.depth": ("depth K", "depth K: how many results are shown"),
+    "simulation.eta": ("η", "η: severity of position bias"),
+    "simulation.sessions": ("sessions", "click sessions"),
+    "simulation.noise": ("click noise", "click noise: chance to click an irrelevant result"),
+    "simulation.assumed_eta": ("assumed η", "η assumed by the methods"),
+    "production.fraction": (
+        "labels of the production ranker",
+        "share of labels the production ranker learned from",
+    ),
+}
+_METHODS = {
+    "naive": "treats clicks as relevance",
+    "ips": "divides clicks by the examination probability of their position; corrects position bias",
+    "heckman^rank": "models which results are shown at all; corrects selection bias",
+    "rankagg": "combines the rankings of IPS and Heckman^rank by votes",
+    "pijd": "corrects both biases from where candidates were shown, without propensities",
+    "cld": "corrects both biases with one likelihood; linear",
+    "cld-n": "CLD with a neural network",
+    "cld-pair": "corrects both biases with pairs of results and a neural network",
+    "cld-pair-l": "CLD-pair, linear",
+    "oracle": "learns from the labels themselves: the ceiling, not a method for clicks",
+}
+_MEASURES = {
+    "nDCG": "the grades of {results}, compared with those of the best order; 1 is perfect",
+    "AP": "how high the relevant ones are ranked among {results}; 1 if above all others",
+    "RR": "1 / the rank of the first relevant one among {results}",
+    "P": "the share of relevant ones among {results}",
+    "ERR": "how soon somebody who reads {results} from the top is satisfied; more is better",
+}
+
+
+def key_name(key: str) -> str:
+    """What a varied key is called.
+
+    >>> key_name("simulation.depth"), key_name("method.CLD.gamma")
+    ('depth K', 'method.CLD.gamma')
+    """
+    return _KEYS.get(key, (key, key))[0]
+
+
+def axis_name(key: str) -> str:
+    """What is written below an axis of that key."""
+    return _KEYS.get(key, (key, key))[1]
+
+
+def method_sentence(label: str, configuration: Mapping[str, Any]) -> str:
+    """What a method does, in one line; empty where it is not known.
+
+    `configuration` is that of a result: `configuration["method"]["class"]` names the method's class.
+    """
+    del configuration
+    return _METHODS.get(label.casefold(), "")
+
+
+def measure_sentence(name: str) -> str:
+    """What a measure means, in one line; empty where it is not known.
+
+    >>> measure_sentence("nDCG@3"), measure_sentence("AP")
+    ('the grades of the first 3 results, compared with those of the best order; 1 is perfect',
+     'how high the relevant ones are ranked among all results; 1 if above all others')
+    """
+    form = re.fullmatch(r"(\w+)(?:\([^)]*\))?(?:@(\d+))?", name)
+    if form is None or form[1] not in _MEASURES:
+        return ""
+    cutoff = {None: "all results", "1": "the first result"}.get(form[2], f"the first {form[2]} results")
+    return _MEASURES[form[1]].format(results=cutoff)
+
+
+def setting_value(value: Any) -> str:
+    """A value of a setting as people write it.
+
+    >>> setting_value(100000), setting_value(0.1), setting_value("pbm"), setting_value(True)
+    ('100,000', '0.1', 'pbm', 'true')
+    """
+    if isinstance(value, str):
+        return value
+    return plain_number(value) if type(value) in (int, float) else json.dumps(value, ensure_ascii=False)
+
+
+def memory_size(mebibytes: float) -> str:
+    """An amount of memory.
+
+    >>> memory_size(312.4), memory_size(2048), memory_size(float("nan"))
+    ('312 MiB', '2.0 GiB', '–')
+    """
+    if mebibytes != mebibytes:  # not every system reports it
+        return "–"
+    return f"{mebibytes / 1024:.1f} GiB" if mebibytes >= 1024 else f"{mebibytes:.0f} MiB"

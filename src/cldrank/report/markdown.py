@@ -1,0 +1,115 @@
+"""The report as Markdown, with pictures of its figures beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from cldrank._version import __version__
+from cldrank.drawing.picture import picture
+from cldrank.report.labels import memory_size
+from cldrank.report.narrative import data_name, experiment_title, what_came_out, what_was_run
+from cldrank.report.plots import figures, method_looks
+from cldrank.report.result_tables import ResultTable, TableEntry, notes, shares, tables
+from cldrank.report.sections import Failure, Section
+from cldrank.wording import count, duration
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$^&!])")
+
+
+def render_markdown(sections: Sequence[Section], beside: Mapping[str, str]) -> str:
+    """The whole text; `beside` names the picture of each section."""
+    parts = ["# Ranking experiments"]
+    if not sections:
+        parts.append("There are no results yet; run an experiment first.")
+    for section in sections:
+        parts += _section(section, beside.get(section.name))
+    parts.append(f"Made by cldrank {__version__}. Intervals are 90% t-intervals over seeds.")
+    return "\n\n".join(parts) + "\n"
+
+
+def section_pictures(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
+    """The name of each section that has figures, with a picture of them as SVG."""
+    chosen = method_looks(method for section in sections for method in section.methods)
+    for section in sections:
+        drawn = figures(section, chosen)
+        if drawn:
+            yield section.name, picture(drawn, columns=len(section.measures))
+
+
+def _section(section: Section, drawn: str | None) -> list[str]:
+    made = ", **synthetic data** made by a generator" if section.synthetic else ""
+    parts = [
+        f"## {_plain(experiment_title(section.experiment))} ({_plain(section.data)})",
+        f"On {_plain(data_name(section.data))}{made}. {_plain(what_was_run(section))}",
+        _plain(what_came_out(section)),
+    ]
+    if drawn is not None:
+        parts.append(f"![{_plain(experiment_title(section.experiment))}]({drawn})")
+    if section.has_values:
+        parts += [_table(table) for table in (*tables(section), *shares(section))]
+        parts.append(_plain(" ".join(notes(section))))
+    if section.failures:
+        parts += [
+            f"{section.failed:,} of {count(section.units, 'unit')} failed:",
+            "\n".join(map(_failure, section.failures)),
+        ]
+    if section.timings:
+        lines = [
+            f"| {_plain(one.method)} | {duration(one.median)} | {memory_size(one.peak_mib)} | {one.fits:,} |"
+            for one in section.timings
+        ]
+        parts.append("\n".join(["| method | fit (median) | peak memory | fits |", "|---|---:|---:|---:|", *lines]))
+    return [*parts, "\n".join(_provenance(section))]
+
+
+def _table(table: ResultTable) -> str:
+    many = len(table.groups) > 1
+    heads = [table.name_of(group, name) if many else name for group in table.groups for name in group.columns]
+    lines = [
+        f"| {' | '.join(map(_plain, ['method', *heads]))} |",
+        f"|---|{'---:|' * len(heads)}",
+        *(f"| {' | '.join([_plain(row.method), *map(_entry, row.entries)])} |" for row in table.rows),
+    ]
+    along = f" by {_plain(table.groups[0].name)}" if len(table.groups) == 1 and table.groups[0].name else ""
+    return "\n".join([f"**{_plain(table.title)}**{along}\n", *lines] if table.title else lines)
+
+
+def _entry(entry: TableEntry) -> str:
+    text = f"**{_plain(entry.text)}**" if entry.best else _plain(entry.text)
+    note = f" ({entry.note})" if entry.note else ""
+    return f"{text}{' ≈' if entry.tied else ''}{note}"
+
+
+def _failure(failure: Failure) -> str:
+    return f"- {_plain(failure.method)}, {_plain(failure.where)}: {_plain(failure.error)}"
+
+
+def _provenance(section: Section) -> Iterator[str]:
+    yield f"- {duration(section.seconds)} of computing, finished {section.finished[1]:%Y-%m-%d %H:%M} UTC"
+    for name, values in (
+        ("command", section.commands),
+        ("data fingerprint", section.fingerprints),
+        ("commit", section.commits),
+    ):
+        for value in values:
+            yield f"- {name}: {_code(value)}"
+    for text in section.versions:
+        yield f"- versions: {_plain(text)}"
+
+
+def _plain(text: str) -> str:
+    r"""Text that Markdown leaves as it is, on one line.
+
+    >>> print(_plain("a|b <c>"))
+    a\|b \<c\>
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _code(text: str) -> str:
+    """Text as code, fenced by more backticks than it has."""
+    flat = " ".join(text.split())
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
+    space = " " if "`" in flat else ""
+    return f"{fence}{space}{flat}{space}{fence}"

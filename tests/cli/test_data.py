@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.data import download
+from cldrank.data.catalogue import DataSource
+
+Run = Callable[..., Any]
+
+
+def test_show(run: Run, letor: Path) -> None:
+    summary = run("data", "show", letor, "--json").json
+    assert (summary["queries"], summary["rows"], summary["features"]) == (30, 240, 3)
+    assert summary["candidates"] == {"least": 8, "median": 8.0, "most": 8}
+    assert sum(summary["labels"].values()) == pytest.approx(1)
+    assert "RankingDataset(train: 30 queries" in run("data", "show", letor).out
+
+
+def test_convert_with_columns(run: Run, letor: Path, folder: Path) -> None:
+    assert run("data", "convert", letor, "--out", "a.parquet").code == 0
+    assert run("data", "convert", letor, "--out", "b.parquet", "--list").code == 0
+    for name in ("a.parquet", "b.parquet"):
+        np.testing.assert_array_equal(cr.load(folder / name).features, cr.load(letor).features)
+    shown = run("data", "show", "a.parquet", "--column", "label=f1", "--column", "features=f2,f3", "--json").json
+    assert shown["features"] == 2
+
+
+def test_make_streams_the_same_as_in_memory(run: Run, folder: Path) -> None:
+    made = run("data", "make", "yahoo-like", "--queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
+    data = cr.load(folder / "y.parquet")
+    assert (made["rows"], made["synthetic"]) == (data.n_rows, True)
+    assert data.synthetic
+
+
+def test_list_and_info(run: Run) -> None:
+    names = [source["key"] for source in run("data", "list", "--json").json]
+    assert {"web10k", "web30k", "yahoo", "istella-s", "mq2007", "mq2008", "msrd", "ranklens"} <= set(names)
+    assert "mq2008" in run("data", "list").out
+    assert "15,211 rows" in run("data", "info", "mq2008").out
+    assert run("data", "info", "mq2008", "--json").json["key"] == "mq2008"
+
+
+def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLDRANK_DATA", raising=False)
+    refused = run("data", "fetch", "yahoo")
+    assert refused.code == 1
+    assert "Webscope" in refused.err
+
+
+def test_fetching_shows_progress_and_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(source: DataSource, *, progress: download.Progress, **chosen: bool) -> download.Fetched:
+        assert chosen == {"accept_licence": False, "force": True}
+        for done in (0, 50, 100):
+            progress(source.downloads[0].name, done, 100)
+        return download.Fetched(Path("/cache/msrd/raw"), fresh=True, raw=True)
+
+    monkeypatch.setattr(download, "fetch", fetch)
+    fetched = run("data", "fetch", "msrd", "--force")
+    assert fetched.out == "msrd is now in /cache/msrd/raw\n"
+    assert "movies.csv.gz" in fetched.err
+    assert "raw files" in fetched.err
+    assert run("data", "fetch", "msrd", "--force", "--json").json == {
+        "name": "msrd",
+        "folder": "/cache/msrd/raw",
+        "fresh": True,
+        "raw": True,
+    }
+
+
+def test_cache(run: Run) -> None:
+    assert set(run("data", "cache", "--clear", "--json").json) == {"folder", "entries", "bytes", "removed"}

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cldrank.experiment.definition import SHIPPED
+from cldrank.experiment.results import read
+from cldrank.report.plots import figures, method_looks
+from cldrank.report.result_tables import tables
+from cldrank.report.sections import Section, sections
+
+
+class TestBlocks:
+    def test_come_in_the_paper_s_order(self, found: dict[tuple[str, str], Section]) -> None:
+        names = list(dict.fromkeys(experiment for experiment, _ in found))
+        assert tuple(names) == SHIPPED
+        assert found["table1", "msrd"].measures == ("nDCG@1", "nDCG@3", "AP")
+        assert found["table1", "msrd"].methods[0] == "Naive"
+        assert found["table1", "web10k-like"].methods[-2:] == ("Mine", "Oracle")
+
+    def test_the_key_that_varies_most_runs_across(self, found: dict[tuple[str, str], Section]) -> None:
+        section = found["rq4-misspecified", "msrd"]
+        assert section.across == "simulation.assumed_eta"
+        assert [panel.label for panel in section.panels] == ["depth K = 3", "depth K = 5"]
+        assert section.panels[0].places == (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
+        assert found["table1", "msrd"].across is None
+
+    def test_what_varies_without_numbers_makes_panels(self, made: Any, tmp_path: Path) -> None:
+        settings = [{"production.sample": sample} for sample in ("queries", "rows")]
+        section = made.only(tmp_path, "mine", settings=settings)
+        assert section.across is None
+        assert [panel.label for panel in section.panels] == ["production.sample = queries", "production.sample = rows"]
+        assert len(tables(section)) == 2
+        assert len(figures(section, method_looks(section.methods))) == 6
+
+    def test_failures_are_gathered_by_error(self, found: dict[tuple[str, str], Section]) -> None:
+        section = found["rq3-noise", "msrd"]
+        (failure,) = section.failures
+        assert (failure.method, failure.units, section.failed) == ("IPS", 6, 6)
+        assert failure.where == "click noise = 0, 0.1, 0.2, 0.3, 0.4, 0.5: seed 3"
+
+    def test_a_unit_that_stands_in_several_places_took_its_time_once(self, made: Any, tmp_path: Path) -> None:
+        rows = made.rows("mine", settings=[{"simulation.eta": eta} for eta in (0.0, 1.0)], methods=("Oracle",))
+        for row in rows:
+            row["unit"], row["seconds"] = f"seed {row['seed']}", 2.0
+        (section,) = sections(read(made.save(rows, tmp_path)))
+        assert (section.units, section.timings[0].fits, section.seconds) == (10, 5, 10.0)
+
+    def test_names_stay_apart(self, made: Any, tmp_path: Path) -> None:
+        rows = [row for data in ("a b", "a-b", "ø", "å") for row in made.rows("mine", data=data)]
+        names = [section.name for section in sections(read(made.save(rows, tmp_path)))]
+        assert len(set(names)) == 4
+
+    def test_parameters_that_tuning_chose_are_listed(self, made: Any, tmp_path: Path) -> None:
+        rows = made.rows("mine", methods=("CLD",), seeds=range(2))
+        for row in rows:
+            told = json.loads(row["configuration"])
+            row["configuration"] = json.dumps({**told, "tuned": {"gamma": 0.1 + 0.1 * row["seed"]}})
+        (section,) = sections(read(made.save(rows, tmp_path)))
+        assert section.parameters == {"CLD": "cldrank.estimators:CLD, gamma = 0.1 or 0.2, l2 = 0.003"}
