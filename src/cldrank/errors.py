@@ -26,9 +26,14 @@ def setting(name: str, value: Any = None) -> Spelling:
     Spelling(python='first_position=0', shell='--first-position 0')
     >>> setting("clip").shell
     '--clip'
+    >>> setting("hidden", (64, 32)).shell
+    '--hidden 64,32'
     """
     option = f"--{name.replace('_', '-')}"
-    return Spelling(name, option) if value is None else Spelling(f"{name}={value!r}", f"{option} {value}")
+    if value is None:
+        return Spelling(name, option)
+    typed = ",".join(map(str, value)) if isinstance(value, tuple | list) else value
+    return Spelling(f"{name}={value!r}", f"{option} {typed}")
 
 
 def worded(message: str, words: tuple[Any, ...], language: Language) -> str:

@@ -102,13 +102,30 @@ class Parameter:
             return self.optional or self.kind is Any
         return any(_fits(one, value, self.bounds) for one in self.kinds)
 
-    def check(self, value: Any) -> None:
-        """Refuse a value that it does not accept."""
-        if not self.accepts(value):
-            refuse(self.name, value, *(_requirement(one, self.bounds) for one in self.kinds), optional=self.optional)
+    def check(self, value: Any, typed: str | None = None) -> None:
+        """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
+        if self.accepts(value):
+            return
+        others = [one for one in self.kinds if get_origin(one) is not Literal]
+        python = [_requirement(one, self.bounds) for one in others]
+        shell = [words for one in others if (words := _typed_requirement(one, self.bounds))]
+        python += [*map(repr, self.choices), *["None"] * self.optional]
+        shell += [*map(str, self.choices), *["none"] * self._none_is_a_choice]
+        given = shortened(value)
+        raise UsageError(
+            "{} must be {}, not {}.",
+            setting(self.name),
+            Spelling(one_of(python), one_of(shell)),
+            given if typed is None else Spelling(given, _shortened_text(typed)),
+        )
+
+    @property
+    def _none_is_a_choice(self) -> bool:
+        """Whether `none` says something on a command line that leaving the option out does not."""
+        return self.optional and self.default is not None
 
     def parse(self, text: str) -> Any:
-        """The value that a text stands for, as on a command line; lists are separated by commas.
+        """The value that a text stands for, as on a command line; commas separate the parts of a list.
 
         >>> gamma = Parameter("gamma", float | Literal["profile"], 0.1, "correlation", Bounds(above=-1, below=1))
         >>> gamma.parse("0.3"), gamma.parse("profile")
@@ -117,7 +134,7 @@ class Parameter:
         Traceback (most recent call last):
         cldrank.errors.UsageError: gamma must be a number above -1 and below 1, or 'profile', not 2.0.
         """
-        if self.optional and text.lower() == "none":
+        if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
         for one in sorted(self.kinds, key=lambda kind: get_origin(kind) is not Literal):
@@ -126,7 +143,7 @@ class Parameter:
                 break
             except ValueError:
                 continue
-        self.check(value)
+        self.check(value, text)
         return value
 
     @property
@@ -138,7 +155,7 @@ class Parameter:
         """
         if any(get_origin(one) is PathLike for one in self.kinds):
             return "PATH"
-        return "|".join(filter(None, map(_metavar, self.kinds)))
+        return "|".join([*filter(None, map(_metavar, self.kinds)), *["none"] * self._none_is_a_choice])
 
 
 def parameter(
@@ -311,6 +328,11 @@ def shortened(given: Any, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def _shortened_text(text: str, most: int = 200) -> str:
+    """A text as it was typed, if it can be read so."""
+    return text if text.strip() and text.isprintable() and len(text) <= most else shortened(text, most)
+
+
 def _fits(kind: Any, given: Any, bounds: Bounds) -> bool:
     check = _CHECKS.get(kind)
     if check is not None:
@@ -333,7 +355,10 @@ def _parsed(kind: Any, text: str) -> Any:
             raise ValueError(text)
         return text
     if origin in (tuple, Sequence):
-        return tuple(_parsed(get_args(kind)[0], part.strip()) for part in text.split(",") if part.strip())
+        parts = [part.strip() for part in text.split(",")] if text.strip() else []
+        if "" in parts:
+            raise ValueError(text)
+        return tuple(_parsed(get_args(kind)[0], part) for part in parts)
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise ValueError(text)
@@ -350,8 +375,8 @@ def _metavar(kind: Any) -> str:
     if origin is Literal:
         return "|".join(map(str, get_args(kind)))
     if origin in (tuple, Sequence):
-        return f"{_metavar(get_args(kind)[0])},…"
-    return {float: "NUMBER", int: "WHOLE", str: "TEXT"}.get(kind, "")
+        return "NAME,…" if get_args(kind)[0] is str else f"{_metavar(get_args(kind)[0])},…"
+    return {float: "NUMBER", int: "INTEGER", str: "TEXT"}.get(kind, "")
 
 
 def _is_number(given: Any, bounds: Bounds) -> bool:
@@ -379,17 +404,28 @@ def _requirement(kind: Any, bounds: Bounds) -> str:
         return f"a whole number{bounds.words}"
     if kind is bool:
         return "True or False"
-    origin = get_origin(kind)
-    if origin is Literal:
-        return one_of([repr(word) for word in get_args(kind)])
-    if origin in (tuple, Sequence):
-        part = get_args(kind)[0]
-        names = {str: "names", int: f"whole numbers{bounds.words}", float: f"numbers{bounds.words}"}
-        return f"a list of {names[part]}" if part in names else "a list"
+    if get_origin(kind) in (tuple, Sequence):
+        return f"a list of {_several(get_args(kind)[0], bounds)}"
     if kind is str:
         return "a text"
     name = getattr(kind, "__name__", str(kind))
     return f"{'an' if name[:1] in 'AEIO' or name[:2] == 'ML' else 'a'} {name}"
+
+
+def _several(kind: Any, bounds: Bounds) -> str:
+    """The parts of a list in words."""
+    return "names" if kind is str else f"{'whole numbers' if kind is int else 'numbers'}{bounds.words}"
+
+
+def _typed_requirement(kind: Any, bounds: Bounds) -> str:
+    """What can be typed for a value of a type; nothing for what only Python can make.
+
+    >>> _typed_requirement(tuple[int, ...], Bounds(least=1)), _typed_requirement(Bounds, Bounds())
+    ('whole numbers of at least 1, separated by commas', '')
+    """
+    if get_origin(kind) in (tuple, Sequence):
+        return f"{_several(get_args(kind)[0], bounds)}, separated by commas"
+    return _requirement(kind, bounds) if kind in _CHECKS else ""
 
 
 def _same(one: Any, other: Any) -> bool:

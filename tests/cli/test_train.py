@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.cli.methods import Method
 from cldrank.clicks.simulate import NeighbourSwaps, Simulation, TrustBias
+from cldrank.estimators import methods
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
 SMALL = ("--hidden", "8,4", "--epochs", "3")
+MLP = cr.MLP(hidden=(8, 4), epochs=3)
 
 
 def given(method: str) -> tuple[str, ...]:
     """What a method learns from."""
-    if method == "oracle":
-        return FROM[:2]
-    return FROM[:4] if method in ("naive", "heckman", "pijd") else FROM
+    kept = {"labels": 2, "clicks": 4}.get(methods()[method].needs, 6)
+    return FROM[:kept]
 
 
 @pytest.fixture
@@ -42,19 +42,10 @@ class TestNetworks:
     @pytest.mark.parametrize(
         ("method", "options", "expected"),
         [
-            ("cld-pair", SMALL, cr.CLDPair(model=cr.MLP((8, 4)), epochs=3)),
-            ("cld-pair", ("--model", "linear", "--epochs", "2"), cr.CLDPair(model="linear", epochs=2)),
-            ("rankagg", (*SMALL, "--weights", "2,1"), cr.RankAgg((2, 1), model=cr.MLP((8, 4)), epochs=3)),
-            ("cld", ("--model", "mlp", *SMALL), cr.CLD(model=cr.MLP((8, 4)), epochs=3)),
-            ("ips", ("--model", "mlp", *SMALL, "--clip", "0.3"), cr.IPS(clip=0.3, model=cr.MLP((8, 4)), epochs=3)),
-            ("naive", ("--model", "mlp", *SMALL), cr.Naive(model=cr.MLP((8, 4)), epochs=3)),
-            ("oracle", ("--model", "mlp", *SMALL), cr.Oracle(model=cr.MLP((8, 4)), epochs=3)),
-            ("affine-ips", ("--model", "mlp", *SMALL), cr.AffineIPS(model=cr.MLP((8, 4)), epochs=3)),
-            (
-                "policy-aware-ips",
-                ("--model", "mlp", *SMALL, "--clip", "0.3"),
-                cr.PolicyAwareIPS(clip=0.3, model=cr.MLP((8, 4)), epochs=3),
-            ),
+            ("cld-pair", SMALL, cr.CLDPair(model=MLP)),
+            ("rankagg", (*SMALL, "--weights", "2,1"), cr.RankAgg(weights=(2, 1), model=MLP)),
+            ("ips", ("--model", "mlp", *SMALL, "--clip", "0.3"), cr.IPS(clip=0.3, model=MLP)),
+            ("policy-aware-ips", ("--model", "mlp", *SMALL, "--clip", "0.3"), cr.PolicyAwareIPS(clip=0.3, model=MLP)),
         ],
     )
     def test_the_same_ranker_as_from_python(
@@ -71,7 +62,7 @@ class TestNetworks:
         assert "held-out" not in trained.err  # no bar beside JSON
         told = trained.json
         assert told["status"] == "completed"
-        assert [epoch["number"] for epoch in told["history"]] == list(range(1, expected.epochs + 1))
+        assert [epoch["number"] for epoch in told["history"]] == list(range(1, expected.model.epochs + 1))
         assert told["history"][told["best_epoch"] - 1]["best"]
         expected.fit(data, clicks, cr.Propensities.power(1, 5))
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected.predict(data))
@@ -87,23 +78,26 @@ class TestNetworks:
         for part in (
             "epochs=3",
             "learning_rate=0.01",
-            "model=MLP(hidden=(8,4),dropout=0.0,activation='elu')",
-            "seed=5",
+            "batch_queries=16",
+            "validation=0.3",
+            "patience=2",
+            "hidden=(8,4),dropout=0.0",
+            "run=Run(seed=5,precision='bfloat16')",
             "selection_weight=0.3",
-            "Training(batch_queries=16,validation=0.3,patience=2,precision='bfloat16')",
             "unshown_ratio=2.0",
         ):
             assert part in said, part
         assert "of 3 kept: loss" in shown.out
         assert "held-out concordance" in shown.err
 
-    @pytest.mark.parametrize("method", [str(method) for method in Method])
+    @pytest.mark.parametrize("method", methods())
     def test_every_method_has_a_summary(self, run: Run, method: str) -> None:
-        shown = run("train", method, *given(method), "-o", "ranker", "--summary")
+        options = SMALL if method in ("cld-pair", "rankagg") else ()
+        shown = run("train", method, *given(method), *options, "-o", "ranker", "--summary")
         assert shown.code == 0, shown.err
-        assert "estimator" in shown.out
-        told = run("train", method, *given(method), "-o", "ranker", "--summary", "--json").json
-        assert told["summary"].startswith("estimator ")
+        assert "\nmethod  " in shown.out
+        told = run("train", method, *given(method), *options, "-o", "ranker", "--summary", "--json").json
+        assert told["summary"].startswith("method  ")
 
     @pytest.mark.parametrize(
         ("method", "targets"),
@@ -111,8 +105,8 @@ class TestNetworks:
             ("cld-pair", "clicks over propensity"),
             ("rankagg", "clicks over propensity"),
             ("naive", "clicks as they are"),
-            ("policy-aware-ips", "clicks over the chance to be shown and examined"),
-            ("affine-ips", "clicks with trust taken off"),
+            ("policy-aware-ips", "clicks over the probability of being shown and examined"),
+            ("affine-ips", "clicks corrected for trust and position"),
             ("oracle", "labels"),
         ],
     )
@@ -130,33 +124,40 @@ class TestNetworks:
 
     def test_what_does_not_fit_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [
-            ("heckman has no option --model", ["heckman", "--model", "mlp"]),
-            ("pijd has no option --epochs", ["pijd", "--epochs", "3"]),
-            ("naive has no option --selection-weight", ["naive", "--selection-weight", "1"]),
-            ("cld-pair has no option --gamma", ["cld-pair", "--gamma", "0.1"]),
-            ("--epochs is for networks; cld is linear unless", ["cld", "--epochs", "3"]),
-            ("--checkpoint is for networks", ["ips", "--checkpoint", "x"]),
-            ("--device is for networks", ["naive", "--device", "cuda"]),
-            ("--hidden shapes a network", ["cld-pair", "--model", "linear", "--hidden", "8"]),
-            ("--dropout shapes a network", ["oracle", "--dropout", "0.5"]),
-            ("--hidden lists the sizes", ["cld-pair", "--hidden", "wide"]),
-            ("hidden must be the sizes", ["cld-pair", "--hidden", "0"]),
-            ("--weights is two numbers", ["rankagg", "--weights", "one"]),
+            ("Heckman^rank can be fitted with linear, not with 'mlp'", ["heckman", "--model", "mlp"]),
+            ("CLD can be fitted with linear or mlp, not with 'trees'", ["cld", "--model", "trees"]),
+            ("pijd has no use for --epochs", ["pijd", "--epochs", "3"]),
+            ("naive has no option --selection-weight; cld-pair has it", ["naive", "--selection-weight", "1"]),
+            ("cld-pair has no option --gamma; cld has it", ["cld-pair", "--gamma", "0.1"]),
+            ("--epochs is not for a linear model; choose --model mlp", ["cld", "--epochs", "3"]),
+            ("--epochs is not for a linear model", ["cld-pair", "--model", "linear", "--epochs", "3"]),
+            ("--cluster is not for a network; choose --model linear", ["cld", "--model=mlp", "--cluster", "query"]),
+            ("cld-pair has no use for --cluster", ["cld-pair", "--model", "linear", "--cluster", "query"]),
+            ("svm-rank has no use for --l2", ["svm-rank", "--l2", "1"]),
+            ("--checkpoint is not for a linear model", ["ips", "--checkpoint", "x"]),
+            ("--device is not for a linear model", ["naive", "--device", "cuda"]),
+            ("heckman has no use for --device", ["heckman", "--device", "cuda"]),
+            ("--hidden is not for a linear model", ["cld-pair", "--model", "linear", "--hidden", "8"]),
+            ("--dropout is not for a linear model", ["oracle", "--dropout", "0.5"]),
+            ("--hidden must be whole numbers of at least 1, separated by commas", ["cld-pair", "--hidden", "wide"]),
+            ("--hidden must be whole numbers of at least 1", ["cld-pair", "--hidden", "0"]),
+            ("--hidden must be whole numbers of at least 1", ["cld-pair", "--hidden", "8,-1"]),
+            ("--hidden must be whole numbers of at least 1", ["cld-pair", "--hidden", "8,,4"]),
+            ("--weights must be numbers of at least 0, separated by commas, not one", ["rankagg", "--weights", "one"]),
             ("scores would be infinite", ["rankagg", "--weights", "1e308,1", "--model", "linear"]),
-            ("weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
-            ("target='clicks' is for model='linear'", ["cld", "--model", "mlp", "--target", "clicks"]),
-            ("validation must be a number between", ["cld-pair", "--validation", "2"]),
-            ("--resume goes on from a checkpoint; name it with", ["cld-pair", "--resume"]),
+            ("--weights must be two numbers", ["rankagg", "--weights", "1,2,3", "--model", "linear"]),
+            ("--target clicks is for a linear model", ["cld", "--model", "mlp", "--target", "clicks"]),
+            ("--validation must be a number of at least 0 and up to 0.9", ["cld-pair", "--validation", "2"]),
+            ("--resume needs the checkpoint to resume from; name it with --checkpoint", ["cld-pair", "--resume"]),
             ("no checkpoint to resume from", ["cld-pair", "--checkpoint", "none", "--resume", *SMALL]),
-            ("makes a network of 1e+12 weights", ["cld-pair", "--hidden", "1000000,1000000"]),
-            ("hidden must be the sizes", ["cld-pair", "--hidden", "8,-1"]),
-            ("--hidden lists the sizes", ["cld-pair", "--hidden", "8,,4"]),
-            ("validation=0 holds none out", ["cld-pair", "--patience", "2", "--validation", "0"]),
-            ("heckman has no option --clip", ["heckman", "--clip", "0.3"]),
+            ("--hidden 1000000,1000000 makes a network of 1e+12 weights", ["cld-pair", "--hidden", "1000000,1000000"]),
+            ("--validation 0 holds none out", ["cld-pair", "--patience", "2", "--validation", "0"]),
+            ("it needs --position-correction", ["heckman", "--clip", "0.3"]),
         ]
         for message, call in cases:
             ran = run("train", *call, *given(call[0]), "-o", "x")
-            assert (ran.code, message in ran.err) == (2, True), ran
+            assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
+            assert len([line for line in ran.err.splitlines() if line.startswith("error: ")]) == 1
         assert not Path("x").exists()
         for method in ("cld-pair", "rankagg"):
             ran = run("train", method, *FROM[:4], "-o", "x")
@@ -178,23 +179,25 @@ class TestPositions:
     def test_slopes_and_bases(self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable) -> None:
         trust = AffineClicks.of(examined=1 / np.arange(1, 6), relevant=0.95, irrelevant=[0.5, 0.4, 0.3, 0.2, 0.1])
         trust.save("trust.json")
-        shown = run("train", "affine-ips", *FROM[:4], "--affine", "trust.json", "-o", "ranker", "--summary")
+        shown = run("train", "affine-ips", *FROM[:4], "-p", "trust.json", "-o", "ranker", "--summary")
         assert shown.code == 0, shown.err
         assert "AffineClicks(slope 0.45, " in shown.out
         expected = cr.AffineIPS().fit(data, clicks, trust).predict(data)
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
         for message, call in (
-            ("ips has no option --affine", ["ips", *FROM, "--affine", "trust.json"]),
-            ("both say how clicks depend", ["affine-ips", *FROM, "--affine", "trust.json"]),
-            ("estimate --method trust-bias` writes", ["affine-ips", *FROM[:4]]),
+            ("with --method trust-bias, it corrects for trust", ["affine-ips", *FROM[:4]]),
             ("holds slopes and bases, not propensities", ["ips", *FROM[:4], "-p", "trust.json"]),
             ("policy-aware-ips needs the propensities", ["policy-aware-ips", *FROM[:4]]),
         ):
             ran = run("train", *call, "-o", "x")
             assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
-        cr.Propensities.power(1, 5).save("rho.json")
-        ran = run("train", "affine-ips", *FROM[:4], "--affine", "rho.json", "-o", "x")
-        assert (ran.code, "rho.json: holds no slopes and bases" in ran.err) == (1, True)
+        assert not Path("x").exists()
+        rho = cr.Propensities.power(1, 5)
+        rho.save("rho.json")
+        assert run("train", "affine-ips", *FROM[:4], "-p", "rho.json", "-o", "x").code == 0
+        np.testing.assert_array_equal(
+            cr.load_ranker("x").predict(data), cr.AffineIPS().fit(data, clicks, rho).predict(data)
+        )
 
     @pytest.mark.parametrize("method", ["cld", "affine-ips"])
     def test_pages_that_end_where_the_propensities_do(
@@ -207,19 +210,20 @@ class TestPositions:
         refused = run(*call)
         assert refused.code == 2
         said = " ".join(refused.err.split())
-        assert "rho.json reaches down to position 3, the clicks to 5; --depth 3 takes pages as if" in said
+        assert "rho.json reaches down to position 3, the clicks to 5; --depth 3 treats pages as if" in said
         assert run(*call, "--depth", "3").code == 0
         expected = kinds[method]().fit(data, clicks.first(3), rho).predict(data)
         np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
 
     def test_an_option_without_an_effect_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [
-            ("naive takes clicks as they are and uses no propensities; leave --propensity out", ["naive", *FROM]),
-            ("heckman corrects for selection, not for positions and uses no propensities", ["heckman", *FROM]),
-            ("pijd corrects for positions by itself and uses no propensities", ["pijd", *FROM]),
-            ("oracle learns from labels and uses no propensities", ["oracle", *FROM]),
-            ("oracle learns from labels, not from clicks; leave --clicks out", ["oracle", *FROM[:4]]),
+            ("naive does not use propensities; leave -p out", ["naive", *FROM]),
+            ("pijd does not use propensities; leave -p out", ["pijd", *FROM]),
+            ("does not use propensities; leave --propensity out, or say --position-correction", ["heckman", *FROM]),
+            ("oracle learns from labels, not from clicks; leave -p out", ["oracle", *FROM[:2], *FROM[4:]]),
+            ("oracle learns from labels, not from clicks; leave -c out", ["oracle", *FROM[:4]]),
             ("oracle learns from labels, not from clicks; leave --depth out", ["oracle", *FROM[:2], "--depth", "2"]),
+            ("learns from labels, not from clicks; leave --one-query out", ["svm-rank", *FROM[:2], "--one-query"]),
             ("--depth 9 is deeper than the clicks, which reach down to position 5", ["cld", *FROM, "--depth", "9"]),
         ]
         for message, call in cases:
@@ -242,7 +246,7 @@ class TestPositions:
 
 
 class TestInterruption:
-    LONG = ("train", "cld-pair", *FROM, "--hidden", "16,8", "--epochs", "150", "--seed", "3", "--batch-queries", "8")
+    LONG = ("train", "cld-pair", *FROM, "--hidden", "16,8", "--epochs", "90", "--seed", "3", "--batch-queries", "8")
 
     def test_ctrl_c_saves_the_best_and_resuming_gives_the_same_ranker(
         self, run: Run, folder: Path, data: cr.RankingDataset
@@ -255,11 +259,11 @@ class TestInterruption:
         assert process.returncode == 130, err
         assert "Traceback" not in err
         said = " ".join(err.split())
-        assert "is saved in stopped; the same command with --resume goes on from state.safetensors." in said
+        assert "is saved in stopped; the same command with --resume continues from state.safetensors." in said
         kept = int(out.split("epoch ")[1].split()[0])
         assert f"the ranker of epoch {kept} is saved" in said
         gone = int(said.split("stopped after epoch ")[1].split(";")[0])
-        assert 1 <= kept <= gone < 150
+        assert 1 <= kept <= gone < 90
         assert np.isfinite(cr.load_ranker("stopped").predict(data)).all()
 
         resumed = run(*self.LONG, "-o", "resumed", "--checkpoint", "state.safetensors", "--resume", "--json").json
@@ -274,7 +278,7 @@ class TestInterruption:
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("cldrank.models.network.loop.Run._epoch", interrupted)
+        monkeypatch.setattr("cldrank.models.network.loop.Trainer._epoch", interrupted)
         ran = run("train", "cld-pair", *FROM, *SMALL, "-o", "x", "--checkpoint", "state")
         assert ran.code == 130
         assert "stopped before there was a ranker; nothing is saved" in ran.err
@@ -282,21 +286,21 @@ class TestInterruption:
         assert not Path("state").exists()
 
     def test_without_a_checkpoint_it_says_how_to_have_one(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        from cldrank.models.network.loop import Run as Loop
+        from cldrank.models.network.loop import Trainer
 
-        whole = Loop._epoch
+        whole = Trainer._epoch
 
         def second_time(self: Any, number: int, history: Any) -> Any:
             if number == 2:
                 raise KeyboardInterrupt
             return whole(self, number, history)
 
-        monkeypatch.setattr(Loop, "_epoch", second_time)
+        monkeypatch.setattr(Trainer, "_epoch", second_time)
         for method in ("cld-pair", "rankagg"):
             ran = run("train", method, *FROM, *SMALL, "-o", method, "--json")
             assert ran.code == 130
             assert (ran.json["status"], ran.json["best_epoch"]) == ("interrupted", 1)
-            assert "to be able to go on, train with --checkpoint FILE" in ran.err
+            assert "to be able to continue, train with --checkpoint FILE" in ran.err
             assert Path(method).exists()
 
 
@@ -321,12 +325,11 @@ def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 
 
 class TestRefusals:
-    def test_propensities_are_no_slopes_and_bases(self, run: Run, folder: Path) -> None:
-        cr.Propensities.power(1.0, k=5).save(folder / "rho.json")
+    def test_what_is_not_a_file_of_propensities(self, run: Run, folder: Path) -> None:
         (folder / "junk.json").write_text("hello")
-        for name, expected in (("rho.json", "holds no slopes and bases"), ("junk.json", "not JSON")):
-            refused = run("train", "affine-ips", *FROM[:4], "--affine", name, "-o", "ranker")
-            assert (refused.code, f"{name}: {expected}" in refused.err) == (1, True), refused.err
+        for method in ("affine-ips", "ips"):
+            refused = run("train", method, *FROM[:4], "-p", "junk.json", "-o", "ranker")
+            assert (refused.code, "junk.json: not JSON" in refused.err) == (1, True), refused.err
 
     def test_a_folder_that_cannot_be_written_is_named_as_the_user_named_it(self, run: Run, folder: Path) -> None:
         (folder / "file").write_text("")

@@ -248,7 +248,7 @@ def show(
 
 def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | None, out: str, depth: int | None) -> None:
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
-    use, given = ("affine-ips", "--affine") if chosen.affine else ("cld", "--propensity")
+    use = "affine-ips" if chosen.affine else "cld"
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     for role, name in (source.columns or {}).items():
@@ -256,7 +256,7 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
     clicks += " --first-position 0" if source.first_position == 0 else ""
     clicks += " --one-query" if source.one_query else ""
     cut = "" if depth is None else f" --depth {depth}"
-    say(f"next: cldrank train {use} {wanted} {clicks} {given} {shlex.quote(out)}{cut} --out ranker/")
+    say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:
         say(f"Positions below {depth} have no propensity; --depth {depth} treats pages as if they ended there.")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
+from cldrank.cli.chosen import Chosen
 from cldrank.cli.output import console, print_error, print_json, progress_bar, say, working
 from cldrank.errors import CldrankWarning
 from cldrank.wording import some
@@ -31,7 +32,7 @@ _NO_COMPARISON = (
 
 
 def train(
-    chosen: methods.Chosen,
+    chosen: Chosen,
     *,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the ranker.", show_default=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
+from cldrank.cli.chosen import Chosen
 from cldrank.cli.output import console, new_table, print_error, print_json, progress_bar, say
 from cldrank.errors import UsageError
 from cldrank.files import replacing
@@ -32,7 +33,7 @@ class Judged(StrEnum):
 
 
 def tune(
-    chosen: methods.Chosen,
+    chosen: Chosen,
     *,
     out: Annotated[
         Path,
@@ -120,7 +121,7 @@ def tune(
 
 
 def _check_judge(
-    chosen: methods.Chosen,
+    chosen: Chosen,
     on: Judged,
     validation: list[str] | None,
     measure: str | None,

@@ -113,6 +113,8 @@ class CLD(Method):
 
     def _problem(self, evidence: Evidence) -> PointSelection:
         data, clicks = evidence.data, evidence.clicks
+        if self.target == "clicks" and not isinstance(self.model, Linear):
+            raise UsageError("{} is for a linear model.", setting("target", "clicks"))
         if self.target == "clicks" and (clicks.clicks > clicks.impressions).any():
             raise DataError(
                 "{} needs at most one click per impression; count first clicks, or use 'expected'.",

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank.errors import DataError
+from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.estimators.evidence import Evidence, Needs, chosen_features
 from cldrank.estimators.method import Bias, Method, Result
 from cldrank.estimators.observing import observe
@@ -24,6 +24,7 @@ from cldrank.propensity import Propensities
 
 Weighting = Literal["impressions", "candidates"]
 Outcome = TypeVar("Outcome")
+_CORRECTING = Spelling("position_correction=True", "--position-correction")
 
 
 @described
@@ -113,6 +114,8 @@ class HeckmanRank(TwoStageMethod):
         return "propensities" if self.position_correction else "clicks"
 
     def _learn(self, evidence: Evidence) -> Result:
+        if self.clip is not None and not self.position_correction:
+            raise UsageError("{} is for the propensities; it needs {}.", setting("clip"), _CORRECTING)
         rho: Propensities | None = evidence.propensities if self.position_correction else None
         observed = observe(evidence.data, evidence.clicks, rho)
         problem = self._problem(evidence, observed, shown_entries(observed, self.weighting))

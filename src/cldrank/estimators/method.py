@@ -50,6 +50,7 @@ class Method(BaseEstimator):
     corrects    the biases of clicks that it corrects
     learns      what it learns, in words
     way         the way to fit that a model must implement: `fit_targets`, `fit_points`, `fit_pairs` or `fit_stages`
+    unused      parameters of the model that the method has no use for, beyond those that its way to fit does not use
 
     Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
     model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
@@ -63,6 +64,7 @@ class Method(BaseEstimator):
     corrects: ClassVar[tuple[Bias, ...]] = ()
     learns: ClassVar[str] = "clicks over propensity"
     way: ClassVar[str] = "fit_targets"
+    unused: ClassVar[tuple[str, ...]] = ()
 
     model: Model = parameter(default=Linear(), about="what is fitted", option=False)
     run: Run = parameter(default=Run(), about="where and how it is fitted", option=False)

@@ -45,7 +45,7 @@ def method_named(name: str) -> type[Method]:
     """The method of a name; an unknown one is refused with the nearest that there is."""
     known = methods()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
+        near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
         guess = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(f"there is no method {name!r}.{guess} The methods are {listed(known)}.")
     return known[name]
@@ -70,6 +70,15 @@ def default_model(kind: type[Method]) -> Model:
 
 def _usable(kind: type[Method], model: type[Model]) -> bool:
     return can(model, kind.way) if hasattr(Model, kind.way) else hasattr(model, kind.way)
+
+
+def unused_settings(kind: type[Method], model: type[Model]) -> set[str]:
+    """The parameters of model and run that have no effect on a method with this model, so that nobody offers them.
+
+    >>> sorted(unused_settings(method_named("cld-pair"), models()["linear"]))
+    ['cluster', 'fit_intercept', 'max_steps', 'solver', 'tolerance']
+    """
+    return {*kind.unused, *model.unused.get(kind.way, ())}
 
 
 def settings_of(kind: type[Method], model: type[Model]) -> dict[str, Parameter]:
@@ -118,7 +127,7 @@ def _owner(kind: type[Method], model: Model, name: str) -> str:
     if others:
         choice = Spelling(f"model={others[0]!r}", f"--model {others[0]}")
         option = Spelling(name, f"--{name.replace('_', '-')}")
-        raise UsageError("{} is not for {}; say {}.", option, model.label, choice)
+        raise UsageError("{} is not for {}; choose {}.", option, model.label, choice)
     known = settings_of(kind, type(model))
     near = difflib.get_close_matches(name, known, n=1)
     guess = f" Did you mean {near[0]}?" if near else f" It has {', '.join(known)}."

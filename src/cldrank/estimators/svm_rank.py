@@ -43,6 +43,7 @@ class SVMRank(Method):
     needs: ClassVar[Needs] = "labels"
     learns: ClassVar[str] = "labels"
     way: ClassVar[str] = "fit_stages"  # linear, and nothing else
+    unused: ClassVar[tuple[str, ...]] = ("l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
     fraction: float = parameter(default=0.01, about="share of the labelled rows to learn from", above=0, most=1)
@@ -54,7 +55,7 @@ class SVMRank(Method):
 
     def _learn(self, evidence: Evidence) -> Result:
         data, context = evidence.data, self._context(evidence.data)
-        self.model.refuse_unless_default(context, "l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
+        self.model.refuse_unused(context, self.unused)
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)
         rows, offsets = self._sampled(data, random)

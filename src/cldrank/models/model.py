@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cldrank import scaling as scalings
 from cldrank.errors import MissingDependencyError, Spelling, UsageError, setting
 from cldrank.models.fit import Context, Fit
-from cldrank.parameters import Value, parameter, value
+from cldrank.models.run import Run
+from cldrank.parameters import Value, parameter, parameters, value
 
 if TYPE_CHECKING:
     from cldrank.models.selection import PairSelection, PointSelection
@@ -25,12 +27,14 @@ class Model(Value):
     label    in sentences
     needs    the package that it needs beyond cldrank's own, and the extra that brings it
     pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
+    unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
     needs: ClassVar[tuple[str, str] | None] = None
     pace: ClassVar[float] = 0.1
+    unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     l2: float = parameter(default=1e-3, about="ridge penalty; of a network, the weight decay", least=0)
     scaling: Scaling | scalings.ScalingRule | None = parameter(
@@ -65,11 +69,14 @@ class Model(Value):
             Spelling(repr(self), f"--model {getattr(self, 'name', type(self).__name__)}"),
         )
 
-    def refuse_unless_default(self, context: Context, *names: str) -> None:
-        """Refuse parameters that the fit at hand has no use for."""
+    def refuse_unused(self, context: Context, names: Iterable[str]) -> None:
+        """Refuse parameters of model and run that the fit at hand has no use for, unless they have their defaults."""
+        own = parameters(type(self))
         for name in names:
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]
+            if name in own and getattr(self, name) != own[name].default:
                 raise UsageError("{} has no use for {} of {}.", context.user, setting(name), self.label)
+            if name not in own and getattr(context.run, name) != parameters(Run)[name].default:
+                raise UsageError("{} is for networks; {} fits {} here.", setting(name), context.user, self.label)
 
 
 def can(kind: type[Model], way: str) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import clone
 
-from cldrank.errors import FormatError, UsageError
+from cldrank.errors import FormatError, Spelling, UsageError
 from cldrank.estimators import Method
+from cldrank.estimators.registry import unused_settings
 from cldrank.parameters import parameters
 from cldrank.reading import reading
 
@@ -90,18 +91,22 @@ def default_space(method: Method) -> dict[str, Values]:
 def tunable(method: Method) -> dict[str, str]:
     """The parameters that decide what is learned, by flat names, and how scikit-learn spells each.
 
+    Those that have no effect on the method with its model are left out.
+
     >>> from cldrank.estimators import CLD
     >>> [tunable(CLD())[name] for name in ("gamma", "l2")]
     ['gamma', 'model__l2']
     """
     own = {name: name for name in parameters(type(method)) if name not in ("model", "run")}
-    return {**own, **{name: f"model__{name}" for name in parameters(type(method.model))}}
+    unused = unused_settings(type(method), type(method.model))
+    return {**own, **{name: f"model__{name}" for name in parameters(type(method.model)) if name not in unused}}
 
 
 def check_space(method: Method, space: Space) -> dict[str, Values]:
     """The space, refused where it names a parameter that the method does not have, or nothing to try."""
     if not space:
-        raise UsageError("the space is empty; name at least one parameter and its values.")
+        remedy = Spelling("", ": --range NAME=VALUES")
+        raise UsageError("the space is empty; name at least one parameter and its values{}.", remedy)
     for name, values in space.items():
         if name not in tunable(method):
             known = ", ".join(sorted(tunable(method)))

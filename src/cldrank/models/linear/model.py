@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from cldrank import scaling as scalings
-from cldrank.errors import DataError, UsageError, setting
+from cldrank.errors import DataError
 from cldrank.models.fit import Context
 from cldrank.models.model import Model
-from cldrank.models.run import Run
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from cldrank.models.network.model import MLP
     from cldrank.models.selection import PairSelection, PointSelection
     from cldrank.models.targets import Targets
+
+_OF_NETWORKS = ("precision", "checkpoint", "resume", "tensorboard")  # of a run
 
 
 @value
@@ -46,6 +47,12 @@ class Linear(Model):
 
     name: ClassVar[str] = "linear"
     label: ClassVar[str] = "a linear model"
+    unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "fit_targets": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
+        "fit_points": _OF_NETWORKS,
+        "fit_pairs": ("cluster", "fit_intercept", "solver", "max_steps", "tolerance"),
+        "fit_stages": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
+    }
 
     cluster: Literal["query"] | None = parameter(
         default=None, about="standard errors robust to dependence within queries"
@@ -67,8 +74,7 @@ class Linear(Model):
         from cldrank.models.linear.least_squares import regress
         from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
 
-        self.refuse_unless_default(context, "fit_intercept", "solver")
-        self._refuse_of_run(context, "device")
+        self.refuse_unused(context, self.unused["fit_targets"])
         data = context.data
         scaling = scalings.fit(self.scaling, data.features)
         found = regress(
@@ -105,7 +111,7 @@ class Linear(Model):
         """Relevance and selection, both linear, by one likelihood."""
         from cldrank.models.linear.points import fit
 
-        self._refuse_of_run(context)
+        self.refuse_unused(context, self.unused["fit_points"])
         return fit(self, problem, context)
 
     def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
@@ -118,22 +124,15 @@ class Linear(Model):
         """Linear relevance by pairs, trained by the loop of networks."""
         from cldrank.models.linear.linear_fit import LinearPairFit
 
-        self.refuse_unless_default(context, "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
+        self.refuse_unused(context, self.unused["fit_pairs"])
         return LinearPairFit.of(self.as_network().fit_pairs(problem, context))
 
     def fit_stages(self, problem: TwoStageProblem, context: Context) -> StagesFit:
         """Heckman's two stages: a probit of what is shown, then a regression that knows of it."""
         from cldrank.models.linear.stages import fit
 
-        self.refuse_unless_default(context, "fit_intercept", "solver")
-        self._refuse_of_run(context, "device")
+        self.refuse_unused(context, self.unused["fit_stages"])
         return fit(self, problem, context)
-
-    def _refuse_of_run(self, context: Context, *more: str) -> None:
-        """Refuse what is for networks."""
-        for name in (*more, "precision", "checkpoint", "resume", "tensorboard"):
-            if getattr(context.run, name) != getattr(Run(), name):
-                raise UsageError("{} is for networks; {} fits a linear model here.", setting(name), context.user)
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""

@@ -239,7 +239,7 @@ def _advice(problem: PointSelection, found: PointFit) -> str:
     if found.separated:
         return "the features tell shown from not shown without error; raise l2"
     if problem.gamma == "profile":
-        return f"gamma came to {found.gamma:.4f}; give selection_features of its own, or fix gamma"
+        return f"gamma came to {found.gamma:.4f}; let selection see features that relevance does not, or fix gamma"
     return ""
 
 
