@@ -103,16 +103,6 @@ def print_wide(head: str, rows: Rows, columns: Sequence[str], bold: Container[st
         start = end
 
 
-def some(names: Sequence[str], most: int = 6) -> str:
-    """The first few names, and how many more there are.
-
-    >>> some(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Show that something is going on, where somebody watches."""
