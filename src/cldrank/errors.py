@@ -71,7 +71,7 @@ class Worded:
 
 
 def _revived(kind: type[Worded], message: str, words: tuple[Any, ...], state: dict[str, Any]) -> Worded:
-    found = kind.__new__(kind, message, *words)
+    found = kind.__new__(kind, message, *words)  # type: ignore[call-arg]  # as above
     Worded.__init__(found, message, *words)
     vars(found).update(state)
     return found

@@ -137,7 +137,8 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for one in sorted(self.kinds, key=lambda kind: get_origin(kind) is not Literal):
+        words_first = sorted(self.kinds, key=lambda kind: str(get_origin(kind)) != str(Literal))
+        for one in words_first:
             try:
                 value = _parsed(one, text)
                 break
