@@ -186,6 +186,84 @@ class TestPartsAndSums:
             table.check_same(DATA)
 
 
+class TestDisplay:
+    TABLE = ClickTable.from_arrays(
+        DATA, position=[1, 2, 0, 1, 0, 1], impressions=[5, 5, 0, 2, 0, 3], clicks=[3, 0, 0, 1, 0, 0]
+    )
+    KNOWN: ClassVar[list[list[float]]] = [[0.5, 0.25, 0.25], [0.25, 0.5, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
+
+    def test_it_is_kept_beside_the_cells(self) -> None:
+        assert self.TABLE.display is None
+        table = self.TABLE.with_display(self.KNOWN)
+        assert table.display is not None
+        assert table.display.dtype == np.float64
+        assert table.display.tolist() == self.KNOWN
+        assert not table.display.flags.writeable
+        assert cells(table) == cells(self.TABLE)
+        assert self.TABLE.display is None
+        assert table.with_display(None).display is None
+
+    def test_what_is_given_is_copied(self) -> None:
+        given = np.array(self.KNOWN)
+        table = self.TABLE.with_display(given)
+        given[:] = 0
+        assert table.display is not None
+        assert table.display.tolist() == self.KNOWN
+
+    def test_rounding_is_forgiven(self) -> None:
+        known = [*self.KNOWN[:3], [1 + 5e-7, 0, 0], *self.KNOWN[4:]]
+        assert self.TABLE.with_display(known).display is not None
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda known: known[:5], r"display has shape \(5, 3\).* 6 candidates .* at least 2"),
+            (lambda known: known[:, 0], r"display has shape \(6,\)"),
+            (lambda known: known[:, :1], r"display has shape \(6, 1\)"),
+            (lambda known: np.where(known == 0.25, 0.9, known), r"row 0 of display, \[0.5, 0.9, 0.9\].* at most 1"),
+            (lambda known: np.where(known == 0.25, -0.1, known), "row 0 of display"),
+            (lambda known: np.where(np.arange(6)[:, None] == 2, np.nan, known), r"row 2 of display, \[nan"),
+            (lambda known: np.where(np.arange(6)[:, None] == 4, np.inf, known), r"row 4 of display, \[inf"),
+            (lambda known: np.roll(known, 1, axis=1), "row 3 was shown at position 1, where display says it cannot be"),
+            (lambda _: [["a"] * 3] * 6, "display must be a table of numbers"),
+            (lambda _: [[0.5], [0.5, 0.1]], "display must be a table of numbers"),
+        ],
+    )
+    def test_refusals(self, change: Any, message: str) -> None:
+        with pytest.raises(DataError, match=message):
+            self.TABLE.with_display(change(np.array(self.KNOWN)))
+
+    def test_parts(self) -> None:
+        table = self.TABLE.with_display(self.KNOWN)
+        for part, expected in (
+            (table.first(1), [row[:1] for row in self.KNOWN]),
+            (table.first(7), self.KNOWN),
+            (table.where(table.clicks > 0), self.KNOWN),
+            (table[[2, 0]], [self.KNOWN[5], *self.KNOWN[:3]]),
+            (table[1], self.KNOWN[3:5]),
+        ):
+            assert part.display is not None
+            assert part.display.tolist() == expected
+        assert all(part.display is not None and part.display.shape[1] == 3 for part in table.split(0.5, seed=1))
+
+    def test_sums(self) -> None:
+        table = self.TABLE.with_display(self.KNOWN)
+        both = table.merge(table)
+        assert both.display is not None
+        assert both.display.tolist() == self.KNOWN
+        other = self.TABLE.with_display(np.array(self.KNOWN)[:, [0, 1]])
+        for one, two in ((table, self.TABLE), (self.TABLE, table), (table, other), (table, table[[2, 1, 0]])):
+            with pytest.raises(DataError, match="differ in their display probabilities"):
+                one.merge(two)
+
+    def test_a_file_of_cells_does_not_hold_them(self, tmp_path: Path) -> None:
+        table = self.TABLE.with_display(self.KNOWN)
+        with pytest.raises(UsageError, match="does not hold display probabilities"):
+            table.write(tmp_path / "cells.parquet")
+        table.with_display(None).write(tmp_path / "cells.parquet")
+        assert cells(ClickTable.read(tmp_path / "cells.parquet", DATA)) == cells(table)
+
+
 def test_rows_of_a_log_that_are_set_aside_are_told(tmp_path: Path) -> None:
     rows = [f"{session},q,a,{1 if session else 'first'},0" for session in range(40)]
     path = tmp_path / "log.csv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from cldrank.clicks.log import DEEPEST
 from cldrank.clicks.sources import Source, in_both, named
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.parameters import check_whole, shortened
 
 _MOST = 1 << 62  # of impressions and clicks, one by one and in all: sums stay clear of overflow
+_ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +36,8 @@ class ClickTable:
     clicks        (cells,) int64: how many of those were clicked
     every_click   True if several clicks on one impression were counted each; then clicks may exceed impressions
     sources       the log files that went into it, where they are known
+    display       (rows, positions) float64: the known probability that a candidate is shown at a position, see
+                  `with_display`; None where it is not known
 
     A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row and
     position, no two alike; nothing can be changed.
@@ -53,6 +57,7 @@ class ClickTable:
     clicks: IntArray
     every_click: bool = False
     sources: tuple[Source, ...] = ()
+    display: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         row, position = _counts(self.row, "row", 0), _counts(self.position, "position", 1, DEEPEST)
@@ -74,6 +79,8 @@ class ClickTable:
         for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):
             value.flags.writeable = False
             object.__setattr__(self, key, value)
+        if self.display is not None:
+            object.__setattr__(self, "display", _display(self.display, self))
 
     # -- making one ----------------------------------------------------------------------------------------------
 
@@ -147,7 +154,23 @@ class ClickTable:
         """Write the cells to a Parquet file: query_id, doc_id, position, impressions, clicks."""
         from cldrank.clicks.cells import write_cells
 
+        if self.display is not None:
+            raise UsageError("a file of cells does not hold display probabilities; save with_display(None) instead.")
         write_cells(self, Path(path))
+
+    def with_display(self, probabilities: ArrayLike | None) -> ClickTable:
+        """The same log with known display probabilities, which a policy that draws its pages can state.
+
+        One row per candidate and one column per position: P(candidate is shown at the position), given that its query
+        is. They must not contradict the log. None takes them off.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> table = ClickTable.from_arrays(data, position=[1, 0], impressions=[10, 0], clicks=[4, 0])
+        >>> table.with_display([[0.9], [0.1]]).display
+        array([[0.9],
+               [0.1]])
+        """
+        return replace(self, display=None if probabilities is None else _display(probabilities, self))
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -231,6 +254,7 @@ class ClickTable:
             self.clicks[kept],
             self.every_click,
             self.sources,
+            None if self.display is None else self.display[rows],
         )
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
@@ -244,9 +268,9 @@ class ClickTable:
         >>> ClickTable.from_arrays(data, position=[2, 1, 3], impressions=[10] * 3, clicks=[1, 4, 2]).first(2)
         ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 20 impressions, 5 clicks)
         """
-        if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
-            raise UsageError(f"depth must be a whole number of at least 1, not {depth!r}.")
-        return self.where(self.position <= depth)
+        check_whole("depth", depth, least=1)
+        cut = None if self.display is None else self.display[:, :depth]
+        return replace(self.where(self.position <= depth), display=cut)
 
     def where(self, kept: NDArray[np.bool_]) -> ClickTable:
         """Only the cells that a mask, one entry per cell, tells to keep; the candidates stay all.
@@ -267,13 +291,15 @@ class ClickTable:
             self.clicks[mask],
             self.every_click,
             self.sources,
+            self.display,
         )
 
     def merge(self, other: ClickTable, *, again: bool = False) -> ClickTable:
         """Both logs together: counts of equal cells are added. Candidates that only one of them knows are kept.
 
         Tables that have a source and cells in common are refused, since the source would count twice, unless `again`
-        says that it shall. Without cells in common, as in two parts of a split, nothing can count twice.
+        says that it shall. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
+        display probabilities are merged only if they agree on them.
         """
         if self.every_click != other.every_click:
             raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
@@ -283,6 +309,7 @@ class ClickTable:
             candidates = self.candidates.joined(other.candidates)
             mine = candidates.find(*_ids(self))
             theirs = candidates.find(*_ids(other))
+        _check_same_display(self, other)
         common = in_both(self.sources, other.sources)
         if common and not again:
             span = DEEPEST + 1
@@ -300,12 +327,56 @@ class ClickTable:
             np.concatenate([self.clicks, other.clicks]),
             self.every_click,
             (*self.sources, *fresh),
+            self.display,
         )
 
     def _by_row(self, values: IntArray) -> IntArray:
         totals = np.zeros(self.candidates.n_rows, dtype=np.int64)
         np.add.at(totals, self.row, values)
         return totals
+
+
+def _display(probabilities: Any, clicks: ClickTable) -> NDArray[np.float64]:
+    """Display probabilities that are probabilities and do not contradict the log."""
+    try:
+        table = np.array(probabilities, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise DataError("display must be a table of numbers, one row per candidate.") from None
+    rows, depth = clicks.candidates.n_rows, clicks.depth
+    if table.ndim != 2 or len(table) != rows or table.shape[1] < depth:
+        raise DataError(
+            f"display has shape {table.shape}; it needs one row for each of {rows:,} candidates and one column per "
+            f"position, at least {depth}."
+        )
+    with np.errstate(invalid="ignore"):  # inf - inf
+        good = (np.isfinite(table) & (table >= 0)).all(axis=1) & (table.sum(axis=1) <= 1 + _ROUNDING)
+    if not good.all():
+        at = int(np.flatnonzero(~good)[0])
+        raise DataError(
+            f"row {at} of display, {shortened(table[at].tolist())}, does not hold probabilities that add up to at "
+            "most 1."
+        )
+    denied = np.flatnonzero(table[clicks.row, clicks.position - 1] == 0)
+    if len(denied):
+        row, position = clicks.row[denied[0]], clicks.position[denied[0]]
+        raise DataError(f"row {row} was shown at position {position}, where display says it cannot be.")
+    table.flags.writeable = False
+    return table
+
+
+def _check_same_display(one: ClickTable, other: ClickTable) -> None:
+    if one.display is None and other.display is None:
+        return
+    if (
+        one.display is None
+        or other.display is None
+        or not one.candidates.equals(other.candidates)
+        or not np.array_equal(one.display, other.display)
+    ):
+        raise DataError(
+            "the tables differ in their display probabilities; merge them without, and give those of the merged log "
+            "by with_display."
+        )
 
 
 def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
