@@ -246,15 +246,19 @@ class TestClicks:
 
     def test_errors(self, run: Run, log: Path, train: Path) -> None:
         cases: list[tuple[int, str, list[str | Path]]] = [
-            (1, "holds no cells", ["clicks", "show", train]),
+            (1, "does not hold cells", ["clicks", "show", train]),
             (2, "no such file", ["clicks", "show", "absent"]),
             (2, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
             (2, "no log matches", ["clicks", "audit", "absent/*.csv"]),
-            (2, "the memory limit '-1' is not an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
-            (1, "the limit of 1KB, though", ["clicks", "audit", log, "--memory-limit", "1KB"]),
+            (2, "--memory-limit must be an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
+            (1, "the limit of 1KB, although", ["clicks", "audit", log, "--memory-limit", "1KB"]),
             (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--column", "clicked=doc_id"]),
-            (2, "(--one-query) takes all pages", ["clicks", "audit", log, "-f", train, "--one-query"]),
-            (2, "no engine 'hive'", ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"]),
+            (2, "--one-query treats all pages", ["clicks", "audit", log, "-f", train, "--one-query"]),
+            (
+                2,
+                "or 'spark', not 'hive'",
+                ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"],
+            ),
             (2, "must end in .parquet", ["clicks", "aggregate", log, "-o", "x.parquet", "--rejects", "r.csv"]),
             (2, "takes one column", ["clicks", "aggregate", log, "-o", "x.parquet", "--column", "doc_id=a,b"]),
         ]

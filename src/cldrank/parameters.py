@@ -316,7 +316,7 @@ def _requirement(kind: Any, bounds: Bounds) -> str:
         return one_of([repr(word) for word in get_args(kind)])
     if origin in (tuple, Sequence):
         part = get_args(kind)[0]
-        return "a list of names" if part is str else f"a list of {_requirement(part, bounds).removeprefix('a ')}s"
+        return "a list of names" if part is str else f"a list of {'whole ' * (part is int)}numbers{bounds.words}"
     if kind is str:
         return "a text"
     name = getattr(kind, "__name__", str(kind))

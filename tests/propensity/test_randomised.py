@@ -61,7 +61,7 @@ def test_ranklens(real_data: Path) -> None:
 
 class TestLogged:
     def probability(self, world: Any, table: ClickTable, share: float) -> Any:
-        top = Simulation(world.data, world.scores, cutoff=world.depth).ranking.top
+        top = Simulation(world.data, world.scores, depth=world.depth).ranking.top
         own = np.zeros(world.data.n_rows, dtype=np.int64)
         own[top] = np.arange(1, world.depth + 1)
         return (1 - share) * (own[table.row] == table.position) + share / world.depth
@@ -88,15 +88,15 @@ class TestLogged:
 
     def test_probabilities_from_the_log(self, world: Any, tmp_path: Path) -> None:
         path = tmp_path / "log.parquet"
-        simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), cutoff=world.depth)
-        simulation.write_log(path, 2e4)
+        simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), depth=world.depth)
+        simulation.save_log(path, 2e4)
         table = ClickTable.read(path, world.data)
         found = logged_probability(path, table)
         np.testing.assert_allclose(found, self.probability(world, table, 0.4))
         assert Logged().fit(table, found).values[1] == pytest.approx(0.5, rel=0.1)
         with pytest.raises(CldrankError, match="tells no probability for row"):
             logged_probability(path, world.two_rankers())
-        Simulation(world.data, world.scores).write_log(path, 10)
+        Simulation(world.data, world.scores).save_log(path, 10)
         with pytest.raises(CldrankError, match="no column 'propensity'"):
             logged_probability(path, table)
 

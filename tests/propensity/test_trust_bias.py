@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cldrank as cr
 from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, PositionBased, Simulation
-from cldrank.clicks.simulate import TrustBias as TrustClicks
+from cldrank.clicks.simulate import TrustBiased as TrustClicks
 from cldrank.clicks.simulate.truth import truth_of
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, FormatError, UnidentifiableError, UsageError
@@ -19,7 +19,7 @@ from cldrank.propensity import AffineClicks, Propensities, TrustBias
 
 
 def truth(model: Any, depth: int = 5) -> AffineClicks:
-    told = truth_of(Simulation(_one(), np.zeros(6), model, cutoff=depth), 10, 0)
+    told = truth_of(Simulation(_one(), np.zeros(6), model, depth=depth), 10, 0)
     return AffineClicks.of(told["propensities"], told["attraction"]["relevant"], told["attraction"]["irrelevant"])
 
 

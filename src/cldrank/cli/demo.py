@@ -200,8 +200,8 @@ def _show_clicks(story: Story, train: RankingDataset) -> Audit:
     )
     with working("simulating a log, auditing it …"):
         simulation = _simulation(train, seed=0)
-        simulation.write_log(out / "log.parquet", _LOGGED, seed=0)
-        found = audit(str(out / "log.parquet"), train)
+        simulation.save_log(out / "log.parquet", _LOGGED, seed=0)
+        found = audit(str(out / "log.parquet"), train).said("shell")
         with replacing(out / "audit.html") as temporary:
             temporary.write_text(found.to_html(), encoding="utf-8")
     top, last = found.facts.curve[0], found.facts.curve[-1]
@@ -242,8 +242,8 @@ def _estimate(story: Story, train: RankingDataset) -> Eta:
     )
     with working("estimating propensities …"):
         first, second = (_simulation(train, seed).draw(_SESSIONS, seed=seed) for seed in (0, 1))
-        first.write(out / "clicks1.parquet")
-        second.write(out / "clicks2.parquet")
+        first.save(out / "clicks1.parquet")
+        second.save(out / "clicks2.parquet")
         rho = power_law(AllPairs().fit(first.merge(second)))
         rho.save(out / "rho.json")
     eta = _exponent(rho)
@@ -336,7 +336,7 @@ def _simulation(train: RankingDataset, seed: int) -> Simulation:
     from cldrank.estimators import SVMRank
 
     production = SVMRank(fraction=_FRACTION, seed=seed).fit(train)
-    return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), cutoff=_CUTOFF)
+    return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), depth=_CUTOFF)
 
 
 def _definition(out: Path, eta: Eta, seeds: int, methods: dict[str, dict[str, str]]) -> str:

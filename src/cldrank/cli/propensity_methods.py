@@ -16,7 +16,7 @@ from cldrank.cli.output import say, working
 from cldrank.errors import DataError, MissingDependencyError, UnidentifiableError, UsageError
 
 if TYPE_CHECKING:
-    from cldrank.clicks.aggregate import Report
+    from cldrank.clicks.aggregate import Account
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Comparison, Propensities, SegmentPropensities
@@ -110,7 +110,7 @@ class Source:
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""
-        from cldrank.clicks.cells import is_cells
+        from cldrank.clicks.cell_file import is_cells
         from cldrank.clicks.log import existing
 
         files = existing(self.log)
@@ -123,34 +123,34 @@ class Source:
     def table(self, dataset: RankingDataset | None) -> ClickTable:
         """The cells of all files."""
         from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
-        from cldrank.clicks.cells import read_cells
+        from cldrank.clicks.cell_file import load_cells
         from cldrank.clicks.log import existing
 
         with working(f"reading {', '.join(self.log)} …"):
             if self.holds_cells():
-                first, *others = (read_cells(file, dataset) for file in existing(self.log))
+                first, *others = (load_cells(file, dataset) for file in existing(self.log))
                 for other in others:
                     first = first.merge(other)
                 return _clicked(first)
             try:
                 found = aggregate(self.log, dataset, engine=self.engine, **self._reading())
             except TooManyRejectsError as error:
-                say(str(error.report))
+                say(str(error.account))
                 say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
-        _account(found.report)
+        _account(found.account)
         return _clicked(found.clicks)
 
     def segments(self, column: str, dataset: RankingDataset | None) -> dict[str, ClickTable]:
         """The cells of each segment, that is of each value of a column."""
-        from cldrank.clicks.segment_logs import aggregate_segments
+        from cldrank.clicks.aggregate import aggregate_segments
 
         if self.holds_cells():
             raise UsageError(f"--segment {column}: cells do not tell segments; give the raw log.")
         with working(f"reading {', '.join(self.log)} by {column} …"):
             found = aggregate_segments(self.log, column, dataset, engine=self.engine, **self._reading())
         for part in found.values():
-            _account(part.report)
+            _account(part.account)
         return {name: part.clicks for name, part in found.items()}
 
     def probability(self, table: ClickTable) -> Any:
@@ -171,7 +171,7 @@ class Source:
         }
 
 
-def _account(report: Report) -> None:
+def _account(report: Account) -> None:
     if report.n_rejected:
         say(str(report))
 

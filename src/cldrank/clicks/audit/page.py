@@ -10,10 +10,10 @@ from cldrank.clicks.aggregate import REASONS
 from cldrank.clicks.audit.actors import Actors
 from cldrank.clicks.audit.charts import Mark, bars, heat, points
 from cldrank.clicks.audit.drift import Drift
-from cldrank.clicks.audit.methods import Method
-from cldrank.clicks.audit.pages import Group
-from cldrank.clicks.audit.report import Audit, Facts
+from cldrank.clicks.audit.facts import Audit, Facts
+from cldrank.clicks.audit.log_facts import PageGroup
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding
+from cldrank.clicks.audit.ways import Way
 from cldrank.pages.document import document, packaged, tiles
 from cldrank.pages.numbers import short
 
@@ -119,7 +119,7 @@ def _positions(facts: Facts) -> str:
 
 def _propensities(facts: Facts) -> str:
     overlap = facts.overlap
-    ways = "".join(map(_method, facts.methods))
+    ways = "".join(map(_method, facts.ways))
     cards = [
         _card(
             "Ways to estimate propensities",
@@ -141,7 +141,7 @@ def _propensities(facts: Facts) -> str:
     return f'<div class="charts">{"".join(cards)}</div>'
 
 
-def _method(method: Method) -> str:
+def _method(method: Way) -> str:
     state = ("yes", "possible") if method.possible else ("no", "not here")
     error = "" if method.error is None else f"error {method.error:.3f}"
     return (
@@ -227,7 +227,7 @@ def _drift(drift: Drift) -> list[str]:
     told = (
         "Too few clicks to test for change."
         if change is None
-        else f"Varies by ±{change.spread:.1%} beyond chance ({change.told_p})."
+        else f"Varies by ±{change.spread:.1%} beyond chance ({change.p_text})."
     )
     return [
         _card(
@@ -266,7 +266,7 @@ def _actors(actors: Actors, facts: Facts) -> str:
     return _card(f"Suspicious {actors.kind}s", told, table)
 
 
-def _groups(title: str, groups: Sequence[Group]) -> str:
+def _groups(title: str, groups: Sequence[PageGroup]) -> str:
     rows = [
         (
             group.name,
