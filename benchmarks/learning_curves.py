@@ -37,7 +37,7 @@ def main() -> None:
     train = cr.load("msrd:train")
     production = cr.SVMRank(fraction=0.01, run=Run(seed=0)).fit(train)
     model = PositionBased(eta=1.0, noise=0.1)
-    simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), cutoff=5)
+    simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), depth=5)
     clicks, rho = simulation.draw(1e5, seed=0), cr.Propensities.power(1.0, 5)
     curves = {name: estimator.fit(train, clicks, rho).history_ for name, estimator in MODELS.items()}
     draw(curves, arguments.out)

@@ -47,7 +47,7 @@ def shaped(queries: int, candidates: int, width: int, seed: int = 0) -> RankingD
 def clicks_on(data: RankingDataset, sessions: float) -> cr.ClickTable:
     scores = data.features[:, :2].sum(axis=1)
     model = PositionBased(eta=1.0, noise=0.1)
-    return Simulation(data, scores, model=model, policy=TopK(), cutoff=CUTOFF).draw(sessions, seed=0)
+    return Simulation(data, scores, model=model, policy=TopK(), depth=CUTOFF).draw(sessions, seed=0)
 
 
 def epochs_of(data: RankingDataset, clicks: cr.ClickTable, epochs: int = 4, **changes: Any) -> cr.CLDPair:

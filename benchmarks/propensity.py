@@ -43,7 +43,7 @@ from cldrank.clicks.simulate import (
     ShuffledShare,
     Simulation,
     TopK,
-    TrustBias,
+    TrustBiased,
 )
 from cldrank.clicks.simulate.truth import mean_examination
 from cldrank.clicks.table import ClickTable
@@ -60,9 +60,9 @@ from cldrank.propensity import (
     Randomised,
     RegressionEM,
     Swap,
+    TrustBias,
     check_attraction,
 )
-from cldrank.propensity import TrustBias as TrustBiasEstimator
 from cldrank.propensity.chart import write
 from cldrank.propensity.counts import Weighting
 from cldrank.propensity.estimator import CurveEstimator
@@ -176,12 +176,12 @@ class World:
 
     def log(self, model: ClickModel, policy: Policy, sessions: float, seed: int) -> ClickTable:
         """Pages of the first ranker, varied by a policy."""
-        return Simulation(self.data, self.scores, model, policy, cutoff=DEPTH).draw(sessions, seed=seed)
+        return Simulation(self.data, self.scores, model, policy, depth=DEPTH).draw(sessions, seed=seed)
 
     def two_rankers(self, model: ClickModel, sessions: float, seed: int) -> ClickTable:
         """Half of the pages of each ranker."""
         logs = [
-            Simulation(self.data, scores, model, TopK(), cutoff=DEPTH).draw(sessions / 2, seed=2 * seed + turn)
+            Simulation(self.data, scores, model, TopK(), depth=DEPTH).draw(sessions / 2, seed=2 * seed + turn)
             for turn, scores in enumerate((self.scores, self.other))
         ]
         return logs[0].merge(logs[1])
@@ -219,7 +219,7 @@ def fitted(world: World, estimator: CurveEstimator, log: ClickTable) -> Propensi
 
 def shown_with(world: World, log: ClickTable) -> Any:
     """P(a cell is shown): production's place in 1 - SHARE of pages, any place of the page in the others."""
-    place = Simulation(world.data, world.scores, cutoff=DEPTH).ranking.top
+    place = Simulation(world.data, world.scores, depth=DEPTH).ranking.top
     own = np.zeros(world.data.n_rows, dtype=np.int64)
     own[place[place >= 0]] = np.nonzero(place >= 0)[1] + 1
     return (1 - SHARE) * (own[log.row] == log.position) + SHARE / DEPTH
@@ -318,12 +318,12 @@ def failures() -> None:
     world = World()
     models: dict[str, ClickModel] = {
         "position-based": PositionBased(eta=1, noise=0.1),
-        "trust bias": TrustBias(eta=1),
+        "trust bias": TrustBiased(eta=1),
         "cascade": Cascade(noise=0.1),
     }
     for name, model in models.items():
         tables = designs(world, model, 1e6, 1)
-        true = mean_examination(Simulation(world.data, world.scores, model, NeighbourSwaps(0.5), cutoff=DEPTH))
+        true = mean_examination(Simulation(world.data, world.scores, model, NeighbourSwaps(0.5), depth=DEPTH))
         assert true is not None
         for (design, method), estimator in METHODS.items():
             told: dict[str, Any] = {}
@@ -371,13 +371,13 @@ def modelled(logs: int) -> None:
             doubted.append(rho.confounding.doubtful)
         tell(held, study="modelled", method="RegressionEM", follows=follows, doubted=round(float(np.mean(doubted)), 3))
     world = World()
-    for name, model in {"trust bias": TrustBias(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
+    for name, model in {"trust bias": TrustBiased(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
         irrelevant, relevant = model.attraction(DEPTH)
         true = AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant).anchored()
         for design in ("shuffled", "30% shuffled", "first swaps", "neighbour swaps", "two rankers"):
             held, refuted = [], []
             for seed in range(logs):
-                found = TrustBiasEstimator().fit(designs(world, model, 6e4, seed)[design])
+                found = TrustBias().fit(designs(world, model, 6e4, seed)[design])
                 inside = []
                 for part in ("slope", "base"):
                     low, high = found.interval(part)
@@ -399,10 +399,10 @@ def corrections(seeds: int) -> None:
     for seed in range(seeds):
         (train, labels), (test, _) = (linear_world(2 * seed + turn) for turn in (0, 1))
         other = train.features @ np.array([0.2, 1, 0.3, 0.5, 1])
-        clicks = Simulation(train, other, TrustBias(eta=1), NeighbourSwaps(0.5), 5, relevant_from=1).draw(
+        clicks = Simulation(train, other, TrustBiased(eta=1), NeighbourSwaps(0.5), 5, relevant_from=1).draw(
             1e5, seed=seed
         )
-        curve, trust = AllPairs().fit(clicks), TrustBiasEstimator().fit(clicks)
+        curve, trust = AllPairs().fit(clicks), TrustBias().fit(clicks)
         for model in ("linear", "mlp"):
             fitted = {
                 "IPS, true examination": cr.IPS(model=model).fit(train, clicks, rho),
@@ -447,7 +447,7 @@ def msrd() -> None:
     data = cr.load(data_folder() / "msrd" / "train.parquet")
     rankers = [cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data) for seed in (0, 1)]
     model = PositionBased(eta=1, noise=0.1)
-    tables = [Simulation(data, scores, model, cutoff=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
+    tables = [Simulation(data, scores, model, depth=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
     both = tables[0].merge(tables[1])
     alike: Weighting = "candidates"
     estimators: list[CurveEstimator] = [AllPairs(), AdjacentChain(), Pivot()]
@@ -473,7 +473,7 @@ def msrd() -> None:
 def one_ranker(data: cr.RankingDataset, seed: int, cutoff: int) -> ClickTable:
     """100,000 sessions of one SVM-ranker trained on 1% of the labels."""
     scores = cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data)
-    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), cutoff=cutoff).draw(1e5, seed=seed)
+    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), depth=cutoff).draw(1e5, seed=seed)
 
 
 def single() -> None:

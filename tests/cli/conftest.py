@@ -67,7 +67,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clicks = cr.ClickTable.from_arrays(
         data, row=rows, position=position, impressions=np.full(300, 40), clicks=random.binomial(40, chance)
     )
-    clicks.write(path / "cells.parquet")
+    clicks.save(path / "cells.parquet")
     return path
 
 

@@ -15,8 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.segment_logs import MISSING, aggregate_segments
-from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, ShuffledShare, Simulation, TopK, TrustBias, write_log
+from cldrank.clicks.aggregate import MISSING, aggregate_segments
+from cldrank.clicks.simulate import (
+    NeighbourSwaps,
+    PositionBased,
+    ShuffledShare,
+    Simulation,
+    TopK,
+    TrustBiased,
+    save_log,
+)
 from cldrank.parameters import parameters
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, Randomised, Swap, estimators
 
@@ -51,24 +59,24 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     scores = features[:, 0] + random.normal(0, 1, len(labels))
 
     def simulation(eta: float, policy: Any) -> Simulation:
-        return Simulation(data, scores, PositionBased(eta=eta, noise=0.1), policy, cutoff=4)
+        return Simulation(data, scores, PositionBased(eta=eta, noise=0.1), policy, depth=4)
 
-    simulation(1, TopK()).draw(4e4, seed=0).write(found.one)
+    simulation(1, TopK()).draw(4e4, seed=0).save(found.one)
     for name, policy in (("swaps", NeighbourSwaps(0.4)), ("shuffled", ShuffledShare(1.0))):
-        written = write_log(simulation(1, policy), found.folder / f"{name}_log.parquet", 2e4, seed=1, count=True)
+        written = save_log(simulation(1, policy), found.folder / f"{name}_log.parquet", 2e4, seed=1, count=True)
         assert written.cells is not None
-        written.cells.write(found.folder / f"{name}.parquet")
+        written.cells.save(found.folder / f"{name}.parquet")
     parts = []
     for number, (eta, device) in enumerate([(0.3, "phone"), (1.5, "Desktop / Web"), (1, None)]):
         path = found.folder / "part.parquet"
-        write_log(simulation(eta, NeighbourSwaps(0.5)), path, 2e4 if device else 30, seed=number)
+        save_log(simulation(eta, NeighbourSwaps(0.5)), path, 2e4 if device else 30, seed=number)
         part = pq.read_table(path)
         sessions = pa.array([f"{device}-{session}" for session in part["session_id"].to_pylist()])
         part = part.set_column(part.column_names.index("session_id"), "session_id", sessions)
         parts.append(part.append_column("device", pa.array([device] * len(part), pa.string())))
     pq.write_table(pa.concat_tables(parts), found.devices)
-    trusting = TrustBias(eta=1, epsilon_plus=0.95, epsilon_minus=(0.6, 0.4, 0.25, 0.15))
-    Simulation(data, scores, trusting, NeighbourSwaps(0.5), cutoff=4).draw(1e6, seed=0).write(found.trust)
+    trusting = TrustBiased(eta=1, epsilon_plus=0.95, epsilon_minus=(0.6, 0.4, 0.25, 0.15))
+    Simulation(data, scores, trusting, NeighbourSwaps(0.5), depth=4).draw(1e6, seed=0).save(found.trust)
     return found
 
 
@@ -301,7 +309,7 @@ class TestSegments:
         whole = cr.ClickTable.read(logs.devices)
         parts = aggregate_segments(logs.devices, "device")
         assert sum(int(part.clicks.impressions.sum()) for part in parts.values()) == whole.impressions.sum()
-        assert sum(part.report.rows for part in parts.values()) == pq.read_metadata(logs.devices).num_rows
+        assert sum(part.account.rows for part in parts.values()) == pq.read_metadata(logs.devices).num_rows
 
 
 class TestCompare:

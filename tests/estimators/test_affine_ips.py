@@ -4,7 +4,7 @@ from scenes import scene
 
 import cldrank as cr
 from cldrank.clicks.simulate import NeighbourSwaps, Simulation
-from cldrank.clicks.simulate import TrustBias as TrustClicks
+from cldrank.clicks.simulate import TrustBiased as TrustClicks
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, AffineIPS
@@ -22,7 +22,7 @@ def trusting(seed: int) -> tuple[RankingDataset, cr.ClickTable, RankingDataset]:
         parts.append(RankingDataset.from_arrays(features, np.arange(len(features)) // 15, (noisy > 1).astype(int)))
     train, test = parts
     production = train.features @ np.array([0.2, 1, 0.3, 0.5, 1])
-    pages = Simulation(train, production, TrustClicks(1.0), NeighbourSwaps(0.5), cutoff=5, relevant_from=1)
+    pages = Simulation(train, production, TrustClicks(1.0), NeighbourSwaps(0.5), depth=5, relevant_from=1)
     return train, pages.draw(1e5, seed=seed), test
 
 

@@ -143,7 +143,7 @@ def quality(model: Any, seed: int, eta: float = 1.5) -> float:
     train, test = world(200, seed), world(200, 1000 + seed)
     x = train.features
     production = 0.8 * x[:, 4] + 0.5 * x[:, 0] - 0.3 * np.abs(x[:, 1])
-    clicks = Simulation(train, production, PositionBased(eta=eta, noise=0.1), cutoff=4, relevant_from=1).draw(
+    clicks = Simulation(train, production, PositionBased(eta=eta, noise=0.1), depth=4, relevant_from=1).draw(
         1e5, seed=seed
     )
     model.set_params(run__seed=seed)

@@ -66,7 +66,7 @@ def test_known_display_counts_what_was_never_shown() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 50 * 10)
     data = RankingDataset.from_arrays(np.column_stack([labels, random.normal(size=500)]), np.arange(500) // 10, labels)
-    policy = ShuffledShare(1.0, of="candidates")
+    policy = ShuffledShare(1.0, shuffle="candidates")
     clicks = Simulation(data, np.zeros(500), PositionBased(1, 0.1), policy, 3, relevant_from=1).draw(300, seed=1)
     rho, display = Propensities.power(1, 3), np.full((500, 3), 0.1)
     known = PolicyAwareIPS(model=Linear(scaling=None, l2=0)).fit(data, clicks.with_display(display), rho)

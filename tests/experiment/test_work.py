@@ -26,9 +26,7 @@ def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], UnitOutcome
 def test_a_unit_is_what_one_would_do_by_hand(folder: Path) -> None:
     train, test = load("train.txt"), load("test.txt")
     production = SVMRank(fraction=0.2, seed=1).fit(train)
-    clicks = Simulation(train, production.predict(train), PositionBased(eta=1.0, noise=0.1), cutoff=3).draw(
-        2000, seed=1
-    )
+    clicks = Simulation(train, production.predict(train), PositionBased(eta=1.0, noise=0.1), depth=3).draw(2000, seed=1)
     model = CLD(gamma=0.2).fit(train, clicks, Propensities.power(0.5, 3))
     expected = evaluate(model, test, ["nDCG@3", "AP"])
     found = outcomes("simulation.assumed_eta=0.5")["CLD", 1]

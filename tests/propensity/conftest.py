@@ -26,13 +26,13 @@ class World:
         self, policy: Policy | None = None, sessions: float = 2e5, seed: int = 0, model: ClickModel | None = None
     ) -> ClickTable:
         simulation = Simulation(
-            self.data, self.scores, model or PositionBased(1, 0.1), policy or TopK(), cutoff=self.depth
+            self.data, self.scores, model or PositionBased(1, 0.1), policy or TopK(), depth=self.depth
         )
         return simulation.draw(sessions, seed=seed)
 
     def two_rankers(self, sessions: float = 2e5, seed: int = 0, model: ClickModel | None = None) -> ClickTable:
         logs = [
-            Simulation(self.data, scores, model or PositionBased(1, 0.1), cutoff=self.depth).draw(
+            Simulation(self.data, scores, model or PositionBased(1, 0.1), depth=self.depth).draw(
                 sessions / 2, seed=2 * seed + turn
             )
             for turn, scores in enumerate((self.scores, self.other))

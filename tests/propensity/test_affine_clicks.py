@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank.clicks.simulate import FirstSwaps
-from cldrank.clicks.simulate import TrustBias as TrustClicks
+from cldrank.clicks.simulate import TrustBiased as TrustClicks
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.propensity import AffineClicks, Propensities, TrustBias
+from cldrank.propensity import AffineClicks, Propensities
 
 
 def test_relevance_is_what_clicks_were_made_of(affine_truth: Any) -> None:
@@ -31,7 +31,7 @@ def test_another_scale_of_relevance_changes_nothing_once_anchored(affine_truth: 
 
 
 def test_files(world: Any, tmp_path: Path) -> None:
-    found = TrustBias().fit(world.log(FirstSwaps(0.5)))
+    found = TrustBiased().fit(world.log(FirstSwaps(0.5)))
     found.save(tmp_path / "affine.json")
     again = AffineClicks.load(tmp_path / "affine.json")
     np.testing.assert_array_equal(again.slope, found.slope)

@@ -37,7 +37,9 @@ class TestContent:
         section = page.partition('<section id="table1-web10k"')[2].partition("</section>")[0]
         rows = {row[0]: row[1:] for row in Checked(section).rows if len(row) == 10}
         cells = {
-            (c.method, c.measure): c for c in summary(load_results(all_seven)) if (c.experiment, c.data) == ("table1", "web10k")
+            (c.method, c.measure): c
+            for c in summary(load_results(all_seven))
+            if (c.experiment, c.data) == ("table1", "web10k")
         }
         measures = ("nDCG@1", "nDCG@3", "AP")
         assert rows.pop("method") == [*measures] * 3

@@ -157,8 +157,8 @@ def _show_clicks(story: Story, out: Path, train: RankingDataset) -> Audit:
     )
     with working("simulating a log, auditing it …"):
         simulation = _simulation(train, seed=0)
-        simulation.write_log(out / "log.parquet", _LOGGED, seed=0)
-        found = audit(str(out / "log.parquet"), train)
+        simulation.save_log(out / "log.parquet", _LOGGED, seed=0)
+        found = audit(str(out / "log.parquet"), train).said("shell")
         with replacing(out / "audit.html") as temporary:
             temporary.write_text(found.to_html(), encoding="utf-8")
     top, last = found.facts.curve[0], found.facts.curve[-1]
@@ -190,8 +190,8 @@ def _estimate_propensities(story: Story, out: Path, train: RankingDataset) -> Et
     )
     with working("estimating propensities …"):
         first, second = (_simulation(train, seed).draw(_SESSIONS, seed=seed) for seed in (0, 1))
-        first.write(cells[0])
-        second.write(cells[1])
+        first.save(cells[0])
+        second.save(cells[1])
         rho = power_law(AllPairs().fit(first.merge(second)))
         rho.save(out / "rho.json")
     eta = Eta.of(rho)
@@ -291,7 +291,7 @@ def _simulation(train: RankingDataset, seed: int) -> Simulation:
     from cldrank.models import Run
 
     production = SVMRank(fraction=_FRACTION, run=Run(seed=seed)).fit(train)
-    return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), cutoff=_DEPTH)
+    return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), depth=_DEPTH)
 
 
 def _simulate_command(out: Path, sessions: int, seed: int) -> str:

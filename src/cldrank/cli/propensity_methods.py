@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cldrank.clicks.aggregate import Report
+    from cldrank.clicks.aggregate import Account
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Propensities, PropensityEstimator
@@ -64,7 +64,7 @@ class LogSource:
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""
-        from cldrank.clicks.cells import is_cells
+        from cldrank.clicks.cell_file import is_cells
         from cldrank.clicks.log import existing
 
         files = existing(self.log)
@@ -77,27 +77,27 @@ class LogSource:
     def table(self, dataset: RankingDataset | None) -> ClickTable:
         """The cells of all files."""
         from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
-        from cldrank.clicks.cells import read_cells
+        from cldrank.clicks.cell_file import load_cells
         from cldrank.clicks.log import existing
 
         with working(f"reading {', '.join(self.log)} …"):
             if self.holds_cells():
-                first, *others = (read_cells(file, dataset) for file in existing(self.log))
+                first, *others = (load_cells(file, dataset) for file in existing(self.log))
                 for other in others:
                     first = first.merge(other)
                 return _clicked(first)
             try:
                 found = aggregate(self.log, dataset, engine=self.engine, master=self.master, **self._reading())
             except TooManyRejectsError as error:
-                say(str(error.report))
+                say(str(error.account))
                 say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
-        _account(found.report)
+        _account(found.account)
         return _clicked(found.clicks)
 
     def segments(self, column: str, dataset: RankingDataset | None) -> dict[str, ClickTable]:
         """The cells of each segment, that is of each value of a column."""
-        from cldrank.clicks.segment_logs import aggregate_segments
+        from cldrank.clicks.aggregate import aggregate_segments
 
         if self.holds_cells():
             raise UsageError(f"--segment {column}: cells do not hold segments; name the raw log.")
@@ -105,7 +105,7 @@ class LogSource:
             reading = {"engine": self.engine, "master": self.master, **self._reading()}
             found = aggregate_segments(self.log, column, dataset, **reading)
         for part in found.values():
-            _account(part.report)
+            _account(part.account)
         return {name: part.clicks for name, part in found.items()}
 
     def probability(self, table: ClickTable) -> NDArray[np.float64]:
@@ -123,7 +123,7 @@ class LogSource:
         }
 
 
-def _account(report: Report) -> None:
+def _account(report: Account) -> None:
     if report.n_rejected:
         say(str(report))
 

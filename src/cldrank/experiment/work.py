@@ -142,7 +142,7 @@ def _clicks(fold: Fold, production: str, simulation: str, seed: int) -> ClickTab
         _production(fold, production, seed),
         model=PositionBased(eta=chosen["eta"], noise=chosen["noise"]),
         policy=TopK(),
-        cutoff=chosen["depth"],
+        depth=chosen["depth"],
         relevant_from=chosen["relevant_from"],
     ).draw(chosen["sessions"], seed=seed)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.simulate import Cascade, ClickModel, DependentClicks, PositionBased, ShuffledShare, TrustBias
+from cldrank.clicks.simulate import Cascade, ClickModel, DependentClicks, PositionBased, ShuffledShare, TrustBiased
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankError
 from cldrank.propensity import AllPairs, Propensities, Randomised, check_attraction
@@ -14,7 +14,7 @@ from cldrank.propensity import AllPairs, Propensities, Randomised, check_attract
 MODELS: list[tuple[ClickModel, bool]] = [
     (PositionBased(1, 0.1), True),
     (PositionBased(0.3, 0.5), True),
-    (TrustBias(1), False),
+    (TrustBiased(1), False),
     (Cascade(0.1), False),
     (DependentClicks(0.1, 0.3), False),
 ]
@@ -32,7 +32,7 @@ def test_tells_position_bias_from_what_is_more(world: Any, model: ClickModel, po
 
 
 def test_trust_keeps_the_clicks_of_attractive_results(world: Any) -> None:
-    log = world.two_rankers(model=TrustBias(1))
+    log = world.two_rankers(model=TrustBiased(1))
     found = check_attraction(log, AllPairs().fit(log))
     assert found is not None
     assert found.difference > 0.1

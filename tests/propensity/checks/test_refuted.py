@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 import cldrank as cr
-from cldrank.clicks.simulate import NeighbourSwaps, TrustBias
+from cldrank.clicks.simulate import NeighbourSwaps, TrustBiased
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning
 from cldrank.propensity import AllPairs, Propensities
@@ -108,7 +108,7 @@ def test_a_fit_warns_and_goes_on(logistic: Any, model: Any) -> None:
 
 
 def test_trust_bias_refutes_a_curve_of_examination_alone(world: Any) -> None:
-    log = world.log(NeighbourSwaps(0.5), sessions=1e6, model=TrustBias(eta=1))
+    log = world.log(NeighbourSwaps(0.5), sessions=1e6, model=TrustBiased(eta=1))
     with pytest.warns(CldrankWarning, match="trust in high positions may be behind it"):
         warn_if_refuted(AllPairs().fit(log), log)
 

@@ -45,14 +45,14 @@ def test_refuses_where_some_results_cannot_stand_everywhere(world: Any) -> None:
 def test_probabilities_from_the_log(world: Any, tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), cutoff=world.depth)
-    simulation.write_log(path, 2e4)
+    simulation.save_log(path, 2e4)
     table = ClickTable.read(path, world.data)
     found = logged_probability(path, table)
     np.testing.assert_allclose(found, probability(world, table, 0.4))
     assert Logged(probability=found).fit(table).values[1] == pytest.approx(0.5, rel=0.1)
     with pytest.raises(CldrankError, match="has no probability for row"):
         logged_probability(path, world.two_rankers())
-    Simulation(world.data, world.scores).write_log(path, 10)
+    Simulation(world.data, world.scores).save_log(path, 10)
     with pytest.raises(CldrankError, match="no column 'propensity'"):
         logged_probability(path, table)
 

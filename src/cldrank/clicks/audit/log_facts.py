@@ -1,7 +1,7 @@
-"""What only the log itself tells: pages with odd positions, surfaces, rankers, suspicious users, drift over time.
+"""What only the log itself can say: pages with odd positions, surfaces, rankers, suspicious users, drift over time.
 
 All of it comes from one table of pages (a page is what one session saw for one query), which the engine makes in one
-pass over the log and keeps; the results that come to memory have a few rows each.
+pass over the log and keeps; the results that are brought to memory have a few rows each.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import numpy as np
 from cldrank._typing import IntArray
 from cldrank.clicks.audit.actors import Actors, describe_actors
 from cldrank.clicks.audit.drift import Drift, clock, describe_drift
-from cldrank.clicks.audit.results import count_row
 from cldrank.clicks.candidates import Candidates, ids_of
-from cldrank.clicks.counting import bit_count, bit_or, has_good_keys
-from cldrank.clicks.log import Log
+from cldrank.clicks.counting import bit_count, bit_or, count_row, has_good_keys
+from cldrank.clicks.log.schema import Log
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
-_MASK_BITS = 62  # positions of a page up to this depth are told apart by one bit each
+_MASK_BITS = 62  # positions of a page up to this depth have one bit each
 _MOST_GROUPS = 20  # surfaces and rankers to name
 
 
@@ -47,7 +46,7 @@ class Pages:
 
 
 @dataclass(frozen=True)
-class Group:
+class PageGroup:
     """The pages of one surface or one ranker; `depth` is the lowest position on any of them."""
 
     name: str
@@ -62,8 +61,8 @@ class LogFacts:
     """All that needs the log; None where the log lacks the column."""
 
     pages: Pages
-    surfaces: tuple[Group, ...] | None
-    rankers: tuple[Group, ...] | None
+    surfaces: tuple[PageGroup, ...] | None
+    rankers: tuple[PageGroup, ...] | None
     actors: Actors
     drift: Drift | None
     propensity: bool
@@ -71,7 +70,7 @@ class LogFacts:
 
 
 def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
-    """Look at the pages of a log, whose click-through rate is `rate`; with them comes the number of pages by query."""
+    """Describe the pages of a log with click-through rate `rate`, and count the pages of each query."""
     rows = log.rows.filter(has_good_keys(log.rows))
     with ExitStack() as held:
         pages = held.enter_context(_pages(rows, log.optional).cache())
@@ -88,7 +87,7 @@ def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
 
 
 def pages_of(candidates: Candidates, by_query: pa.Table) -> IntArray:
-    """The pages of each query, from a table of query_id and pages that may have others too."""
+    """The pages of each query, from a table of query_id and pages that may contain other queries too."""
     pages: IntArray = np.zeros(candidates.n_queries, dtype=np.int64)
     query = candidates.find_queries(ids_of(by_query["query_id"], "the query_id of the log"))
     pages[query[query >= 0]] = by_query["pages"].to_numpy()[query >= 0]
@@ -96,7 +95,7 @@ def pages_of(candidates: Candidates, by_query: pa.Table) -> IntArray:
 
 
 def _pages(rows: ir.Table, optional: tuple[str, ...]) -> ir.Table:
-    """One row a page. Where a page is given several users, surfaces or rankers, the last by name stands for it."""
+    """One row per page. Where a page has several users, surfaces or rankers, the last by name stands for it."""
     import ibis
 
     first, clicked = (rows.position == 1).cast("int64"), (rows.clicks > 0).cast("int64")
@@ -150,7 +149,7 @@ def _odd(pages: ir.Table, rows: ir.Table) -> Pages:
     return Pages(shared=shared, **found)
 
 
-def _groups(pages: ir.Table, name: str) -> tuple[Group, ...]:
+def _groups(pages: ir.Table, name: str) -> tuple[PageGroup, ...]:
     import ibis
 
     groups = pages.group_by(name=pages[name].cast("string")).aggregate(
@@ -158,7 +157,7 @@ def _groups(pages: ir.Table, name: str) -> tuple[Group, ...]:
     )
     largest = groups.order_by([ibis.desc("impressions"), "name"]).limit(_MOST_GROUPS)
     return tuple(
-        Group(
+        PageGroup(
             "(none)" if found["name"] is None else str(found["name"]),
             *(int(found[key]) for key in ("pages", "impressions", "clicks", "depth")),
         )

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cldrank.clicks.simulate import Cascade, ClickModel, DependentClicks, PositionBased, TrustBias
+from cldrank.clicks.simulate import Cascade, ClickModel, DependentClicks, PositionBased, TrustBiased
 from cldrank.errors import UsageError
 
 MODELS: list[ClickModel] = [
     PositionBased(eta=1, noise=0.1),
     PositionBased(eta=0, noise=0),
-    TrustBias(eta=0.5),
-    TrustBias(eta=2, epsilon_plus=(0.9, 0.8, 0.7), epsilon_minus=0.3),
+    TrustBiased(eta=0.5),
+    TrustBiased(eta=2, epsilon_plus=(0.9, 0.8, 0.7), epsilon_minus=0.3),
     Cascade(noise=0.2),
     DependentClicks(noise=0.2, continuation=0.6),
     DependentClicks(noise=0.1, continuation=(1.0, 0.5, 0.0)),
@@ -31,7 +31,7 @@ def page_probabilities(model: ClickModel, relevant: NDArray[np.bool_]) -> dict[t
         reading, stopped = 1.0, 0.0  # P(these clicks so far, and still reading) and (…, and stopped)
         for k, clicked in enumerate(clicks):
             attraction = attractive[k] if relevant[k] else irrelevant[k]
-            if isinstance(model, PositionBased | TrustBias):
+            if isinstance(model, PositionBased | TrustBiased):
                 attraction /= (k + 1) ** model.eta
                 reading *= attraction if clicked else 1 - attraction
                 continue
@@ -89,7 +89,7 @@ def test_the_top_is_always_examined(model: ClickModel) -> None:
 
 
 def test_position_based_is_trust_bias_with_constant_trust() -> None:
-    plain, trusting = PositionBased(eta=0.7, noise=0.2), TrustBias(eta=0.7, epsilon_plus=1, epsilon_minus=0.2)
+    plain, trusting = PositionBased(eta=0.7, noise=0.2), TrustBiased(eta=0.7, epsilon_plus=1, epsilon_minus=0.2)
     np.testing.assert_array_equal(plain.click_probability(PAGES), trusting.click_probability(PAGES))
 
 
@@ -118,13 +118,17 @@ def test_enormous_counts() -> None:
         (PositionBased, {"eta": -0.1}, "eta must be a number of at least 0, not -0.1"),
         (PositionBased, {"eta": np.inf}, "eta must be"),
         (PositionBased, {"eta": "1"}, "eta must be a number of at least 0, not '1'"),
-        (PositionBased, {"noise": 1.1}, "noise must be a number from 0 to 1, not 1.1"),
-        (PositionBased, {"noise": True}, "noise must be a number from 0 to 1, not True"),
+        (PositionBased, {"noise": 1.1}, "noise must be a number of at least 0 and up to 1, not 1.1"),
+        (PositionBased, {"noise": True}, "noise must be a number of at least 0 and up to 1, not True"),
         (Cascade, {"noise": -1}, "noise must be"),
-        (DependentClicks, {"continuation": (0.5, 2)}, "continuation of position 2 must be a number from 0 to 1, not 2"),
+        (
+            DependentClicks,
+            {"continuation": (0.5, 2)},
+            r"must be a number .*, or a list of numbers .*, not \(0.5, 2\)",
+        ),
         (DependentClicks, {"continuation": ()}, "continuation is empty"),
-        (TrustBias, {"epsilon_plus": 1.5}, "epsilon_plus must be"),
-        (TrustBias, {"epsilon_minus": (0.5, np.nan)}, "epsilon_minus of position 2 must be"),
+        (TrustBiased, {"epsilon_plus": 1.5}, "epsilon_plus must be"),
+        (TrustBiased, {"epsilon_minus": (0.5, np.nan)}, r"epsilon_minus must be .*, or None, not \(0.5, nan\)"),
     ],
 )
 def test_impossible_parameters_are_refused(build: Any, arguments: dict[str, Any], complaint: str) -> None:
@@ -136,4 +140,4 @@ def test_too_few_numbers_for_the_page_are_refused() -> None:
     with pytest.raises(UsageError, match="continuation has 2 entries for pages of 3 results"):
         DependentClicks(continuation=(0.5, 0.5)).check(3)
     with pytest.raises(UsageError, match="epsilon_plus has 2 entries for pages of 5"):
-        TrustBias(epsilon_plus=(0.5, 0.5)).check(5)
+        TrustBiased(epsilon_plus=(0.5, 0.5)).check(5)

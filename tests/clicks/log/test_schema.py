@@ -18,7 +18,7 @@ import pytest
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
 from cldrank.clicks.audit import audit
-from cldrank.clicks.log import existing
+from cldrank.clicks.log.paths import existing
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
@@ -82,8 +82,8 @@ class TestPaths:
             (tmp_path / "absent.csv", "absent.csv: no such log"),
             (tmp_path / ("x" * 300), "no such log"),
             ([tmp_path / "a.csv", tmp_path / "*.json"], r"\*.json: no log matches"),
-            ([], "no log is named"),
-            ("", "no log is named"),
+            ([], "no log was given"),
+            ("", "no log was given"),
             (tmp_path / "pipe.csv", "neither a file nor a folder"),
         ):
             with pytest.raises(UsageError, match=message):
@@ -128,7 +128,7 @@ class TestIds:
         ids = pa.array([1.0, None, float("nan"), 3.0])
         found = aggregate(write(tmp_path / "log.parquet", 4, doc_id=ids), max_rejected=1)
         assert found.clicks.candidates.doc_ids.tolist() == [1, 3]
-        assert found.report.rejected == {"null key": 2}
+        assert found.account.rejected == {"null key": 2}
 
     def test_ids_that_are_none(self, tmp_path: Path, engine: Any) -> None:
         cases = [
@@ -165,7 +165,7 @@ class TestNumbers:
                 values: list[Any] = [str(first) if kind == pa.string() else first] * 18
                 path = write(tmp_path / "log.parquet", position=pa.array([*values, *odd], kind))
                 found = aggregate(path, engine=engine, max_rejected=1, first_position=first)
-                assert found.report.n_rejected == 2, kind
+                assert found.account.n_rejected == 2, kind
                 assert found.clicks.position.tolist() == [1], kind
 
     def test_small_types_do_not_overflow(self, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ class TestNumbers:
         for kind in (pa.uint64(), pa.int64()):
             clicks = pa.array([*[0] * 18, 2**62, 20_000], kind)
             found = aggregate(write(tmp_path / "log.parquet", clicked=clicks), engine=engine, max_rejected=1)
-            assert found.report.rejected == {"no number": 2}
+            assert found.account.rejected == {"not a number": 2}
 
     def test_spellings_of_true_and_false(self, tmp_path: Path, engine: Any) -> None:
         spelled = ["Y", "yes", "T", "true", "TRUE", "1", "1.0", " y "], ["N", "no", "f", "False", "0", "", "0.0"]
@@ -201,7 +201,7 @@ class TestNumbers:
         for kind in [*kinds, pa.duration("us"), pa.null()] if engine == "duckdb" else kinds[:2]:
             values = [None] * 20 if kind in (pa.duration("us"), pa.null()) else [now.replace(tzinfo=None)] * 20
             path = write(tmp_path / "log.parquet", timestamp=pa.array(values, kind))
-            assert aggregate(path, engine=engine).report.rows == 20, kind
+            assert aggregate(path, engine=engine).account.rows == 20, kind
 
 
 class TestPages:
@@ -218,13 +218,13 @@ class TestPages:
             path = self.pages(tmp_path / "log.parquet", pa.array(given, pa.list_(kind)))
             found = aggregate(path, engine=engine, max_rejected=1)
             assert found.clicks.clicks.tolist() == [2, 0, 1], kind
-            assert found.report.rejected == {"click never shown": 1}, kind
+            assert found.account.rejected == {"click never shown": 1}, kind
 
     def test_pages_that_count_from_zero(self, tmp_path: Path, engine: Any) -> None:
         path = self.pages(tmp_path / "log.parquet", pa.array([[0], [0, 2], [3], []], pa.list_(pa.int64())))
         found = aggregate(path, engine=engine, max_rejected=1, first_position=0)
         assert found.clicks.clicks.tolist() == [2, 0, 1]
-        assert found.report.rejected == {"click never shown": 1}
+        assert found.account.rejected == {"click never shown": 1}
 
     def test_clicked_positions_that_are_none(self, tmp_path: Path) -> None:
         for values in ([[1.5], [2.5], [1.0]], [["x"], ["2.0"], ["1"]], [[None], [2**62], [1]]):
@@ -232,7 +232,7 @@ class TestPages:
             for first in (0, 1):
                 path = self.pages(tmp_path / "log.parquet", pa.array(values, kind))
                 found = aggregate(path, max_rejected=1, first_position=first)
-                assert found.report.rejected == {"click never shown": 2}, values
+                assert found.account.rejected == {"click never shown": 2}, values
                 assert found.clicks.clicks.sum() == 1
         path = self.pages(tmp_path / "log.parquet", pa.array([[{"a": 1}]]))
         with pytest.raises(FormatError, match=r"\(clicked_positions\) holds .*, not numbers"):
@@ -245,8 +245,8 @@ class TestColumns:
         for columns in ({"clicked": "doc_id"}, {"position": "rank", "clicked": "rank"}, {"surface": "position"}):
             with pytest.raises(UsageError, match="cannot be both"):
                 aggregate(path, columns=columns)
-        assert aggregate(path, columns={"session_id": "user_id"}).report.rows == 20  # one page of each user
-        assert aggregate(path, columns={"position": "rank"}).report.rows == 20
+        assert aggregate(path, columns={"session_id": "user_id"}).account.rows == 20  # one page of each user
+        assert aggregate(path, columns={"position": "rank"}).account.rows == 20
 
     def test_a_column_that_tells_no_clicks(self, tmp_path: Path, engine: Any) -> None:
         for values in (list(range(1, 21)), [float(v) for v in range(1, 21)], [str(v) for v in range(1, 21)]):
@@ -255,7 +255,7 @@ class TestColumns:
                 aggregate(path, columns={"clicked": "item"}, engine=engine)
         for values in ([0, *range(1, 20)], [None, *range(1, 20)], [1] * 20):
             path = write(tmp_path / "log.parquet", clicked=pa.array(values, pa.int64()))
-            assert aggregate(path, engine=engine).report.rows == 20
+            assert aggregate(path, engine=engine).account.rows == 20
 
     def test_a_log_without_rows(self, tmp_path: Path) -> None:
         empty = [csv(tmp_path / "a.csv"), write(tmp_path / "a.parquet", 0)]
@@ -263,7 +263,7 @@ class TestColumns:
         for paths in cases:
             with pytest.raises(DataError, match="a.(csv|parquet).* the log is empty"):
                 aggregate(paths)
-        assert aggregate([*empty, csv(tmp_path / "b.csv", "1,q,a,1,0")]).report.rows == 1
+        assert aggregate([*empty, csv(tmp_path / "b.csv", "1,q,a,1,0")]).account.rows == 1
 
 
 class TestOneQuery:
@@ -272,7 +272,7 @@ class TestOneQuery:
         for name in ("home page", 7):
             data = RankingDataset.from_arrays(np.eye(3), [name] * 3, doc_ids=["a", "b", "c"])
             found = aggregate(path, data, one_query=True, engine=engine)
-            assert found.report.rejected == {}
+            assert found.account.rejected == {}
             assert found.clicks.impressions.sum() == 20
 
     def test_several_queries(self, tmp_path: Path) -> None:

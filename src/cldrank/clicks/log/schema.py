@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cldrank.clicks.engines import Engine, reading
-from cldrank.clicks.parts import HIDDEN
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.clicks.log.engines import Engine, querying
+from cldrank.clicks.log.paths import Paths, existing
+from cldrank.errors import DataError, FormatError, Spelling, UsageError
+from cldrank.parameters import check_choice
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -25,13 +23,12 @@ PAGE = ("session_id", "query_id", "documents", "clicked_positions")
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 ONE_QUERY = "all"
 DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on one result in one session
-ODD_POSITION = -(1 << 40)  # stands for a position or a number of clicks that is none
+ODD_POSITION = -(1 << 40)  # marks a position or a click count that is not a number
 TRUE, FALSE = ("true", "t", "yes", "y"), ("false", "f", "no", "n")
 _MOST_NAMED = 20  # columns, in a message
-_MOST_WHOLE = 1 << 53  # from here on, floating point does not tell whole numbers apart
+_MOST_WHOLE = 1 << 53  # from here on, floating point cannot hold every whole number
 _FEW_ROWS = 10
-
-Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+COLUMNS = Spelling("columns", "--column")
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Log:
                those of timestamp, user_id, ranker_id, surface, propensity that the log has
     phantoms   clicks on positions that their page does not have, in logs with one row per page; else None
     optional   which optional columns there are
-    once       whether clicks are only ever 0 or 1
+    once       whether clicks are always 0 or 1
     """
 
     rows: ir.Table
@@ -67,14 +64,16 @@ def open_log(
 
     columns          what the columns are called, where it differs
     first_position   the number of the top position, 1 or, for logs that count from 0, 0
-    one_query        take all pages as answers to one query, for logs that have none, such as recommendations; a text is
-                     the id of that query
+    one_query        treat all pages as answers to one query, for logs without queries, such as recommendations; a text
+                     is the id of that query
     """
+    if first_position is not None:
+        check_choice("first_position", first_position, (0, 1))
     files = existing(paths)
     names: dict[str, str] = {}
 
     def choose(there: Sequence[str]) -> list[str]:
-        names.update(_named(there, files[0], columns or {}, bool(one_query)))
+        names.update(_roles(there, files[0], columns or {}, bool(one_query)))
         return list(names.values())
 
     table = engine.open(files, choose)
@@ -89,82 +88,28 @@ def open_log(
 
 
 def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
-    """The query that all pages of a log without queries answer: the only one of a dataset, whatever its id."""
+    """The query of all pages of a log without queries: the only one of the dataset, whatever its id."""
     if len(query_ids) != 1:
         raise UsageError(
-            "one_query (--one-query) takes all pages as answers to one query, but the dataset has "
-            f"{len(query_ids):,} queries; give candidates of one query, or a log that tells the query of each page."
+            "{} treats all pages as answers to one query, but the dataset has {:,} queries; give the candidates of one "
+            "query, or a log that names the query of each page.",
+            Spelling("one_query=True", "--one-query"),
+            len(query_ids),
         )
     return str(query_ids[0])
-
-
-# -- which files -------------------------------------------------------------------------------------------------------
-
-
-def existing(paths: Paths) -> list[Path]:
-    """The files and folders that are named. A path that exists is what it names; else it may be a pattern.
-
-    `2024-*.parquet`, `days/*/*.parquet` and `days/**/*.parquet` name all that match, sorted, without hidden ones.
-    """
-    found: list[Path] = []
-    for path in _as_paths(paths):
-        if os.path.exists(path):  # noqa: PTH110  Path.exists raises where a name is too long
-            found.append(path)
-        elif glob.has_magic(str(path)):
-            found += _matches(path)
-        else:
-            raise UsageError(f"{path}: no such log.")
-    _check_once(found)
-    return found
-
-
-def _as_paths(paths: Paths) -> list[Path]:
-    named = [paths] if isinstance(paths, str | PathLike) else paths
-    if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
-        raise UsageError(
-            f"a log is named by the paths of its files, not given as {type(paths).__name__}; write a table to a "
-            "Parquet file first, and pass the path of that."
-        )
-    if not named or not all(os.fspath(path) for path in named):
-        raise UsageError("no log is named.")
-    return [Path(path) for path in named]
-
-
-def _matches(pattern: Path) -> list[Path]:
-    """All that match a pattern; of a folder and what is in it, the folder."""
-    fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
-    asked = [part for part in pattern.parts if part.startswith(HIDDEN)]
-
-    def is_hidden(part: str) -> bool:
-        return part.startswith(HIDDEN) and not any(fnmatch(part, name) for name in asked)
-
-    matches = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))  # noqa: PTH207  ** as well
-    matches = [path for path in matches if not any(map(is_hidden, path.parts[fixed:]))]
-    if not matches:
-        raise UsageError(f"{pattern}: no log matches.")
-    return [path for path in matches if not set(path.parents).intersection(matches)]
-
-
-def _check_once(found: list[Path]) -> None:
-    seen: set[Path] = set()
-    for path in found:
-        whole = path.resolve()
-        if whole in seen or seen.intersection(whole.parents) or any(whole in other.parents for other in seen):
-            raise UsageError(f"{path} is named twice, and its rows would be counted twice.")
-        seen.add(whole)
 
 
 # -- which columns -----------------------------------------------------------------------------------------------------
 
 
-def _named(there: Sequence[str], path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
-    """Which column plays which role."""
+def _roles(there: Sequence[str], path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
+    """The column of each role."""
     known = (*REQUIRED, *PAGE[2:], *OPTIONAL)
     for role, column in columns.items():
         if role not in known:
-            raise UsageError(f"columns maps {role!r}, which is none of {', '.join(known)}.")
+            raise UsageError("{} maps {!r}, which is not one of {}.", COLUMNS, role, ", ".join(known))
         if column not in there:
-            raise FormatError(f"there is no column {column!r} (asked for as {role}); {listed(there)}.", path=path)
+            raise FormatError(f"there is no column {column!r} (for {role}); {columns_of(there)}.", path=path)
     names = {role: columns.get(role, role) for role in known if columns.get(role, role) in there}
     if one_query:
         names.pop("query_id", None)
@@ -172,8 +117,10 @@ def _named(there: Sequence[str], path: Path, columns: Mapping[str, str], one_que
     for role in needed:
         if role not in names and not (one_query and role == "query_id"):
             raise FormatError(
-                f"there is no column {role!r}; {listed(there)}. Name the right one with "
-                f"columns={{{role!r}: …}} (--column {role}=…, or --log-column where --column is for features).",
+                "there is no column {!r}; {}. Name the right one with {}.",
+                role,
+                columns_of(there),
+                mapping(role),
                 path=path,
             )
     names = {role: column for role, column in names.items() if role in (*needed, *OPTIONAL)}
@@ -182,7 +129,7 @@ def _named(there: Sequence[str], path: Path, columns: Mapping[str, str], one_que
 
 
 def _check_roles(names: Mapping[str, str], columns: Mapping[str, str]) -> None:
-    """Refuse a column in two roles; only one that an optional role has by its mere name may have another beside."""
+    """Refuse a column in two roles, unless one of them is an optional role that it has only by its name."""
     roles: dict[str, str] = {}
     for role, column in names.items():
         if role in OPTIONAL and role not in columns:
@@ -192,10 +139,19 @@ def _check_roles(names: Mapping[str, str], columns: Mapping[str, str]) -> None:
         roles[column] = role
 
 
-def listed(columns: Sequence[str]) -> str:
-    """The first columns of a log, for messages."""
-    more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
-    return f"the log has {', '.join(columns[:_MOST_NAMED])}{more}"
+def columns_of(names: Sequence[str]) -> str:
+    """The columns of a log, for messages."""
+    return f"the log has {some(names, _MOST_NAMED)}"
+
+
+def mapping(role: str) -> Spelling:
+    """How to say which column has a role.
+
+    >>> mapping("timestamp").shell
+    '--column timestamp=NAME (--log-column where --column is for features)'
+    """
+    option = f"--column {role}=NAME (--log-column where --column is for features)"
+    return Spelling(f"columns={{{role!r}: NAME}}", option)
 
 
 # -- which values ------------------------------------------------------------------------------------------------------
@@ -233,7 +189,7 @@ class _Reader:
         return table.select(**self._common(), doc_id=doc_id, position=position, clicks=clicks)
 
     def unnested(self) -> tuple[ir.Table, ir.Table]:
-        """One row per displayed result from one row per page, and the clicks that no displayed result can have had."""
+        """One row per displayed result from one row per page, and the clicks on positions that a page lacks."""
         for role in PAGE[2:]:
             column = self.table[self.names[role]]
             if not column.type().is_array():
@@ -256,11 +212,11 @@ class _Reader:
         return rows, clicks.filter(~within).select("session_id", "query_id", "position")
 
     def _from_1(self, position: ir.IntegerValue) -> ir.IntegerValue:
-        far = (position > DEEPEST).fill_null(False)  # it stays as it is: one more could be too large for its type
+        far = (position > DEEPEST).fill_null(False)  # left as it is: one more could overflow its type
         return far.ifelse(position, far.ifelse(0, position).cast("int64") + (1 - self.first_position))
 
     def _clicked_positions(self) -> tuple[ir.ArrayValue, str]:
-        """The clicked positions of pages, and the type of each: one that any position can be compared with."""
+        """The clicked positions of pages, and their type: one that any position can be compared with."""
         clicked = self.table[self.names["clicked_positions"]]
         kind = clicked.type().value_type
         self._check_numbers(kind, "clicked_positions", clicked)
@@ -286,40 +242,40 @@ class _Reader:
     # -- ids -----------------------------------------------------------------------------------------------------------
 
     def _ids(self, table: ir.Table, value: ir.Value, role: str) -> ir.Value:
-        """Ids as whole numbers or text; checked before they are cast, where a cast could change them."""
+        """Ids as whole numbers or text; checked first where a cast could change them."""
         kind = value.type()
         if kind.is_string() or (kind.is_integer() and not kind.is_uint64()):
             return value
         if kind.is_uint64() or (kind.is_decimal() and kind.scale == 0):
-            low, high = self._asked(table.aggregate(low=value.min(), high=value.max()))
+            low, high = self._row(table.aggregate(low=value.min(), high=value.max()))
             fits = low is None or (low >= -(1 << 63) and high < 1 << 63)
             return value.cast("int64" if fits else "string")
         if kind.is_floating() or kind.is_decimal():
             number = value.cast("float64")
             number = number.isnan().ifelse(None, number)
             odd = number.isinf() | (number.abs() >= _MOST_WHOLE) | (number % 1 != 0)
-            found = self._asked(table.filter(odd.fill_null(False)).select(id=number).limit(1))
+            found = self._row(table.filter(odd.fill_null(False)).select(id=number).limit(1))
             if found:
                 raise FormatError(
                     f"column {self.names[role]!r} ({role}) holds {found[0]}, as {kind}; ids are text or whole numbers, "
-                    "and floating point tells these apart only below 2^53.",
+                    "and floating point holds every whole number only below 2^53.",
                     path=self.files[0],
                 )
             return number.cast("int64")
         if kind.is_nested() or kind.is_binary() or kind.is_json():
             raise self._refusal(role, value, "text or whole numbers")
-        return value.cast("string")  # dates, UUIDs, truth values
+        return value.cast("string")  # dates, UUIDs, booleans
 
-    def _asked(self, query: ir.Table) -> tuple[Any, ...]:
+    def _row(self, query: ir.Table) -> tuple[Any, ...]:
         """The only row of a query; () if there is none."""
-        with reading(self.files):
+        with querying(self.files):
             rows = query.to_pyarrow().to_pylist()
         return tuple(rows[0].values()) if rows else ()
 
     # -- numbers -------------------------------------------------------------------------------------------------------
 
     def _whole(self, value: ir.Value, role: str) -> tuple[ir.IntegerValue, ir.BooleanValue | None]:
-        """Whole numbers from what a log has, and where that is something else; None if it cannot be."""
+        """The values as whole numbers, and where they are something else; None if they cannot be."""
         kind = value.type()
         if kind.is_uint64():
             small = value <= 1 << 40
@@ -337,7 +293,7 @@ class _Reader:
         return whole, fraction if odd is None else odd | fraction
 
     def _number(self, value: ir.Value, role: str) -> ir.FloatingValue:
-        """Numbers from what a log has; null for an empty text, and for what is none."""
+        """The values as numbers; null for empty text, and for what is not a number."""
         kind = value.type()
         self._check_numbers(kind, role, value)
         if not kind.is_string():
@@ -352,15 +308,15 @@ class _Reader:
             raise self._refusal(role, value, "numbers")
 
     def _check_clicks(self, clicks: ir.IntegerValue) -> None:
-        """Refuse a column that cannot tell clicks: one that never says that there was none, but counts."""
+        """Refuse a column that cannot hold clicks: one that counts, but never counts 0."""
         table = self.table.select(clicks=clicks)
-        if self._asked(table.filter(table.clicks == 0).limit(1)):
+        if self._row(table.filter(table.clicks == 0).limit(1)):
             return
-        rows, most = self._asked(table.aggregate(rows=table.count(), most=table.clicks.max()))
+        rows, most = self._row(table.aggregate(rows=table.count(), most=table.clicks.max()))
         if rows >= _FEW_ROWS and most > 1:
             raise DataError(
-                f"column {self.names['clicked']!r} (clicked) is never 0 and goes up to {most}: that is no number of "
-                "clicks. Name the column that tells which of the displayed results were clicked."
+                f"column {self.names['clicked']!r} (clicked) is never 0 and goes up to {most}: these are not clicks. "
+                "Name the column that says which of the displayed results were clicked."
             )
 
     def _refusal(self, role: str, value: ir.Value, wanted: str) -> FormatError:

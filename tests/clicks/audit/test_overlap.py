@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cldrank.clicks.audit import audit_table
-from cldrank.clicks.audit.methods import USABLE
 from cldrank.clicks.audit.overlap import display_order, overlap, precision
 from cldrank.clicks.audit.positions import curve, describe_queries, wilson
+from cldrank.clicks.audit.ways import USABLE
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
@@ -175,7 +175,7 @@ def check_promises(cells: ClickTable) -> int:
     Gives how many promises were made.
     """
     made = 0
-    audited = {method.name: method for method in audit_table(cells).facts.methods}
+    audited = {method.name: method for method in audit_table(cells).facts.ways}
     for name, estimator in ESTIMATORS.items():
         method = audited[name]
         try:
@@ -212,7 +212,7 @@ class TestPrecision:
         severities = {}
         for sessions in (600, 3_000, 30_000):
             result = audit_table(simulated(60, sessions, shuffled=True))
-            method = result.facts.methods[0]
+            method = result.facts.ways[0]
             assert method.within is not None
             finding = next(entry for entry in result.verdict.findings if entry.topic == "precision")
             severities[str(finding.severity)] = method.within
@@ -223,7 +223,7 @@ class TestPrecision:
     def test_no_promise_for_positions_below_one_that_was_never_shown(self) -> None:
         n = np.full((60, 4), 50)
         n[:, 2] = 0
-        methods = audit_table(counts(n, n // 5)).facts.methods
+        methods = audit_table(counts(n, n // 5)).facts.ways
         assert [method.reason for method in methods if "position 3 was never shown" in method.reason] != []
         assert {method.name for method in methods if method.possible}.isdisjoint(ESTIMATORS)
 
@@ -233,7 +233,7 @@ class TestPrecision:
         several = ClickTable(
             cut.candidates, cut.row, cut.position, cut.impressions, cut.impressions + 1, every_click=True
         )
-        found = {method.name: method for method in audit_table(several).facts.methods}
+        found = {method.name: method for method in audit_table(several).facts.ways}
         assert not found["AllPairs"].possible
         assert "several clicks" in found["AllPairs"].reason
         assert found["Pivot"].possible

@@ -41,11 +41,10 @@ def topics(result: Audit) -> set[str]:
 
 
 def possible(result: Audit) -> set[str]:
-    return {method.name for method in result.facts.methods if method.possible}
+    return {method.name for method in result.facts.ways if method.possible}
 
 
 HARVESTING = {"AllPairs", "AdjacentChain", "Pivot"}
-ASSUMING = {"RegressionEM", "DualLearning", "Propensities.power"}
 
 
 class TestPropensities:
@@ -55,7 +54,7 @@ class TestPropensities:
         assert result.facts.order.looks == "fixed"
         assert result.facts.overlap.moving == 0
         assert result.facts.overlap.components == ((1,), (2,), (3,), (4,), (5,))
-        assert possible(result) == ASSUMING
+        assert possible(result) == set()
         assert found(result, "propensities").severity == Severity.warning
         assert "one position only" in found(result, "propensities").found
 
@@ -74,7 +73,7 @@ class TestPropensities:
         made = logs()
         result = audit(made.add(2000, made.shuffled).write())
         assert result.facts.order.looks == "random"
-        assert possible(result) == {"Randomised"} | HARVESTING | ASSUMING
+        assert possible(result) == {"Randomised"} | HARVESTING
         assert "Randomised" in result.verdict.sentence
         assert found(result, "propensities").advice.startswith("Estimate them with `Randomised`")
 
@@ -93,7 +92,7 @@ class TestPropensities:
 
         result = audit(made.add(1000, halves).write())
         assert result.facts.overlap.components == ((1, 2), (3, 4))
-        assert possible(result) == ASSUMING
+        assert possible(result) == set()
         assert "2 sets" in found(result, "propensities").found
 
 
@@ -180,7 +179,7 @@ class TestPages:
         wrong = found(result, "first position")
         assert wrong.severity == result.verdict.severity == Severity.blocking
         assert "counts positions from 0: 200 rows" in wrong.found
-        assert "--first-position 0" in wrong.advice
+        assert "first_position=0" in wrong.advice
         assert "first position" not in topics(audit(path, first_position=0))
         assert found(audit(path, first_position=0), "rows").severity == Severity.ok
 
@@ -217,7 +216,7 @@ class TestViews:
         views = found(result, "views")
         assert views.severity == Severity.warning
         assert "500 of 1,000 rows (50.00%)" in views.found
-        assert "--by-time" in views.advice
+        assert "by_time=True" in views.advice
         apart = audit(path, by_time=True).facts
         assert apart.impressions == 1000
         assert apart.log is not None
@@ -447,7 +446,7 @@ class TestAmounts:
         made = logs(depth=1)
         result = audit(made.add(50, made.shuffled).write())
         assert "position 1" in found(result, "propensities").found
-        assert not any(method.possible for method in result.facts.methods)
+        assert not any(method.possible for method in result.facts.ways)
 
     def test_a_log_of_nothing_but_rejects(self, logs: MakeLogs) -> None:
         made = logs().add(5, lambda _: np.arange(12))
@@ -478,9 +477,9 @@ class TestCells:
     def test_cells_tell_the_same_and_leave_the_rest_unknown(self, logs: MakeLogs, tmp_path: Path) -> None:
         made = logs()
         log = made.add(500, made.shuffled, user_id=1).write()
-        aggregate(log).clicks.write(tmp_path / "cells.parquet")
+        aggregate(log).clicks.save(tmp_path / "cells.parquet")
         whole, cells = audit(log).facts, audit(tmp_path / "cells.parquet").facts
-        for part in ("curve", "queries", "overlap", "order", "precision", "methods"):
+        for part in ("curve", "queries", "overlap", "order", "precision", "ways"):
             assert getattr(whole, part) == getattr(cells, part)
         assert cells.log is None
         assert cells.rejects is None
@@ -489,7 +488,7 @@ class TestCells:
         made = logs()
         for name in ("one", "two"):
             path = made.add(50, made.shuffled).write(f"{name}.parquet")
-            aggregate(path).clicks.write(tmp_path / f"{name}-cells.parquet")
+            aggregate(path).clicks.save(tmp_path / f"{name}-cells.parquet")
             made.rows.clear()
         cells = [tmp_path / "one-cells.parquet", tmp_path / "two-cells.parquet"]
         assert audit(cells).facts.impressions == 2 * 50 * 5
@@ -502,7 +501,7 @@ class TestCells:
 
     def test_options_of_logs_are_refused(self, logs: MakeLogs, tmp_path: Path) -> None:
         made = logs()
-        aggregate(made.add(5, made.fixed).write()).clicks.write(tmp_path / "cells.parquet")
+        aggregate(made.add(5, made.fixed).write()).clicks.save(tmp_path / "cells.parquet")
         with pytest.raises(UsageError, match="cells already"):
             audit(tmp_path / "cells.parquet", one_query=True)
 
@@ -544,7 +543,7 @@ class TestCommand:
         ran = call(path, "--column", "user_id=who", "--html", tmp_path / "audit.html", "--json")
         assert ran.exit_code == 0
         result = json.loads(ran.stdout)
-        assert result == json.loads(json.dumps(audit(path, columns={"user_id": "who"}).as_dict()))
+        assert result == json.loads(json.dumps(audit(path, columns={"user_id": "who"}).said("shell").as_dict()))
         assert result["log"]["actors"]["kind"] == "user"
         assert result["totals"]["impressions"] == 1500
         assert (tmp_path / "audit.html").read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -566,7 +565,7 @@ class TestCommand:
         out = call(path).stdout
         assert "1,500 impressions" in out
         assert "in common" in out
-        assert audit(path).verdict.sentence in out
+        assert audit(path).said("shell").verdict.sentence in out
         assert str(audit(path)).count("\n") > 20
 
     def test_one_query(self, logs: MakeLogs, call: Callable[..., Any]) -> None:

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cldrank.clicks.aggregate import Report
-from cldrank.clicks.audit.methods import Method
+from cldrank.clicks.aggregate import Account
+from cldrank.clicks.audit.log_facts import LogFacts
 from cldrank.clicks.audit.overlap import Order, Overlap, Precision
-from cldrank.clicks.audit.pages import LogFacts
 from cldrank.clicks.audit.positions import Position, Queries
 from cldrank.clicks.audit.verdict import Verdict
+from cldrank.clicks.audit.ways import Way
+from cldrank.errors import Language
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was found.
+    """What was found about a log.
 
     source     what was audited, in words
-    rejects    what became of the rows of the log; None where only cells were given
+    rejects    the account of the rows of the log; None where only cells were given
     curve      clicks by position
-    log        what only the log tells (pages, surfaces, users, drift); None where only cells were given
+    ways       which comparisons of positions the log supports
+    log        what only the log can say (pages, surfaces, users, drift); None where only cells were given
     """
 
     source: str
-    rejects: Report | None
+    rejects: Account | None
     curve: tuple[Position, ...]
     queries: Queries
     overlap: Overlap
     order: Order
     precision: tuple[Precision, ...]
-    methods: tuple[Method, ...]
+    ways: tuple[Way, ...]
     log: LogFacts | None
 
     @property
@@ -61,8 +63,14 @@ class Audit:
     facts: Facts
     verdict: Verdict
 
+    def said(self, language: Language) -> Audit:
+        """The same with advice in the words of Python or of the command line."""
+        from cldrank.clicks.audit.rules import judge
+
+        return replace(self, verdict=judge(self.facts, language))
+
     def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON; None where something is unknown."""
+        """Everything as plain values, for JSON; None where something is unknown."""
         facts = self.facts
         totals = {name: getattr(facts, name) for name in ("impressions", "clicks", "rate", "depth")}
         found = asdict(facts)

@@ -52,11 +52,11 @@ class TestSwaps:
     def test_positions_must_be_on_the_page(self) -> None:
         with pytest.raises(UsageError, match="position 6 cannot be swapped on pages of 5"):
             FirstSwaps(positions=(2, 6)).check(5)
-        with pytest.raises(UsageError, match="at least 2, not 1"):
+        with pytest.raises(UsageError, match="at least 2, or None, not "):
             FirstSwaps(positions=(1,))
-        with pytest.raises(UsageError, match="none twice"):
+        with pytest.raises(UsageError, match="names a position twice"):
             FirstSwaps(positions=(2, 2))
-        with pytest.raises(UsageError, match="probability must be a number from 0 to 1"):
+        with pytest.raises(UsageError, match="probability must be a number of at least 0 and up to 1"):
             NeighbourSwaps(1.2)
 
 
@@ -103,20 +103,20 @@ class TestPlackettLuce:
         assert (cold == [2, 1, 0]).all()
         hot = PlackettLuce(1e9).draw(ranked, np.zeros(6_000, dtype=np.int64), np.random.default_rng(0))
         assert np.bincount(hot[:, 0]) == pytest.approx(np.full(3, 2_000), abs=200)
-        with pytest.raises(UsageError, match="temperature must be above 0"):
+        with pytest.raises(UsageError, match="temperature must be a number above 0"):
             PlackettLuce(0)
         with pytest.raises(UsageError, match="too low"):
             PlackettLuce(1e-320).draw(ranked, np.zeros(1, dtype=np.int64), np.random.default_rng(0))
 
 
 class TestShuffledShare:
-    @pytest.mark.parametrize("of", ["page", "candidates"])
-    def test_every_order_is_as_likely(self, of: str) -> None:
+    @pytest.mark.parametrize("shuffle", ["page", "candidates"])
+    def test_every_order_is_as_likely(self, shuffle: str) -> None:
         ranked, drawn = production([4, 3, 2, 1], 3), 24_000
-        pages = ShuffledShare(1, of=of).draw(  # type: ignore[arg-type]
+        pages = ShuffledShare(1, shuffle=shuffle).draw(  # type: ignore[arg-type]
             ranked, np.zeros(drawn, dtype=np.int64), np.random.default_rng(0)
         )
-        orders = list(itertools.permutations(range(3 if of == "page" else 4), 3))
+        orders = list(itertools.permutations(range(3 if shuffle == "page" else 4), 3))
         for order in orders:
             seen = int((pages == order).all(axis=1).sum())
             assert abs(seen - drawn / len(orders)) < 4.5 * np.sqrt(drawn / len(orders))
@@ -128,9 +128,9 @@ class TestShuffledShare:
         assert sorted(pages[1, :3]) == [2, 3, 4]
 
     def test_parameters(self) -> None:
-        with pytest.raises(UsageError, match="share must be a number from 0 to 1"):
+        with pytest.raises(UsageError, match="share must be a number of at least 0 and up to 1"):
             ShuffledShare(-0.1)
-        with pytest.raises(UsageError, match="of must be 'page' or 'candidates', not 'all'"):
-            ShuffledShare(0.1, of="all")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="shuffle must be 'page' or 'candidates', not 'all'"):
+            ShuffledShare(0.1, shuffle="all")  # type: ignore[arg-type]
         assert TopK().describe() == {"name": "top"}
-        assert ShuffledShare(0.2).describe() == {"name": "shuffled", "share": 0.2, "of": "page"}
+        assert ShuffledShare(0.2).describe() == {"name": "shuffled", "share": 0.2, "shuffle": "page"}

@@ -53,7 +53,7 @@ class TestPage:
 
     def test_cells_alone(self, tmp_path: Path) -> None:
         made = Logs(tmp_path)
-        aggregate(made.add(100, made.fixed).write()).clicks.write(tmp_path / "cells.parquet")
+        aggregate(made.add(100, made.fixed).write()).clicks.save(tmp_path / "cells.parquet")
         page = audit(tmp_path / "cells.parquet").to_html()
         Checked(page)
         assert "cells only" in page
@@ -61,7 +61,7 @@ class TestPage:
 
     def test_one_query_in_cells(self, tmp_path: Path) -> None:
         made = Logs(tmp_path, queries=1)
-        aggregate(made.add(20, made.fixed).write()).clicks.write(tmp_path / "cells.parquet")
+        aggregate(made.add(20, made.fixed).write()).clicks.save(tmp_path / "cells.parquet")
         assert "Only one query" in audit(tmp_path / "cells.parquet").to_html()
 
     def test_positions_left_out_are_told(self, tmp_path: Path) -> None:

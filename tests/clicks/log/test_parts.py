@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
-from cldrank.clicks.engines import DuckDB, connected
-from cldrank.clicks.segment_logs import aggregate_segments
+from cldrank.clicks.aggregate import TooManyRejectsError, aggregate, aggregate_segments
+from cldrank.clicks.log.engines import DuckDB, connected
 from cldrank.errors import DataError, FormatError
 
 COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
@@ -77,7 +76,7 @@ class TestTheFilesThatAreNamed:
                 write(folder / f"{name}.{suffix}", [row("d", position=place + 1)])
             files = [folder / f"{name}.{suffix}" for name in HOSTILE]
             found = aggregate(files, engine=spark, max_rejected=1)
-            assert found.report.rows == len(HOSTILE)
+            assert found.account.rows == len(HOSTILE)
         write(tmp_path / "dir[1]/a.parquet", [row("mine")])
         write(tmp_path / "dir1/a.parquet", [row("other")])
         assert documents(tmp_path / "dir[1]", engine=spark) == ["mine"]
@@ -97,7 +96,7 @@ class TestTheFilesThatAreNamed:
         for session, surface in enumerate(("web", "a%20b", "__HIVE_DEFAULT_PARTITION__")):
             write(tmp_path / f"env=x/log/surface={surface}/part.parquet", [row("d", session=session)])
         found = aggregate_segments(tmp_path / "env=x/log", "surface", engine=engine)
-        assert {name: part.report.rows for name, part in found.items()} == {"a b": 1, "web": 1, "(missing)": 1}
+        assert {name: part.account.rows for name, part in found.items()} == {"a b": 1, "web": 1, "(missing)": 1}
         with pytest.raises(FormatError, match="no column 'env'"):  # above the folder that was named
             aggregate_segments(tmp_path / "env=x/log", "env", engine=engine)
 
@@ -105,7 +104,7 @@ class TestTheFilesThatAreNamed:
         for place in range(400):
             part = {**row("d", session=place), f"extra_{place}": 1}
             write(tmp_path / f"log/{place}.parquet", [part])
-        assert aggregate(tmp_path / "log").report.rows == 400
+        assert aggregate(tmp_path / "log").account.rows == 400
 
 
 class TestReconciling:
@@ -123,7 +122,7 @@ class TestReconciling:
             )
             for paths in self.named(folder):
                 result = aggregate(paths, engine=engine, max_rejected=1)
-                assert result.report.rejected == {"no number": 2}
+                assert result.account.rejected == {"not a number": 2}
                 assert result.clicks.position.tolist() == [1, 2, 3]
             with pytest.raises(TooManyRejectsError, match="40.0% of 5 rows had to be set aside"):
                 aggregate(folder, engine=engine)
@@ -143,7 +142,7 @@ class TestReconciling:
         for paths in self.named(tmp_path / "log"):
             result = aggregate(paths, engine=engine, max_rejected=1)
             assert result.clicks.candidates.doc_ids.tolist() == [1, 2]
-            assert result.report.rejected == {"null key": 1}
+            assert result.account.rejected == {"null key": 1}
 
     def test_parts_that_cannot_be_reconciled(self, tmp_path: Path, engine: Any) -> None:
         write(tmp_path / "log/1.parquet", [row("1")])
@@ -155,7 +154,7 @@ class TestReconciling:
         write(tmp_path / "few/1.parquet", [row("a")])
         write(tmp_path / "few/2.parquet", [few])
         for paths in self.named(tmp_path / "few"):
-            with pytest.raises(DataError, match=r"2.parquet has no column 'clicked', which \S+1.parquet has"):
+            with pytest.raises(DataError, match=r"2.parquet has no column 'clicked', but \S+1.parquet has"):
                 aggregate(paths, engine=engine)
 
     def test_columns_that_nobody_asks_for_may_differ(self, tmp_path: Path, engine: Any) -> None:
@@ -173,7 +172,7 @@ class TestReconciling:
 
     def test_a_fraction_far_down_in_json(self, tmp_path: Path) -> None:
         rows = [row("a", 1, session) for session in range(30_000)] + [row("a", 1.5, 30_000)]
-        assert aggregate(write(tmp_path / "log.json", rows)).report.rejected == {"no number": 1}
+        assert aggregate(write(tmp_path / "log.json", rows)).account.rejected == {"not a number": 1}
 
     def test_keys_of_json_may_be_anything(self, tmp_path: Path, engine: Any) -> None:
         odd = {"a b": 1, "select": 2, "it's": {"x": 1}, 'q"': [1, "a"], "when": "2024-01-01T10:00:00+02:00"}
@@ -187,7 +186,7 @@ class TestRefusing:
             pq.write_table(pa.table([*arrays, pa.array([9])], names=[*COLUMNS, again]), tmp_path / "log.parquet")
             (tmp_path / "log.csv").write_text(f"{','.join(COLUMNS)},{again}\n1,q,a,1,0,9\n")
             for name in ("log.parquet", "log.csv"):
-                with pytest.raises(FormatError, match=rf"'position' is there 2 times \(position, {again}\)"):
+                with pytest.raises(FormatError, match=rf"'position' occurs 2 times \(position, {again}\)"):
                     aggregate(tmp_path / name)
         pq.write_table(pa.table([*arrays, *arrays[:1]] * 1, names=[*COLUMNS, "x"]), tmp_path / "log.parquet")
         assert documents(tmp_path / "log.parquet") == ["a"]

@@ -21,7 +21,7 @@ from cldrank.clicks.simulate import (
     ShuffledShare,
     Simulation,
     TopK,
-    TrustBias,
+    TrustBiased,
 )
 from cldrank.clicks.simulate.simulation import BLOCK, Counts
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
@@ -32,11 +32,11 @@ TINY = RankingDataset.from_arrays(
 TINY_SCORES = [0.1, 0.9, 0.5, 0.2, 0.7, 0.3]  # so the orders are q r s p and x y
 WORLDS: list[dict[str, Any]] = [
     {"model": PositionBased(eta=1, noise=0.2), "policy": TopK()},
-    {"model": TrustBias(eta=0.5), "policy": FirstSwaps(0.4)},
+    {"model": TrustBiased(eta=0.5), "policy": FirstSwaps(0.4)},
     {"model": Cascade(noise=0.3), "policy": TopK()},
     {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": NeighbourSwaps(0.6)},
     {"model": PositionBased(eta=1, noise=0.2), "policy": ShuffledShare(0.5)},
-    {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": ShuffledShare(0.3, of="candidates")},
+    {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": ShuffledShare(0.3, shuffle="candidates")},
     {"model": Cascade(noise=0.3), "policy": PlackettLuce(0.5)},
 ]
 every_world = pytest.mark.parametrize(
@@ -71,7 +71,7 @@ class TestBothWaysAgree:
     @every_world
     def test_in_distribution(self, world: dict[str, Any]) -> None:
         """Means and covariances of all cells over repeated logs of one size, to 4.5 standard errors each."""
-        simulation = Simulation(TINY, TINY_SCORES, cutoff=3, **world)
+        simulation = Simulation(TINY, TINY_SCORES, depth=3, **world)
         counted = np.array([dense(simulation.draw(40, seed=seed), 3) for seed in range(500)])
         gone_through = np.array([dense(by_session(simulation, 40, seed), 3) for seed in range(500)])
         means = np.mean(np.concatenate([counted, gone_through]), axis=0)
@@ -89,9 +89,9 @@ class TestBothWaysAgree:
             assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) <= 4.5 * error + 1e-9)[tested].all()
 
     @pytest.mark.parametrize("way", ["counted", "by session"])
-    @pytest.mark.parametrize("model", [PositionBased(eta=0.7, noise=0.2), TrustBias(eta=1)], ids=repr)
+    @pytest.mark.parametrize("model", [PositionBased(eta=0.7, noise=0.2), TrustBiased(eta=1)], ids=repr)
     def test_clicks_are_binomial(self, model: Any, way: str) -> None:
-        simulation = small_world(model=model, policy=NeighbourSwaps(0.5), cutoff=4)
+        simulation = small_world(model=model, policy=NeighbourSwaps(0.5), depth=4)
         table = simulation.draw(60_000, seed=5) if way == "counted" else by_session(simulation, 60_000, 5)
         relevant = np.repeat(simulation.relevant[table.row][:, None], 4, axis=1)
         expected = model.click_probability(relevant)[np.arange(table.n_cells), table.position - 1]
@@ -105,7 +105,7 @@ class TestBothWaysAgree:
 
     @pytest.mark.parametrize("way", ["counted", "by session"])
     def test_queries_are_drawn_evenly(self, way: str) -> None:
-        simulation = small_world(queries=50, cutoff=1)
+        simulation = small_world(queries=50, depth=1)
         table = simulation.draw(50_000) if way == "counted" else by_session(simulation, 50_000, 0)
         pages = table.query_impressions
         assert pages.sum() == 50_000
@@ -113,8 +113,8 @@ class TestBothWaysAgree:
 
     @every_world
     def test_the_log_and_its_cells(self, world: dict[str, Any], tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, cutoff=3, **world)
-        written = simulation.write_log(tmp_path / "log.parquet", 2_000, seed=3, count=True)
+        simulation = Simulation(TINY, TINY_SCORES, depth=3, **world)
+        written = simulation.save_log(tmp_path / "log.parquet", 2_000, seed=3, count=True)
         aggregated = ClickTable.read(tmp_path / "log.parquet", TINY)
         assert written.cells is not None
         np.testing.assert_array_equal(dense(aggregated, 3), dense(written.cells, 3))
@@ -125,7 +125,7 @@ class TestBothWaysAgree:
 
 class TestCounted:
     def test_the_top_results_with_their_propensities(self) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, PositionBased(eta=1, noise=0.1), cutoff=3)
+        simulation = Simulation(TINY, TINY_SCORES, PositionBased(eta=1, noise=0.1), depth=3)
         table = simulation.draw(1e9, seed=0)
         assert table.row.tolist() == [1, 2, 3, 4, 5]
         assert table.position.tolist() == [1, 2, 3, 1, 2]
@@ -143,23 +143,23 @@ class TestCounted:
         assert not Simulation(TINY, TINY_SCORES, policy=PlackettLuce()).counts_all
 
     def test_swapping_one_pair_half_the_time_is_symmetric(self) -> None:
-        table = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(3,)), cutoff=3).draw(4e8)
+        table = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(3,)), depth=3).draw(4e8)
         first, third = (table.impressions[(table.row == row) & (table.position == 1)][0] for row in (1, 3))
         assert first / third == pytest.approx(1, abs=1e-3)
         assert set(table.position[table.row == 2]) == {2}
         assert (table.position[table.row == 5] == 2).all()  # query b has no third result
 
-    def test_cutoff_and_few_candidates(self) -> None:
-        assert Simulation(TINY, TINY_SCORES, cutoff=1).draw(100).depth == 1
-        whole = Simulation(TINY, TINY_SCORES, cutoff=100, model=PositionBased(eta=0, noise=1))
-        assert whole.depth == 4
+    def test_depth_and_few_candidates(self) -> None:
+        assert Simulation(TINY, TINY_SCORES, depth=1).draw(100).depth == 1
+        whole = Simulation(TINY, TINY_SCORES, depth=100, model=PositionBased(eta=0, noise=1))
+        assert (whole.depth, whole.longest_page) == (100, 4)
         assert whole.draw(10_000).shown.all()
         assert whole.draw(10_000).clicks.sum() == whole.draw(10_000).impressions.sum()
 
     def test_ties_do_not_favour_the_relevant(self) -> None:
         labels = np.tile([4.0, 4, 0, 0, 0, 0], 300)
         data = RankingDataset.from_arrays(np.zeros((1800, 1)), np.repeat(np.arange(300), 6), labels)
-        top = Simulation(data, np.zeros(1800), cutoff=1).ranking.top[:, 0]
+        top = Simulation(data, np.zeros(1800), depth=1).ranking.top[:, 0]
         np.testing.assert_array_equal(top, segments.descending_order(np.zeros(1800), data.offsets)[data.offsets[:-1]])
         assert labels[top].mean() == pytest.approx(4 / 3, abs=0.4)
 
@@ -194,7 +194,7 @@ class TestSeeds:
         np.testing.assert_array_equal(one, two)
         assert (one != other).any()
         for name, seed in (("a", 7), ("b", 7), ("c", 8)):
-            simulation.write_log(tmp_path / name, 5_000, seed=seed)
+            simulation.save_log(tmp_path / name, 5_000, seed=seed)
         contents = [(tmp_path / name).read_bytes() for name in "abc"]
         assert contents[0] == contents[1] != contents[2]
 
@@ -208,10 +208,10 @@ class TestSeeds:
         assert (many[1].queries != many[0].queries).any()
 
     def test_row_groups_are_only_a_matter_of_storage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simulation = small_world(cutoff=2)
-        simulation.write_log(tmp_path / "large.parquet", 2 * BLOCK + 5)
+        simulation = small_world(depth=2)
+        simulation.save_log(tmp_path / "large.parquet", 2 * BLOCK + 5)
         monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 1)
-        simulation.write_log(tmp_path / "small.parquet", 2 * BLOCK + 5)
+        simulation.save_log(tmp_path / "small.parquet", 2 * BLOCK + 5)
         assert pq.ParquetFile(tmp_path / "large.parquet").num_row_groups == 1
         assert pq.ParquetFile(tmp_path / "small.parquet").num_row_groups == 3
         assert pq.read_table(tmp_path / "small.parquet").equals(pq.read_table(tmp_path / "large.parquet"))
@@ -219,9 +219,9 @@ class TestSeeds:
 
 class TestLog:
     def test_columns(self, tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, cutoff=3)
+        simulation = Simulation(TINY, TINY_SCORES, depth=3)
         told: list[int] = []
-        simulation.write_log(tmp_path / "log.parquet", 1e3, progress=told.append)
+        simulation.save_log(tmp_path / "log.parquet", 1e3, progress=told.append)
         log = pq.read_table(tmp_path / "log.parquet")
         kinds = {field.name: str(field.type) for field in log.schema}
         assert kinds == {
@@ -240,7 +240,7 @@ class TestLog:
 
     def test_ids_that_are_numbers_and_documents_without_ids(self, tmp_path: Path) -> None:
         simulation = small_world()
-        simulation.write_log(tmp_path / "log.parquet", 100)
+        simulation.save_log(tmp_path / "log.parquet", 100)
         log = pq.read_table(tmp_path / "log.parquet")
         assert str(log.schema.field("query_id").type) == str(log.schema.field("doc_id").type) == "int64"
         aggregated = ClickTable.read(tmp_path / "log.parquet", simulation.dataset)
@@ -248,9 +248,9 @@ class TestLog:
 
     def test_many_text_ids(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simulation = Simulation(TINY, TINY_SCORES, policy=PlackettLuce())
-        simulation.write_log(tmp_path / "coded.parquet", 500)
+        simulation.save_log(tmp_path / "coded.parquet", 500)
         monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 16)
-        simulation.write_log(tmp_path / "plain.parquet", 500)
+        simulation.save_log(tmp_path / "plain.parquet", 500)
         coded, plain = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("coded", "plain"))
         assert coded.equals(plain)
         assert set(plain["doc_id"].to_pylist()) == set("pqrsxy")
@@ -260,8 +260,8 @@ class TestLog:
         ids=repr,
     )  # fmt: skip
     def test_propensity_is_the_chance_of_being_shown_there(self, policy: Any, tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=policy, cutoff=3)
-        simulation.write_log(tmp_path / "log.parquet", 40_000)
+        simulation = Simulation(TINY, TINY_SCORES, policy=policy, depth=3)
+        simulation.save_log(tmp_path / "log.parquet", 40_000)
         log = pq.read_table(tmp_path / "log.parquet").to_pandas()
         assert log.groupby(["doc_id", "position"])["propensity"].nunique().max() == 1
         sessions = log[log.position == 1].groupby("query_id").size()
@@ -272,18 +272,18 @@ class TestLog:
         np.testing.assert_allclose(cells["p"].groupby(["query_id", "position"]).sum(), 1)
 
     def test_ranker_id_names_the_layout(self, tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(2,)), cutoff=3)
-        simulation.write_log(tmp_path / "log.parquet", 4_000)
+        simulation = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(2,)), depth=3)
+        simulation.save_log(tmp_path / "log.parquet", 4_000)
         log = pq.read_table(tmp_path / "log.parquet").to_pandas()
         first = log[(log.query_id == "a") & (log.position == 1)]
         assert dict(first.groupby("ranker_id").doc_id.unique().str[0]) == {"production": "q", "swap-1-2": "r"}
         shuffled = Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0.25))
-        shuffled.write_log(tmp_path / "log.parquet", 4_000)
+        shuffled.save_log(tmp_path / "log.parquet", 4_000)
         log = pq.read_table(tmp_path / "log.parquet").to_pandas()
         assert (log[log.position == 1].ranker_id == "shuffled").mean() == pytest.approx(0.25, abs=0.04)
 
     def test_plackett_luce_cannot_tell_its_propensity(self, tmp_path: Path) -> None:
-        Simulation(TINY, TINY_SCORES, policy=PlackettLuce()).write_log(tmp_path / "log.parquet", 10)
+        Simulation(TINY, TINY_SCORES, policy=PlackettLuce()).save_log(tmp_path / "log.parquet", 10)
         assert "propensity" not in pq.read_schema(tmp_path / "log.parquet").names
 
     def test_a_failure_leaves_nothing_behind(self, tmp_path: Path) -> None:
@@ -291,22 +291,22 @@ class TestLog:
             raise RuntimeError
 
         with pytest.raises(RuntimeError):
-            Simulation(TINY, TINY_SCORES).write_log(tmp_path / "log.parquet", 10, progress=fail)
+            Simulation(TINY, TINY_SCORES).save_log(tmp_path / "log.parquet", 10, progress=fail)
         assert not list(tmp_path.iterdir())
         with pytest.raises(CldrankError, match="does not exist"):
-            Simulation(TINY, TINY_SCORES).write_log(tmp_path / "no" / "log.parquet", 10)
+            Simulation(TINY, TINY_SCORES).save_log(tmp_path / "no" / "log.parquet", 10)
 
 
 class TestTruth:
     def test_content(self, tmp_path: Path) -> None:
         simulation = Simulation(
-            TINY, TINY_SCORES, PositionBased(eta=2, noise=0.3), cutoff=3, production={"kind": "column", "source": "f1"}
+            TINY, TINY_SCORES, PositionBased(eta=2, noise=0.3), depth=3, production={"kind": "column", "source": "f1"}
         )
         told = simulate.truth_of(simulation, 1e4, 9)
-        assert simulate.write_truth(told, tmp_path / "cells.parquet") == tmp_path / "cells.parquet.json"
-        found = simulate.read_truth(tmp_path / "cells.parquet")
+        assert simulate.save_truth(told, tmp_path / "cells.parquet") == tmp_path / "cells.parquet.json"
+        found = simulate.load_truth(tmp_path / "cells.parquet")
         assert found == json.loads(json.dumps(told))
-        assert (found["sessions"], found["seed"], found["cutoff"], found["drawn"]) == (10_000, 9, 3, "counted")
+        assert (found["sessions"], found["seed"], found["depth"], found["drawn"]) == (10_000, 9, 3, "counted")
         assert found["propensities"] == [1, 1 / 4, 1 / 9]
         assert found["attraction"] == {"relevant": [1, 1, 1], "irrelevant": [0.3, 0.3, 0.3]}
         assert found["model"] == {"name": "pbm", "eta": 2, "noise": 0.3}
@@ -324,7 +324,7 @@ class TestTruth:
     @pytest.mark.parametrize("policy", [TopK(), NeighbourSwaps(0.7)], ids=repr)
     def test_examination_of_a_cascade(self, policy: Any) -> None:
         """Every result of a page without stopping is clicked where it is examined, so clicks count examinations."""
-        simulation = small_world(model=Cascade(noise=0.4), policy=policy, cutoff=4)
+        simulation = small_world(model=Cascade(noise=0.4), policy=policy, depth=4)
         told = simulate.truth_of(simulation, 10, 0)
         assert told["propensities"] is None
         table = simulation.draw(1e9)
@@ -340,26 +340,26 @@ class TestTruth:
 
     def test_what_is_no_truth(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="there is no such file"):
-            simulate.read_truth(tmp_path / "x")
+            simulate.load_truth(tmp_path / "x")
         for damaged in ("{", "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"):
             (tmp_path / "x.json").write_text(damaged)
             with pytest.raises(FormatError, match="not a JSON file"):
-                simulate.read_truth(tmp_path / "x")
+                simulate.load_truth(tmp_path / "x")
         (tmp_path / "x.json").write_text("{}")
         with pytest.raises(CldrankError, match="does not describe a simulation"):
-            simulate.read_truth(tmp_path / "x")
+            simulate.load_truth(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"cutoff": 0}, "cutoff must be a whole number of at least 1, not 0"),
-        ({"cutoff": 2.5}, "cutoff must be a whole number"),
+        ({"depth": 0}, "depth must be a whole number of at least 1 and up to 10000, not 0"),
+        ({"depth": 2.5}, "depth must be a whole number"),
         ({"scores": [1, 2]}, r"production's scores have shape \(2,\) for 6 rows"),
         ({"scores": [1, 2, 3, 4, np.nan, 6]}, "production's score of row 4 is nan"),
         ({"relevant_from": "3"}, "relevant_from must be a number"),
-        ({"policy": FirstSwaps(positions=(4,)), "cutoff": 3}, "position 4 cannot be swapped on pages of 3"),
-        ({"model": TrustBias(epsilon_minus=(0.1,)), "cutoff": 3}, "epsilon_minus has 1 entries for pages of 3"),
+        ({"policy": FirstSwaps(positions=(4,)), "depth": 3}, "position 4 cannot be swapped on pages of 3"),
+        ({"model": TrustBiased(epsilon_minus=(0.1,)), "depth": 3}, "epsilon_minus has 1 entries for pages of 3"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, Any], complaint: str) -> None:

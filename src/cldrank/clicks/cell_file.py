@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.sources import Source
+from cldrank.clicks.log.paths import LogFile
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError
@@ -37,8 +37,8 @@ def is_cells(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> bool:
         return set(COLUMNS) <= set(pq.read_schema(path).names)
 
 
-def write_cells(table: ClickTable, path: Path) -> None:
-    """Write the cells, with the ids of their candidates."""
+def save_cells(table: ClickTable, path: Path) -> None:
+    """Save the cells, with the ids of their candidates."""
     candidates = table.candidates
     queries = candidates.row_queries[table.row]
     content = pa.table(
@@ -56,8 +56,8 @@ def write_cells(table: ClickTable, path: Path) -> None:
         pq.write_table(content, temporary, compression="zstd", write_page_checksum=True)
 
 
-def read_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
-    """Read the cells of a file, aligned to a dataset if one is given."""
+def load_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
+    """Load the cells of a file, aligned to a dataset if one is given."""
     path = Path(path)
     content = _content(path)
     every_click, sources = _described(content.schema.metadata or {}, path)
@@ -81,7 +81,7 @@ def read_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
     try:
         return ClickTable(candidates, row, counts[0], counts[1], counts[2], every_click, sources)
     except DataError as error:
-        raise FormatError(str(error), path=path) from None
+        raise FormatError(error.message, *error.words, path=path) from None
 
 
 def _content(path: Path) -> pa.Table:
@@ -90,8 +90,9 @@ def _content(path: Path) -> pa.Table:
         names = pq.read_schema(path).names
     for column in COLUMNS:
         if names.count(column) != 1:
-            told = f"there are {names.count(column)} columns {column!r}" if column in names else f"no column {column!r}"
-            raise FormatError(f"{told}; a file of cells has one each of {', '.join(COLUMNS)}.", path=path)
+            number = names.count(column)
+            what = f"there are {number} columns {column!r}" if number else f"there is no column {column!r}"
+            raise FormatError(f"{what}; a file of cells has one each of {', '.join(COLUMNS)}.", path=path)
     with reading(path, "a readable Parquet file"):
         content = pq.ParquetFile(path, page_checksum_verification=True).read(list(COLUMNS))
         content.validate(full=True)
@@ -112,19 +113,19 @@ def _ids(content: pa.Table, name: str, path: Path) -> NDArray[Any]:
     ids = ids_of(column, f"{path}: column {name!r}")
     if pa.types.is_floating(kind) and ids.dtype.kind != "i":
         raise FormatError(
-            f"column {name!r} has an id that is no whole number; ids are whole numbers or text.", path=path
+            f"column {name!r} has an id that is not a whole number; ids are whole numbers or text.", path=path
         )
     return ids
 
 
-def _described(metadata: dict[bytes, bytes], path: Path) -> tuple[bool, tuple[Source, ...]]:
-    """Whether every click was counted, and the sources; cells that others have made tell neither."""
+def _described(metadata: dict[bytes, bytes], path: Path) -> tuple[bool, tuple[LogFile, ...]]:
+    """Whether every click was counted, and the sources; cells that others made record neither."""
     if _METADATA not in metadata:
         return False, ()
     with reading(path, "a file of cells with metadata that can be read"):
         described = json.loads(metadata[_METADATA])
         every_click = described.get("every_click", False)
-        sources = tuple(Source(**entry) for entry in described.get("sources", ()))
+        sources = tuple(LogFile(**entry) for entry in described.get("sources", ()))
     strange = [
         source
         for source in sources
@@ -133,5 +134,5 @@ def _described(metadata: dict[bytes, bytes], path: Path) -> tuple[bool, tuple[So
     ]
     if not isinstance(every_click, bool) or strange:
         odd = f"source {strange[0]}" if strange else f"every_click is {every_click!r}"
-        raise FormatError(f"the metadata of the cells is damaged ({odd[:200]}); make them again.", path=path)
+        raise FormatError(f"the metadata of the cells is damaged ({odd[:200]}); aggregate the log again.", path=path)
     return every_click, sources

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cldrank import ClickTable, cli, load
-from cldrank.clicks.simulate import read_truth
+from cldrank.clicks.simulate import load_truth
 
 
 class Ran:
@@ -42,7 +42,7 @@ def simulate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 def test_cells_and_the_truth_beside_them(simulate: Ran) -> None:
     result = json.loads(
         simulate(
-            "train.txt", "--sessions", "1e5", "--eta", "0.5", "--cutoff", "3", "--noise", "0.2", "--out", "c.parquet",
+            "train.txt", "--sessions", "1e5", "--eta", "0.5", "--depth", "3", "--noise", "0.2", "--out", "c.parquet",
             "--fraction", "0.1", "--seed", "4", "--json",
         )
     )  # fmt: skip
@@ -50,7 +50,7 @@ def test_cells_and_the_truth_beside_them(simulate: Ran) -> None:
     assert table.impressions.sum() == 300_000
     assert [entry["impressions"] for entry in result["by_position"]] == [100_000] * 3
     assert sum(entry["clicks"] for entry in result["by_position"]) == table.clicks.sum()
-    truth = read_truth("c.parquet")
+    truth = load_truth("c.parquet")
     assert truth == result["truth"]
     assert truth["model"] == {"name": "pbm", "eta": 0.5, "noise": 0.2}
     assert (truth["sessions"], truth["seed"], truth["drawn"]) == (100_000, 4, "counted")
@@ -63,7 +63,7 @@ def test_cells_and_the_truth_beside_them(simulate: Ran) -> None:
 def test_a_log_and_its_cells(simulate: Ran) -> None:
     printed = simulate(
         "train.txt", "-n", "2000", "--out", "cells.parquet", "--log", "log.parquet", "--policy", "first-swaps",
-        "--swap-probability", "0.3", "--swap-positions", "2,4", "--production", "column:f2",
+        "--probability", "0.3", "--positions", "2,4", "--production", "column:f2",
     )  # fmt: skip
     assert "2,000 sessions on train, 40 queries; relevant: label 3 or more" in printed
     assert "production: column f2" in printed
@@ -73,8 +73,8 @@ def test_a_log_and_its_cells(simulate: Ran) -> None:
     np.testing.assert_array_equal(cells.clicks, aggregated.clicks)
     np.testing.assert_array_equal(cells.impressions, aggregated.impressions)
     assert set(pq.read_table("log.parquet")["ranker_id"].to_pylist()) == {"production", "swap-1-2", "swap-1-4"}
-    assert read_truth("log.parquet") == read_truth("cells.parquet")
-    assert read_truth("log.parquet")["policy"] == {"name": "first-swaps", "probability": 0.3, "positions": [2, 4]}
+    assert load_truth("log.parquet") == load_truth("cells.parquet")
+    assert load_truth("log.parquet")["policy"] == {"name": "first-swaps", "probability": 0.3, "positions": [2, 4]}
 
 
 def test_production_rankers(simulate: Ran, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_production_rankers(simulate: Ran, tmp_path: Path) -> None:
     simulate("train.txt", "--out", "b.parquet", "--production", "ranker")
     one, two = ClickTable.read("a.parquet"), ClickTable.read("b.parquet")
     np.testing.assert_array_equal(one.clicks, two.clicks)
-    assert read_truth("b.parquet")["production"]["kind"] == "ranker"
-    assert read_truth("b.parquet")["production"]["estimator"] == "SVMRank"
+    assert load_truth("b.parquet")["production"]["kind"] == "ranker"
+    assert load_truth("b.parquet")["production"]["estimator"] == "SVMRank"
     np.savetxt(tmp_path / "scores.txt", load("train.txt").features[:, 1])
     simulate("train.txt", "--out", "c.parquet", "--production", "scores.txt")
     simulate("train.txt", "--out", "d.parquet", "--production", "column:f2")
@@ -103,7 +103,7 @@ def test_production_rankers(simulate: Ran, tmp_path: Path) -> None:
 def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
     printed = simulate("train.txt", "--sessions", "1000", "--out", "c.parquet", "--production", "column:f1", *options)
     assert "1,000" in printed
-    truth = read_truth("c.parquet")
+    truth = load_truth("c.parquet")
     given = dict(zip(options[::2], options[1::2], strict=True))
     assert truth["model"]["name"] == given.get("--model", "pbm")
     assert truth["policy"]["name"] == given.get("--policy", "top")
@@ -117,15 +117,23 @@ def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
         (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
         (["--out", "."], 2, "is a folder; name a file"),
         (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is not a number"),
-        (["--out", "c", "--sessions", "0.5"], 2, "--sessions must be a whole number of at least 1, not 0.5"),
-        (["--out", "c", "--cutoff", "9" * 40], 2, "more than 9.22337e+18 cannot be counted"),
-        (["--out", "c", "--seed", "9" * 400], 2, "seed must be a whole number of at least 0"),
-        (["--out", "c", "--sessions", "inf"], 2, "--sessions must be a whole number of at least 1, not inf"),
+        (
+            ["--out", "c", "--sessions", "0.5"],
+            2,
+            "--sessions must be a whole number of at least 1 ",
+        ),
+        (["--out", "c", "--depth", "9" * 40], 2, "--depth must be a whole number of at least 1 and up to 10000"),
+        (["--out", "c", "--seed", "9" * 400], 2, "--seed must be a whole number of at least 0"),
+        (
+            ["--out", "c", "--sessions", "inf"],
+            2,
+            "9.22337e+18, not inf",
+        ),
         (["--out", "train.txt"], 2, "train.txt is read and would be written over"),
         (["--out", "c", "--save-production", "train.txt"], 2, "train.txt is a file; name a folder to write"),
-        (["--out", "c", "--cutoff", "0"], 2, "Invalid value for '--cutoff'"),
-        (["--out", "c", "--eta", "-1"], 2, "eta must be a number of at least 0, not -1.0"),
-        (["--out", "c", "--noise", "2"], 2, "noise must be a number from 0 to 1, not 2.0"),
+        (["--out", "c", "--depth", "0"], 2, "Invalid value for '--depth'"),
+        (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1.0"),
+        (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2.0"),
         (
             ["--out", "c", "--model", "cascade", "--eta", "1"],
             2,
@@ -137,7 +145,7 @@ def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
         (["--out", "c", "--production", "column:f1", "--fraction", "1"], 2, "--fraction is for --production svm"),
         (["--out", "c", "--fraction", "2"], 2, "fraction must be a number above 0 and up to 1"),
         (["--out", "c", "--relevant-from", "9"], 1, "no label reaches 9, the highest is 3"),
-        (["--out", "c", "--policy", "first-swaps", "--swap-positions", "7"], 2, "position 7 cannot be swapped"),
+        (["--out", "c", "--policy", "first-swaps", "--positions", "7"], 2, "position 7 cannot be swapped"),
     ],
 )
 def test_mistakes_are_explained(simulate: Ran, options: list[str], code: int, complaint: str) -> None:
