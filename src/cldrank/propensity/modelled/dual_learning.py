@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from cldrank._typing import IntArray
 from cldrank.parameters import parameter, value
@@ -33,10 +33,10 @@ class DualLearning(ModelledRelevance):
         default="mlp", about='Of relevance: "mlp", an `MLP`, a torch module, or "linear"', option=False
     )
 
-    name: ClassVar[str] = "dual-learning"
-    label: ClassVar[str] = "Dual learning"
-    sentence: ClassVar[str] = "One ranker; a network of relevance trained beside the curve, so trust it less"
-    order: ClassVar[int] = 31
+    name = "dual-learning"
+    label = "Dual learning"
+    sentence = "One ranker; a network of relevance trained beside the curve, so trust it less"
+    order = 31
 
     def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
         return self._by_networks(shown)
