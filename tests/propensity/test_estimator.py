@@ -120,8 +120,6 @@ def test_many_queries_are_resampled_in_groups(world: Any, monkeypatch: pytest.Mo
 
 
 NEW = """
-from typing import ClassVar
-
 from cldrank.parameters import parameter, value
 from cldrank.propensity.harvesting.all_pairs import AllPairs
 
@@ -129,9 +127,9 @@ from cldrank.propensity.harvesting.all_pairs import AllPairs
 @value
 class HalfPairs(AllPairs):
     share: float = parameter(default=0.5, above=0, most=1, about="Of the pairs")
-    name: ClassVar[str] = "half-pairs"
-    label: ClassVar[str] = "Half of the pairs"
-    sentence: ClassVar[str] = "Some of the pairs"
+    name = "half-pairs"
+    label = "Half of the pairs"
+    sentence = "Some of the pairs"
 """
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,11 +25,11 @@ class ClickThrough(SumEstimator):
     Propensities(1, 0.25; ClickThrough, 60 candidates)
     """
 
-    name: ClassVar[str] = "click-through"
-    label: ClassVar[str] = "Click-through"
-    sentence: ClassVar[str] = "Plain click-through rates, biased; a baseline"
-    order: ClassVar[int] = 90
-    caution: ClassVar[str] = (
+    name = "click-through"
+    label = "Click-through"
+    sentence = "Plain click-through rates, biased; a baseline"
+    order = 90
+    caution = (
         "plain click-through rates: relevance counts as examination, so the curve is too steep if the ranker is good"
     )
 

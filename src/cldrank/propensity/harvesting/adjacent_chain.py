@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,10 +26,10 @@ class AdjacentChain(Harvesting):
     Propensities(1, 0.25; AdjacentChain, 60 candidates)
     """
 
-    name: ClassVar[str] = "adjacent-chain"
-    label: ClassVar[str] = "Adjacent chain"
-    sentence: ClassVar[str] = "Several rankers; each position against the one above, so errors add up"
-    order: ClassVar[int] = 21
+    name = "adjacent-chain"
+    label = "Adjacent chain"
+    sentence = "Several rankers; each position against the one above, so errors add up"
+    order = 21
 
     @property
     def against(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +42,10 @@ class AllPairs(Harvesting):
     Propensities(1, 0.25; AllPairs, 60 candidates)
     """
 
-    name: ClassVar[str] = "all-pairs"
-    label: ClassVar[str] = "All pairs"
-    sentence: ClassVar[str] = "Several rankers, or one that changes; all pairs of positions at once"
-    order: ClassVar[int] = 20
+    name = "all-pairs"
+    label = "All pairs"
+    sentence = "Several rankers, or one that changes; all pairs of positions at once"
+    order = 20
 
     @property
     def against(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,10 +27,10 @@ class Pivot(Harvesting):
 
     pivot: int = parameter(default=1, least=1, about="The position that all others are compared with", kw_only=False)
 
-    name: ClassVar[str] = "pivot"
-    label: ClassVar[str] = "Pivot"
-    sentence: ClassVar[str] = "Several rankers; each position against the same one"
-    order: ClassVar[int] = 22
+    name = "pivot"
+    label = "Pivot"
+    sentence = "Several rankers; each position against the same one"
+    order = 22
 
     def __post_init__(self) -> None:
         super().__post_init__()

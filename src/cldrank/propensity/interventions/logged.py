@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from cldrank.errors import DataError, FormatError, Spelling, UnidentifiableError
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.refusal import ALL_PAIRS
 from cldrank.propensity.counts import Cells
-from cldrank.propensity.estimator import Needs
 from cldrank.propensity.interventions.randomised import Stratified
 from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
@@ -53,11 +52,11 @@ class Logged(Stratified):
         compare=False,
     )
 
-    name: ClassVar[str] = "logged"
-    label: ClassVar[str] = "Logged"
-    sentence: ClassVar[str] = "Pages drawn with logged probabilities; clicks count by their inverse"
-    needs: ClassVar[Needs] = "log"
-    order: ClassVar[int] = 11
+    name = "logged"
+    label = "Logged"
+    sentence = "Pages drawn with logged probabilities; clicks count by their inverse"
+    needs = "log"
+    order = 11
 
     def missing(self, dataset: RankingDataset | None) -> UsageError | None:
         """The error that asks for probabilities."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,10 +88,10 @@ class Randomised(Stratified):
 
     check_order: bool = parameter(default=True, about="Refuse a log whose order is not random")
 
-    name: ClassVar[str] = "randomised"
-    label: ClassVar[str] = "Randomised"
-    sentence: ClassVar[str] = "Pages in random order, compared by position within each query"
-    order: ClassVar[int] = 10
+    name = "randomised"
+    label = "Randomised"
+    sentence = "Pages in random order, compared by position within each query"
+    order = 10
 
     def _cells(self, clicks: ClickTable) -> Cells:
         from cldrank.clicks.audit.overlap import display_order

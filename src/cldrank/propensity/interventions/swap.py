@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,11 @@ class Swap(Harvesting):
         kw_only=False,
     )
 
-    name: ClassVar[str] = "swap"
-    label: ClassVar[str] = "Swap"
-    sentence: ClassVar[str] = "Pages on which results changed places, compared on those results"
-    compared: ClassVar[bool] = False  # the same as Pivot, or as AdjacentChain
-    order: ClassVar[int] = 12
+    name = "swap"
+    label = "Swap"
+    sentence = "Pages on which results changed places, compared on those results"
+    compared = False  # the same as Pivot, or as AdjacentChain
+    order = 12
 
     @property
     def against(self) -> str:

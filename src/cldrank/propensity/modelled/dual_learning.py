@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from cldrank._typing import IntArray
 from cldrank.models import Linear, Network
@@ -32,10 +32,10 @@ class DualLearning(ModelledRelevance):
 
     model: Linear | Network = parameter(default=NETWORK, about="Of relevance", option=False)
 
-    name: ClassVar[str] = "dual-learning"
-    label: ClassVar[str] = "Dual learning"
-    sentence: ClassVar[str] = "One ranker; a network of relevance trained beside the curve, so trust it less"
-    order: ClassVar[int] = 31
+    name = "dual-learning"
+    label = "Dual learning"
+    sentence = "One ranker; a network of relevance trained beside the curve, so trust it less"
+    order = 31
 
     def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
         return self._by_networks(shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +51,10 @@ class RegressionEM(ModelledRelevance):
     array([1.  , 0.25])
     """
 
-    name: ClassVar[str] = "regression-em"
-    label: ClassVar[str] = "Regression EM"
-    sentence: ClassVar[str] = "One ranker; relevance by regression on features, so trust it less"
-    order: ClassVar[int] = 30
+    name = "regression-em"
+    label = "Regression EM"
+    sentence = "One ranker; relevance by regression on features, so trust it less"
+    order = 30
 
     def _estimate(self, shown: ShownCandidates) -> ModelledCurve:
         if not self.exact:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from cldrank.propensity.checks.confounding import DETERMINED, confounding, expla
 from cldrank.propensity.checks.goodness import goodness_of_fit
 from cldrank.propensity.checks.refusal import cannot_estimate, counts_every_click
 from cldrank.propensity.counts import Cells, PairSums
-from cldrank.propensity.estimator import CurveEstimator, Needs
+from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.modelled.training import RelevanceModel, ShownCandidates
 from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
@@ -57,8 +57,8 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         default=True, about="Whether a doubtful result warns; its notes say so in any case", option=False
     )
 
-    needs: ClassVar[Needs] = "features"
-    caution: ClassVar[str] = (
+    needs = "features"
+    caution = (
         "relevance is modelled, not held fixed: what the features do not know of it counts as position wherever the "
         "order follows relevance"
     )

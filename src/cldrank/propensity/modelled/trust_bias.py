@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +48,11 @@ class TrustBias(PropensityEstimator[AffineClicks]):
     AffineClicks(slope 1, 1; base 0, -0.4; TrustBias, 60 candidates)
     """
 
-    name: ClassVar[str] = "trust-bias"
-    label: ClassVar[str] = "Trust bias"
-    sentence: ClassVar[str] = "Several rankers; a slope and a base per position, where people trust high positions"
-    affine: ClassVar[bool] = True
-    order: ClassVar[int] = 40
+    name = "trust-bias"
+    label = "Trust bias"
+    sentence = "Several rankers; a slope and a base per position, where people trust high positions"
+    affine = True
+    order = 40
 
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> AffineClicks:
         del dataset
