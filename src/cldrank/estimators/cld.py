@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError, setting
 from cldrank.estimators.evidence import Evidence, chosen_features, collect
-from cldrank.estimators.method import Bias, Method, Result
+from cldrank.estimators.method import Method, Result
 from cldrank.estimators.observing import observe
 from cldrank.models import Linear, Network
 from cldrank.models.fit import Facts
@@ -44,11 +44,11 @@ class CLD(Method):
     ('converged', array([0, 2, 1, 3]))
     """
 
-    name: ClassVar[str] = "cld"
-    label: ClassVar[str] = "CLD"
-    sentence: ClassVar[str] = "corrects both biases with one likelihood of clicks and of what was not shown"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
-    way: ClassVar[str] = "fit_points"
+    name = "cld"
+    label = "CLD"
+    sentence = "corrects both biases with one likelihood of clicks and of what was not shown"
+    corrects = ("position", "selection")
+    way = "fit_points"
 
     gamma: float | Literal["profile"] = parameter(
         default=0.1,

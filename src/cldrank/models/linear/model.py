@@ -45,8 +45,8 @@ class Linear(Model):
     Linear(l2=0.01)
     """
 
-    name: ClassVar[str] = "linear"
-    label: ClassVar[str] = "a linear model"
+    name = "linear"
+    label = "a linear model"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
         "fit_points": _OF_NETWORKS,

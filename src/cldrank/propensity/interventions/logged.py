@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import Candidates
-from cldrank.clicks.log.engines import connected
 from cldrank.clicks.log import Paths, existing, only_query, open_log
+from cldrank.clicks.log.engines import connected
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError, Spelling, UnidentifiableError, UsageError
