@@ -66,7 +66,7 @@ class Worded:
 
 
 def _revived(kind: type[Worded], message: str, words: tuple[Any, ...], state: dict[str, Any]) -> Worded:
-    found = kind.__new__(kind, message, *words)
+    found: Worded = kind.__new__(kind, message, *words)  # type: ignore[call-arg]  # an exception takes them
     Worded.__init__(found, message, *words)
     vars(found).update(state)
     return found

@@ -42,8 +42,8 @@ def test_the_default_model_comes_first() -> None:
 
 
 def test_flat_settings_go_to_their_owners() -> None:
-    found = configured(RankAgg, {"model": "mlp", "epochs": 3, "weights": (1, 2), "seed": 7, "dropout": 0.5})
-    assert isinstance(found, RankAgg)
+    found: Any = configured(RankAgg, {"model": "mlp", "epochs": 3, "weights": (1, 2), "seed": 7, "dropout": 0.5})
+    assert type(found) is RankAgg
     assert found.weights == (1, 2)
     assert found.model == MLP(epochs=3, dropout=0.5)
     assert found.run == Run(seed=7)

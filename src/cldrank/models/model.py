@@ -68,7 +68,7 @@ class Model(Value):
     def refuse_unless_default(self, context: Context, *names: str) -> None:
         """Refuse parameters that the fit at hand has no use for."""
         for name in names:
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:  # type: ignore[attr-defined]
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 raise UsageError("{} has no use for {} of {}.", context.user, setting(name), self.label)
 
 
