@@ -33,7 +33,7 @@ Propensity = Annotated[
         "-p",
         metavar="power:ETA|FILE",
         help="Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` wrote, or "
-        "none if all positions are examined.",
+        "none.",
         show_default=False,
     ),
 ]
@@ -196,7 +196,7 @@ def _model_option(kind: type[Method]) -> inspect.Parameter:
     from cldrank.estimators.registry import usable_models
 
     names = list(usable_models(kind))
-    text = f"The model to fit; add --help to see its options. [default: {names[0]}]"
+    text = f"The model to fit; --help shows its options. [default: {names[0]}]"
     option = typer.Option("--model", metavar="|".join(names), help=text, show_default=False, hidden=len(names) < 2)
     return _parameter("model", Annotated[str | None, option], None)
 

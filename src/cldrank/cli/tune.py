@@ -51,7 +51,7 @@ def tune(
             "--trials",
             min=1,
             metavar="INTEGER",
-            help="How many in all, those already in the folder included. [default: 30]",
+            help="In all, those already in the folder included. [default: 30]",
             show_default=False,
         ),
     ] = 30,
@@ -81,7 +81,7 @@ def tune(
         typer.Option(
             "--on",
             metavar="clicks|labels",
-            help="Judge by clicks on held-out queries, or by labels. [default: clicks]",
+            help="Judge by held-out clicks, or by labels. [default: clicks]",
             show_default=False,
         ),
     ] = Judged.clicks,

@@ -42,7 +42,7 @@ class Network(Model):
     batch_queries: int | None = parameter(
         default=None, about="queries per step; by default a 64th of them, 8 to 128", least=1, most=_MOST
     )
-    validation: float = parameter(default=0.1, about="share of queries held out to choose the epoch", least=0, most=0.9)
+    validation: float = parameter(default=0.1, about="share of queries that choose the epoch", least=0, most=0.9)
     patience: int | None = parameter(
         default=None, about="stop after this many epochs without a better one", least=1, most=_MOST
     )
