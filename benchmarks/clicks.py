@@ -63,7 +63,7 @@ result = aggregate(sys.argv[1])
 seconds = time.perf_counter() - start
 status = pathlib.Path("/proc/self/status").read_text()
 peak = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 2**20
-print(json.dumps([seconds, peak, result.report.rows, result.report.n_rejected, result.clicks.n_cells]))
+print(json.dumps([seconds, peak, result.account.rows, result.account.n_rejected, result.clicks.n_cells]))
 """
 
 

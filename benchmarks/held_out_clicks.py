@@ -40,7 +40,7 @@ def main() -> None:
         print(json.dumps({"benchmark": "held_out_clicks", "data": asked.data, "skipped": "the data set is not here"}))
         return
     train, test = cr.load(f"{asked.data}:train"), cr.load(f"{asked.data}:test")
-    production = SVMRank(fraction=0.01, seed=asked.seed).fit(train)
+    production = SVMRank(fraction=0.01, run=Run(seed=asked.seed)).fit(train)
     simulation = Simulation(train, production.predict(train), PositionBased(ETA, NOISE), TopK(), CUTOFF)
     clicks = simulation.draw(SESSIONS, seed=asked.seed)
     rho = cr.Propensities.power(ETA, CUTOFF)

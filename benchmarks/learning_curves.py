@@ -17,11 +17,11 @@ from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
 
 MODELS: dict[str, Any] = {
-    "Naive": cr.Naive(model="mlp", epochs=30),
-    "IPS": cr.IPS(model="mlp", epochs=30),
-    "CLD-pair": cr.CLDPair(epochs=30),
-    "CLD-pair, dropout 0.5": cr.CLDPair(model=cr.MLP(dropout=0.5), epochs=30),
-    "CLD-pair-L": cr.CLDPair(model="linear", epochs=30),
+    "Naive": cr.Naive(model=MLP(epochs=30)),
+    "IPS": cr.IPS(model=MLP(epochs=30)),
+    "CLD-pair": cr.CLDPair(model=MLP(epochs=30)),
+    "CLD-pair, dropout 0.5": cr.CLDPair(model=replace(cr.MLP(dropout=0.5), epochs=30)),
+    "CLD-pair-L": cr.CLDPair(model=MLP(hidden=(), epochs=30)),
 }
 STYLES = ("-", "--", "-", "-.", ":")
 COLOURS = ("#8c8c8c", "#0072b2", "#d55e00", "#cc79a7", "#009e73")
@@ -35,9 +35,9 @@ def main() -> None:
         print(json.dumps({"benchmark": "learning_curves", "skipped": "MSRD is not here"}))
         return
     train = cr.load("msrd:train")
-    production = cr.SVMRank(fraction=0.01, seed=0).fit(train)
+    production = cr.SVMRank(fraction=0.01, run=Run(seed=0)).fit(train)
     model = PositionBased(eta=1.0, noise=0.1)
-    simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), cutoff=5)
+    simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), depth=5)
     clicks, rho = simulation.draw(1e5, seed=0), cr.Propensities.power(1.0, 5)
     curves = {name: estimator.fit(train, clicks, rho).history_ for name, estimator in MODELS.items()}
     draw(curves, arguments.out)

@@ -121,12 +121,12 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
         block = (1 << 25) // WIDTH
     functions: dict[str, Callable[[], Any]] = {
         "gram": lambda: gram(features, roots, block),
-        "fit": lambda: CLD(device=device).fit(data, tables[1e5], rho),
+        "fit": lambda: CLD(run=Run(device=device)).fit(data, tables[1e5], rho),
         "gram again": lambda: gram(features, roots, block),
-        "fit 1e8": lambda: CLD(device=device).fit(data, tables[1e8], rho),
+        "fit 1e8": lambda: CLD(run=Run(device=device)).fit(data, tables[1e8], rho),
         "newton": lambda: fit_selection(prepared.objective, prepared.names),
     }
-    prepared = CLD(device=device)._problem(data, tables[1e5], rho)
+    prepared = CLD(run=Run(device=device))._problem(data, tables[1e5], rho)
     best_of({name: functions[name] for name in ("gram", "fit")}, 1)  # starts threads, loads libraries
     times, models = best_of(functions, repeats)
     one = min(times["gram"], times["gram again"])

@@ -47,14 +47,14 @@ def shaped(queries: int, candidates: int, width: int, seed: int = 0) -> RankingD
 def clicks_on(data: RankingDataset, sessions: float) -> cr.ClickTable:
     scores = data.features[:, :2].sum(axis=1)
     model = PositionBased(eta=1.0, noise=0.1)
-    return Simulation(data, scores, model=model, policy=TopK(), cutoff=CUTOFF).draw(sessions, seed=0)
+    return Simulation(data, scores, model=model, policy=TopK(), depth=CUTOFF).draw(sessions, seed=0)
 
 
 def epochs_of(data: RankingDataset, clicks: cr.ClickTable, epochs: int = 4, **changes: Any) -> cr.CLDPair:
     training = cr.Training(
         validation=0.0, **{name: changes.pop(name) for name in ("graph", "precision") if name in changes}
     )
-    return cr.CLDPair(epochs=epochs, training=training, **changes).fit(data, clicks, RHO)
+    return cr.CLDPair(model=MLP(epochs=epochs), training=training, **changes).fit(data, clicks, RHO)
 
 
 def fastest(model: cr.CLDPair) -> float:

@@ -11,8 +11,8 @@
     CLDRANK_DATA=… python benchmarks/propensity.py ranking [--seeds 3]
     CLDRANK_DATA=… python benchmarks/propensity.py ranklens [--picture docs/ranklens-examination.svg]
 
-Prints one JSON line a measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort of
-the cells, in the same run.
+Prints one JSON line per measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort
+of the cells, in the same run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from cldrank.clicks.simulate import (
     ShuffledShare,
     Simulation,
     TopK,
-    TrustBias,
+    TrustBiased,
 )
 from cldrank.clicks.simulate.truth import mean_examination
 from cldrank.clicks.table import ClickTable
@@ -57,16 +57,16 @@ from cldrank.propensity import (
     Logged,
     Pivot,
     Propensities,
-    PropensityEstimator,
     Randomised,
     RegressionEM,
     Swap,
+    TrustBias,
     check_attraction,
 )
-from cldrank.propensity import TrustBias as TrustBiasEstimator
-from cldrank.propensity.chart import save_chart
-from cldrank.propensity.harvesting import Harvesting
-from cldrank.propensity.pairs import Weighting
+from cldrank.propensity.chart import write
+from cldrank.propensity.counts import Weighting
+from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.harvesting.harvest import Harvesting
 
 DEPTH = 6
 GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
@@ -128,7 +128,7 @@ def speed(sizes: list[int]) -> None:
             seconds = median(lambda: estimator.fit(table))  # noqa: B023
             say(
                 study="speed",
-                estimator=estimator.name,
+                estimator=type(estimator).__name__,
                 cells=table.n_cells,
                 impressions=int(table.impressions.sum()),
                 replicates=estimator.replicates,
@@ -176,12 +176,12 @@ class World:
 
     def log(self, model: ClickModel, policy: Policy, sessions: float, seed: int) -> ClickTable:
         """Pages of the first ranker, varied by a policy."""
-        return Simulation(self.data, self.scores, model, policy, cutoff=DEPTH).draw(sessions, seed=seed)
+        return Simulation(self.data, self.scores, model, policy, depth=DEPTH).draw(sessions, seed=seed)
 
     def two_rankers(self, model: ClickModel, sessions: float, seed: int) -> ClickTable:
         """Half of the pages of each ranker."""
         logs = [
-            Simulation(self.data, scores, model, TopK(), cutoff=DEPTH).draw(sessions / 2, seed=2 * seed + turn)
+            Simulation(self.data, scores, model, TopK(), depth=DEPTH).draw(sessions / 2, seed=2 * seed + turn)
             for turn, scores in enumerate((self.scores, self.other))
         ]
         return logs[0].merge(logs[1])
@@ -200,7 +200,7 @@ def designs(world: World, model: ClickModel, sessions: float, seed: int) -> dict
     }
 
 
-METHODS: Mapping[tuple[str, str], PropensityEstimator] = {
+METHODS: Mapping[tuple[str, str], CurveEstimator] = {
     ("shuffled", "Randomised"): Randomised(),
     ("30% shuffled", "Logged"): Logged(),
     ("first swaps", "Swap, first"): Swap("first"),
@@ -213,15 +213,13 @@ METHODS: Mapping[tuple[str, str], PropensityEstimator] = {
 }
 
 
-def fitted(world: World, estimator: PropensityEstimator, log: ClickTable) -> Propensities:
-    if isinstance(estimator, Logged):
-        return estimator.fit(log, shown_with(world, log))
-    return estimator.fit(log)
+def fitted(world: World, estimator: CurveEstimator, log: ClickTable) -> Propensities:
+    return estimator.given_log(shown_with(world, log)).fit(log)
 
 
 def shown_with(world: World, log: ClickTable) -> Any:
     """P(a cell is shown): production's place in 1 - SHARE of pages, any place of the page in the others."""
-    place = Simulation(world.data, world.scores, cutoff=DEPTH).ranking.top
+    place = Simulation(world.data, world.scores, depth=DEPTH).ranking.top
     own = np.zeros(world.data.n_rows, dtype=np.int64)
     own[place[place >= 0]] = np.nonzero(place >= 0)[1] + 1
     return (1 - SHARE) * (own[log.row] == log.position) + SHARE / DEPTH
@@ -320,12 +318,12 @@ def failures() -> None:
     world = World()
     models: dict[str, ClickModel] = {
         "position-based": PositionBased(eta=1, noise=0.1),
-        "trust bias": TrustBias(eta=1),
+        "trust bias": TrustBiased(eta=1),
         "cascade": Cascade(noise=0.1),
     }
     for name, model in models.items():
         tables = designs(world, model, 1e6, 1)
-        true = mean_examination(Simulation(world.data, world.scores, model, NeighbourSwaps(0.5), cutoff=DEPTH))
+        true = mean_examination(Simulation(world.data, world.scores, model, NeighbourSwaps(0.5), depth=DEPTH))
         assert true is not None
         for (design, method), estimator in METHODS.items():
             told: dict[str, Any] = {}
@@ -373,13 +371,13 @@ def modelled(logs: int) -> None:
             doubted.append(rho.confounding.doubtful)
         tell(held, study="modelled", method="RegressionEM", follows=follows, doubted=round(float(np.mean(doubted)), 3))
     world = World()
-    for name, model in {"trust bias": TrustBias(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
+    for name, model in {"trust bias": TrustBiased(eta=1), "position-based": PositionBased(eta=1, noise=0.1)}.items():
         irrelevant, relevant = model.attraction(DEPTH)
         true = AffineClicks.of(model.propensities(DEPTH), relevant, irrelevant).anchored()
         for design in ("shuffled", "30% shuffled", "first swaps", "neighbour swaps", "two rankers"):
             held, refuted = [], []
             for seed in range(logs):
-                found = TrustBiasEstimator().fit(designs(world, model, 6e4, seed)[design])
+                found = TrustBias().fit(designs(world, model, 6e4, seed)[design])
                 inside = []
                 for part in ("slope", "base"):
                     low, high = found.interval(part)
@@ -401,10 +399,10 @@ def corrections(seeds: int) -> None:
     for seed in range(seeds):
         (train, labels), (test, _) = (linear_world(2 * seed + turn) for turn in (0, 1))
         other = train.features @ np.array([0.2, 1, 0.3, 0.5, 1])
-        clicks = Simulation(train, other, TrustBias(eta=1), NeighbourSwaps(0.5), 5, relevant_from=1).draw(
+        clicks = Simulation(train, other, TrustBiased(eta=1), NeighbourSwaps(0.5), 5, relevant_from=1).draw(
             1e5, seed=seed
         )
-        curve, trust = AllPairs().fit(clicks), TrustBiasEstimator().fit(clicks)
+        curve, trust = AllPairs().fit(clicks), TrustBias().fit(clicks)
         for model in ("linear", "mlp"):
             fitted = {
                 "IPS, true examination": cr.IPS(model=model).fit(train, clicks, rho),
@@ -447,12 +445,12 @@ def data_folder() -> Path:
 def msrd() -> None:
     """Two rankers of real queries: all-pairs against adjacent chain; and one of them alone."""
     data = cr.load(data_folder() / "msrd" / "train.parquet")
-    rankers = [cr.SVMRank(fraction=0.01, seed=seed).fit(data).predict(data) for seed in (0, 1)]
+    rankers = [cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data) for seed in (0, 1)]
     model = PositionBased(eta=1, noise=0.1)
-    tables = [Simulation(data, scores, model, cutoff=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
+    tables = [Simulation(data, scores, model, depth=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
     both = tables[0].merge(tables[1])
     alike: Weighting = "candidates"
-    estimators: list[PropensityEstimator] = [AllPairs(), AdjacentChain(), Pivot()]
+    estimators: list[CurveEstimator] = [AllPairs(), AdjacentChain(), Pivot()]
     for estimator in (*estimators, AllPairs(weighting=alike), AdjacentChain(weighting=alike)):
         rho = estimator.fit(both)
         assert rho.low is not None
@@ -474,8 +472,8 @@ def msrd() -> None:
 
 def one_ranker(data: cr.RankingDataset, seed: int, cutoff: int) -> ClickTable:
     """100,000 sessions of one SVM-ranker trained on 1% of the labels."""
-    scores = cr.SVMRank(fraction=0.01, seed=seed).fit(data).predict(data)
-    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), cutoff=cutoff).draw(1e5, seed=seed)
+    scores = cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data)
+    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), depth=cutoff).draw(1e5, seed=seed)
 
 
 def single() -> None:
@@ -523,7 +521,7 @@ def ranking(seeds: int, cutoff: int = 5) -> None:
             ("two rankers", "AllPairs"): (both, AllPairs().fit(both)),
         }
         for (log, name), (clicks, rho) in curves.items():
-            for model in (cr.CLD(gamma=0.05), cr.CLDPair(seed=seed)):
+            for model in (cr.CLD(gamma=0.05), cr.CLDPair(run=Run(seed=seed))):
                 model.fit(data, clicks, rho)
                 scores = cr.evaluate(model, test, ["nDCG@3", "AP"])
                 entry = (scores["nDCG@3"], scores["AP"])
@@ -550,7 +548,7 @@ def ranklens(picture: Path | None) -> None:
     path = data_folder() / "ranklens" / "impressions.parquet"
     clicks = ClickTable.read(path, columns=columns, one_query=True)
     start = time.perf_counter()
-    estimates = {estimator.name: estimator.fit(clicks) for estimator in (Randomised(), AllPairs())}
+    estimates = {"Randomised": Randomised().fit(clicks), "AllPairs": AllPairs().fit(clicks)}
     seconds = time.perf_counter() - start
     true = estimates["Randomised"].values
     alike = {"AllPairs, candidates alike": AllPairs(weighting="candidates").fit(clicks)}
@@ -570,7 +568,7 @@ def ranklens(picture: Path | None) -> None:
             seconds_of_all=round(seconds, 2),
         )
     if picture:
-        save_chart(estimates, picture, "Examination by position on RankLens, 24 films in random order")
+        write(estimates, picture, "Examination by position on RankLens, 24 films in random order")
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ def one_seed(
     found: Values = defaultdict(lambda: defaultdict(list))
     for fold in FOLDS[name]:
         train, test = cr.load(f"{name}:{fold}train"), cr.load(f"{name}:{fold}{part}")
-        production = SVMRank(fraction=FRACTION, seed=seed).fit(train)
+        production = SVMRank(fraction=FRACTION, run=Run(seed=seed)).fit(train)
         model = PositionBased(eta=eta, noise=NOISE)
-        simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), cutoff=CUTOFF)
+        simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), depth=CUTOFF)
         clicks, rho = simulation.draw(SESSIONS, seed=seed), cr.Propensities.power(eta, CUTOFF)
         fitted: dict[str, Any] = {"Production": production}
         for method, make in FAMILIES[family].items():

@@ -43,7 +43,7 @@ def main() -> None:
         log, limit = Path(folder) / "log.parquet", Path(folder) / "limit.parquet"
         seconds = timed(
             {
-                "log": lambda: simulation.write_log(log, options.sessions),
+                "log": lambda: simulation.save_log(log, options.sessions),
                 "pyarrow": lambda: pq.write_table(prepared, limit, row_group_size=1 << 20, **columns.options),
                 "pyarrow, its defaults": lambda: pq.write_table(prepared, limit, row_group_size=1 << 20),
                 "1e5": lambda: simulation.draw(1e5),
@@ -81,7 +81,7 @@ def world(queries: int, candidates: int, cutoff: int) -> Simulation:
     scores = labels + random.normal(0, 2, len(labels))
     query = np.repeat(np.arange(queries), candidates)
     data = RankingDataset.from_arrays(np.zeros((len(labels), 1)), query, labels, doc_ids=np.arange(len(labels)))
-    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), cutoff=cutoff)
+    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), depth=cutoff)
 
 
 def timed(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:

@@ -137,7 +137,7 @@ def first(scores: Scores, data: RankingDataset) -> NDArray[np.bool_]:
 
 def linear(data: RankingDataset, l2: float = 0.01) -> Scorer:
     """Ridge regression of the labels."""
-    return Oracle(l2=l2, scaling=None).fit(data).predict
+    return Oracle(model=Linear(l2=l2, scaling=None)).fit(data).predict
 
 
 def tuned(data: RankingDataset, folds: int = 5) -> Scorer:

@@ -19,7 +19,7 @@ def data() -> cr.RankingDataset:
 
 
 def test_any_kind_of_model_gives_the_same(data: cr.RankingDataset) -> None:
-    oracle = cr.Oracle(l2=0, scaling=None).fit(data)
+    oracle = cr.Oracle(model=cr.Linear(l2=0, scaling=None)).fit(data)
     foreign = LinearRegression().fit(data.features, data.labels)
     means = [
         cr.evaluate(model, data, "nDCG@3")["nDCG@3"]

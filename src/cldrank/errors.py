@@ -65,6 +65,17 @@ class Worded:
     def __str__(self) -> str:
         return self.said("python")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is pickled: errors come back from other processes with all they know, keyword arguments included."""
+        return _revived, (type(self), self.message, self.words, vars(self).copy())
+
+
+def _revived(kind: type[Worded], message: str, words: tuple[Any, ...], state: dict[str, Any]) -> Worded:
+    found = kind.__new__(kind, message, *words)  # type: ignore[call-arg]  # as above
+    Worded.__init__(found, message, *words)
+    vars(found).update(state)
+    return found
+
 
 class CldrankError(Worded, Exception):
     """The base of every error that cldrank raises for a reason the user can act on.

@@ -50,11 +50,15 @@ class Bounds:
     @property
     def words(self) -> str:
         """How a sentence goes on behind `a number`."""
-        low = f" of at least {self.least:g}" if self.least is not None else ""
-        low = f" above {self.above:g}" if self.above is not None else low
-        high = f"up to {self.most:g}" if self.most is not None else ""
-        high = f"below {self.below:g}" if self.below is not None else high
+        low = f" of at least {_digits(self.least)}" if self.least is not None else ""
+        low = f" above {_digits(self.above)}" if self.above is not None else low
+        high = f"up to {_digits(self.most)}" if self.most is not None else ""
+        high = f"below {_digits(self.below)}" if self.below is not None else high
         return f"{low} and {high}" if low and high else f"{low}{' ' * bool(high)}{high}"
+
+
+def _digits(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class Parameter:
     def accepts(self, value: Any) -> bool:
         """Whether a value is of its type and within its bounds."""
         if value is None:
-            return self.optional
+            return self.optional or self.kind is Any
         return any(_fits(one, value, self.bounds) for one in self.kinds)
 
     def check(self, value: Any, typed: str | None = None) -> None:
@@ -133,7 +137,8 @@ class Parameter:
         if self.optional and str not in self.kinds and text.lower() == "none":
             return None
         value: Any = text
-        for one in sorted(self.kinds, key=lambda kind: get_origin(kind) is not Literal):
+        words_first = sorted(self.kinds, key=lambda kind: str(get_origin(kind)) != str(Literal))
+        for one in words_first:
             try:
                 value = _parsed(one, text)
                 break
@@ -376,8 +381,9 @@ def _metavar(kind: Any) -> str:
 
 
 def _is_number(given: Any, bounds: Bounds) -> bool:
-    real = isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
-    return real and bounds.hold(given)
+    if isinstance(given, np.integer | np.floating):
+        given = int(given) if isinstance(given, np.integer) else float(given)  # float32 knows no largest float64
+    return isinstance(given, int | float) and not isinstance(given, bool) and bounds.hold(given)
 
 
 def _is_whole(given: Any, bounds: Bounds) -> bool:

@@ -50,7 +50,7 @@ def duration(seconds: float) -> str:
     >>> duration(0.034), duration(12.34), duration(100), duration(7260)
     ('0.03 s', '12.3 s', '1 min 40 s', '2 h 1 min')
     """
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_experiment
 
 import cldrank as cr
 from cldrank import cli
@@ -16,6 +17,8 @@ from cldrank import cli
 
 @dataclass
 class Ran:
+    """How a command ended: exit code, standard output, standard error."""
+
     code: int
     out: str
     err: str
@@ -56,7 +59,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = (features[:, 0] + 0.5 * features[:, 1] + 0.5 * random.normal(size=480) > 0.7).astype(int)
     path = tmp_path_factory.mktemp("scene")
     data = cr.RankingDataset.from_arrays(features, np.arange(480) // 8, labels)
-    data.save(path / "train.parquet")
+    data.to_parquet(path / "train.parquet")
     order = np.argsort(-(features[:, 0] + random.normal(size=480)).reshape(60, 8), axis=1)[:, :5]
     rows = (np.arange(60)[:, None] * 8 + order).ravel()
     position = np.tile(np.arange(1, 6), 60)
@@ -64,7 +67,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clicks = cr.ClickTable.from_arrays(
         data, row=rows, position=position, impressions=np.full(300, 40), clicks=random.binomial(40, chance)
     )
-    clicks.write(path / "cells.parquet")
+    clicks.save(path / "cells.parquet")
     return path
 
 
@@ -80,13 +83,19 @@ def folder(_scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 @pytest.fixture
 def letor(folder: Path) -> Path:
-    """train.txt in the folder: 30 queries of 8 candidates, whose first feature decides the label."""
-    random = np.random.default_rng(0)
+    """Features as text: train.txt, 30 queries of 8 candidates, of whose three features the last is constant."""
+    rng = np.random.default_rng(0)
     rows = [
-        f"{int(x > 0.5) + int(x > 0.8)} qid:{query} 1:{x:.4f} 2:{y:.4f} 3:1"
-        for query in range(30)
-        for x, y in random.random((8, 2))
+        f"{int(x > 0.5) + int(x > 0.8)} qid:{q} 1:{x:.4f} 2:{y:.4f} 3:1"
+        for q in range(30)
+        for x, y in rng.random((8, 2))
     ]
     path = folder / "train.txt"
     path.write_text("\n".join(rows) + "\n")
     return path
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of experiments are computed in this process."""
+    monkeypatch.setattr("cldrank.experiment.runner.Workers", small_experiment.Here)

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import small_experiment
 
-from cldrank.experiment import results
+from cldrank import cli
+from cldrank.experiment.records import load_results
 
 Run = Callable[..., Any]
 
@@ -24,8 +27,16 @@ CALL = ("demo", "--linear", "--queries", "100", "--seeds", "2")
 def _told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What a small demo prints, and where it leaves its folder."""
     place = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "cldrank", *CALL]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=True).stdout, place / "demo"
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.chdir(place)
+        patch.setattr(sys, "argv", ["cldrank", *CALL])
+        patch.setattr("cldrank.experiment.runner.Workers", small_experiment.Here)
+        patch.setattr(cli.output.console, "_width", 80)
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    assert not stop.value.code, printed.getvalue()
+    return printed.getvalue(), place / "demo"
 
 
 @pytest.fixture
@@ -59,9 +70,9 @@ def test_it_leaves_pages_and_says_where(shown: str, left: Path) -> None:
     assert "Propensities of all positions cannot be estimated by comparing them" in shown  # one ranker alone
 
 
-def test_the_methods_are_told_the_estimate_not_the_truth(left: Path) -> None:
+def test_the_methods_use_the_estimate_not_the_truth(left: Path) -> None:
     curve = json.loads((left / "rho.json").read_text())["values"]
-    rows = results.read(left / "experiment").to_pylist()
+    rows = load_results(left / "experiment").to_pylist()
     told = {row["method"]: json.loads(row["configuration"]).get("propensities") for row in rows}
     assert told["CLD"] == told["IPS"]
     assert 2 ** -told["CLD"]["eta"] == pytest.approx(curve[1], rel=1e-3)
@@ -70,9 +81,10 @@ def test_the_methods_are_told_the_estimate_not_the_truth(left: Path) -> None:
     assert told["Oracle"] is told["Naive"] is None
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_commands_that_it_shows_give_what_it_leaves(run: Run, shown: str, left: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in left.iterdir() if path.is_file()}
-    finished = results.read(left / "experiment")
+    finished = load_results(left / "experiment")
     story, go_on = (
         [line.split("$ cldrank ")[1].split() for line in part.splitlines() if "$ cldrank" in line]
         for part in shown.split("Go on")
@@ -85,10 +97,11 @@ def test_the_commands_that_it_shows_give_what_it_leaves(run: Run, shown: str, le
         (tmp_path / "before.parquet").write_bytes(before[f"{name}.parquet"])
         assert pq.read_table(left / f"{name}.parquet").equals(pq.read_table(tmp_path / "before.parquet")), name
     assert json.loads((left / "rho.json").read_text()) == json.loads(before["rho.json"])
-    assert results.read(left / "experiment").equals(finished)  # nothing was run again
+    assert load_results(left / "experiment").equals(finished)  # nothing was run again
 
 
-def test_called_again_it_goes_on(run: Run, shown: str, left: Path) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_called_again_it_continues(run: Run, shown: str, left: Path) -> None:
     for path in sorted((left / "experiment" / "results").iterdir())[:2]:
         path.unlink()
     (left / "experiment" / "results.parquet").unlink()
@@ -118,6 +131,6 @@ def test_files_of_somebody_else_stay(run: Run, folder: Path, name: str) -> None:
     assert (folder / "mine" / name).read_bytes() == content
 
 
-def test_a_file_is_no_folder(run: Run) -> None:
+def test_a_file_is_not_a_folder(run: Run) -> None:
     refused = run(*CALL, "--out", "train.parquet")
     assert (refused.code, "train.parquet is a file; name a folder to write." in refused.err) == (2, True)

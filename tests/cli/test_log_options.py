@@ -62,7 +62,7 @@ def test_train_without_queries(run: Run, log: Path) -> None:
     assert ran.code == 0, ran.err
     ran = run("train", "naive", "-f", "train.parquet", "-c", log, *said, "-o", "c")
     assert ran.code == 2
-    assert "(--one-query) takes all pages as answers to one query, but the dataset has 60 queries" in ran.err
+    assert "--one-query treats all pages as answers to one query, but the dataset has 60 queries" in ran.err
 
 
 def test_tune_learns_from_any_log(run: Run, log: Path) -> None:

@@ -43,7 +43,8 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
 
 
 def commands(group: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from commands(command, (*before, name))
         else:
@@ -99,7 +100,7 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
 
     monkeypatch.setattr("cldrank.data.loading.load", nothing)
     monkeypatch.setattr("cldrank.data.synthetic.make", nothing)
-    monkeypatch.setattr("cldrank.experiment.results.read", nothing)
+    monkeypatch.setattr("cldrank.experiment.records.load_results", nothing)
     (scene / "results.parquet").unlink()
     ran = run(*command.split(), *CALLS[command][0], "--out", "log.csv/x.parquet")
     assert ran.code == 2, ran

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.simulate import NeighbourSwaps, Simulation, TrustBias
+from cldrank.clicks.simulate import NeighbourSwaps, Simulation, TrustBiased
 from cldrank.estimators import methods
 from cldrank.propensity import AffineClicks
 
@@ -234,8 +234,8 @@ class TestPositions:
 
     @pytest.mark.filterwarnings("ignore:the clicks refute")  # trust bias does
     def test_what_was_estimated_trains(self, run: Run, folder: Path, data: cr.RankingDataset) -> None:
-        simulation = Simulation(data, data.features[:, 0], TrustBias(eta=1), NeighbourSwaps(0.5), cutoff=4)
-        simulation.draw(300_000, seed=0).write(folder / "swapped.parquet")
+        simulation = Simulation(data, data.features[:, 0], TrustBiased(eta=1), NeighbourSwaps(0.5), depth=4)
+        simulation.draw(300_000, seed=0).save(folder / "swapped.parquet")
         for method, options in (("trust-bias", ()), ("all-pairs", ("--depth", "3"))):
             made = run("propensity", "estimate", "swapped.parquet", "-o", "found.json", "--method", method, *options)
             assert made.code == 0, made.err

@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
         (2, "is not a range of numbers", ["ips", *FROM, "--range", "l2=a..b"]),
         (1, "bad.toml: l2 is 3; write a list", ["ips", *FROM, "--space", "bad.toml"]),
         (2, "nothing.toml: no such file", ["ips", *FROM, "--space", "nothing.toml"]),
-        (2, "must be a", ["ips", *FROM, "--held-out", "1"]),
+        (2, "--held-out must be a number above 0 and below 1", ["ips", *FROM, "--held-out", "1"]),
         (2, "--epochs is not for a linear model; choose --model mlp", ["ips", *FROM, "--epochs", "2"]),
         (2, "the space is empty", ["svm-rank", *FROM[:2], *LABELS]),
         (2, "--range NAME=VALUES", ["svm-rank", *FROM[:2], *LABELS]),

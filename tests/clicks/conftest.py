@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cldrank.clicks.engines import connected
+from cldrank.clicks.log.engines import connected
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cldrank import ClickTable, RankingDataset
-from cldrank.clicks import sources
-from cldrank.clicks.aggregate import REASONS, Aggregation, TooManyRejectsError, aggregate
-from cldrank.clicks.segment_logs import aggregate_segments
+from cldrank.clicks.aggregate import REASONS, Aggregation, TooManyRejectsError, aggregate, aggregate_segments
+from cldrank.clicks.log import paths
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
@@ -128,15 +127,15 @@ class TestOnEachEngine:
     def test_a_clean_log(self, tmp_path: Path, engine: Any) -> None:
         result = aggregate(write(tmp_path / "log.parquet", CLEAN), engine=engine)
         assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
-        assert result.report.rows == 5
-        assert result.report.rejected == {}
+        assert result.account.rows == 5
+        assert result.account.rejected == {}
         assert len(result.rejects) == 0
 
     def test_every_kind_of_defect(self, tmp_path: Path, engine: Any) -> None:
         data = RankingDataset.from_arrays(np.eye(4), ["q", "q", "q", "r"], doc_ids=["a", "b", "c", "a"])
         result = aggregate(write(tmp_path / "log.parquet", DEFECTS), data, engine=engine, max_rejected=1)
         assert cells(result.clicks) == {("q", "a", 1): (3, 2), ("q", "b", 2): (3, 2), ("r", "a", 1): (1, 0)}
-        assert result.report.rejected == {
+        assert result.account.rejected == {
             "null key": 4,
             "position below 1": 1,
             "click never shown": 2,
@@ -145,10 +144,10 @@ class TestOnEachEngine:
             "unknown query": 1,
             "unknown document": 1,
         }
-        assert result.report.rows == len(DEFECTS)
-        assert result.clicks.impressions.sum() + result.report.n_rejected == len(DEFECTS)  # nothing is lost
+        assert result.account.rows == len(DEFECTS)
+        assert result.clicks.impressions.sum() + result.account.n_rejected == len(DEFECTS)  # nothing is lost
         assert set(result.rejects.column_names) >= {"reason", "session_id", "query_id", "doc_id", "position", "rows"}
-        assert sum(result.rejects["rows"].to_pylist()) == result.report.n_rejected
+        assert sum(result.rejects["rows"].to_pylist()) == result.account.n_rejected
         result.clicks.check_same(data)
         assert result.clicks.shown.tolist() == [True, True, False, True]
 
@@ -163,7 +162,7 @@ class TestOnEachEngine:
     def test_pages_deeper_than_the_mask(self, tmp_path: Path, engine: Any) -> None:
         rows: list[Row] = [(1, "q", f"d{k}", k, k % 2) for k in range(1, 101)]
         result = aggregate(write(tmp_path / "log.parquet", rows), engine=engine)
-        assert result.report.rejected == {}
+        assert result.account.rejected == {}
         assert result.clicks.n_cells == 100
 
     @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -188,8 +187,8 @@ class TestOnEachEngine:
         result = aggregate(path, engine=engine, max_rejected=1, every_click=every_click, first_position=1)
         expected, rejected = plainly(rows, every_click)
         assert cells(result.clicks) == expected
-        assert result.report.rejected == rejected
-        assert result.clicks.impressions.sum() + result.report.n_rejected == result.report.rows == len(rows)
+        assert result.account.rejected == rejected
+        assert result.clicks.impressions.sum() + result.account.n_rejected == result.account.rows == len(rows)
 
     def test_csv_json_lines_and_partitioned_folders(self, tmp_path: Path, engine: Any) -> None:
         with (tmp_path / "log.csv").open("w") as file:
@@ -218,24 +217,24 @@ class TestOnEachEngine:
         (tmp_path / "log.csv").write_text("\n".join([",".join(COLUMNS), *lines]))
         result = aggregate(tmp_path / "log.csv", engine=engine, max_rejected=1)
         assert cells(result.clicks) == {("q", "a", 1): (3, 0), ("q", "b", 2): (1, 1)}
-        assert result.report.rejected == {"null key": 1, "no number": 7}
-        assert result.report.rows == 12
-        odd = [row["position"] for row in result.rejects.to_pylist() if row["reason"] == "no number"]
+        assert result.account.rejected == {"null key": 1, "not a number": 7}
+        assert result.account.rows == 12
+        odd = [row["position"] for row in result.rejects.to_pylist() if row["reason"] == "not a number"]
         assert sorted(odd, key=str) == [99_999_999, *[None] * 6]
 
     def test_a_log_that_counts_from_zero(self, tmp_path: Path, engine: Any) -> None:
         path = write(tmp_path / "log.parquet", pages_from(0, sessions=5))
-        with pytest.raises(DataError, match=r"counts positions from 0: 5 rows .* \(--first-position 0\)"):
+        with pytest.raises(DataError, match=r"counts positions from 0: 5 rows .* first_position=0"):
             aggregate(path, engine=engine)
         assert aggregate(path, engine=engine, first_position=0).clicks.depth == 24
 
     def test_views_of_a_page_and_copies_of_rows(self, tmp_path: Path, engine: Any) -> None:
         path = write_timed(tmp_path / "log.parquet", VIEWED)
         result = aggregate(path, engine=engine, max_rejected=1)
-        assert result.report.rejected == {"repeated row": 2, "second view": 3}
+        assert result.account.rejected == {"repeated row": 2, "second view": 3}
         assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 1)}
         each = aggregate(path, engine=engine, max_rejected=1, by_time=True)
-        assert each.report.rejected == {"repeated row": 2}
+        assert each.account.rejected == {"repeated row": 2}
         assert cells(each.clicks) == {("q", "a", 1): (3, 1), ("q", "b", 2): (3, 1), ("q", "a", 2): (1, 0)}
 
     def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
@@ -249,7 +248,7 @@ class TestOnEachEngine:
         pq.write_table(pa.table(pages), path)
         result = aggregate(path, engine=engine, max_rejected=1)
         assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
-        assert result.report.rejected == {"click never shown": 1}
+        assert result.account.rejected == {"click never shown": 1}
 
     def test_columns_positions_from_zero_and_no_query(self, tmp_path: Path, engine: Any) -> None:
         path = tmp_path / "log.parquet"
@@ -265,9 +264,9 @@ class TestRefusing:
         path = write(tmp_path / "log.parquet", DEFECTS)
         with pytest.raises(TooManyRejectsError, match=r"50.0% of 18 rows .* more than the 10.0% allowed") as error:
             aggregate(path, max_rejected=0.1)
-        assert error.value.report.rejected["null key"] == 4
+        assert error.value.account.rejected["null key"] == 4
         assert len(error.value.rejects) == 9
-        with pytest.raises(UsageError, match="between 0 and 1"):
+        with pytest.raises(UsageError, match="of at least 0 and up to 1"):
             aggregate(path, max_rejected=2)
 
     def test_logs_that_cannot_be_read(self, tmp_path: Path) -> None:
@@ -285,12 +284,12 @@ class TestRefusing:
             (UsageError, "no log matches", tmp_path / "*.absent", {}),
             (DataError, "a log ends in", tmp_path / "log.txt", {}),
             (DataError, "bad.parquet", tmp_path / "bad.parquet", {}),
-            (DataError, "holds no files", tmp_path / "empty", {}),
+            (DataError, "has no files", tmp_path / "empty", {}),
             (FormatError, "no column 'query_id'; the log has session_id", tmp_path / "few.parquet", {}),
             (FormatError, "holds array<int64>, not numbers", tmp_path / "lists.parquet", {}),
             (TooManyRejectsError, "not a whole number", tmp_path / "text.parquet", {}),
             (DataError, "long.csv: the log cannot be read|long.csv cannot be read", tmp_path / "long.csv", {}),
-            (FormatError, "no column 'zz' .asked for as doc_id", good, {"columns": {"doc_id": "zz"}}),
+            (FormatError, "no column 'zz' .for doc_id", good, {"columns": {"doc_id": "zz"}}),
             (UsageError, "maps 'rank', which is none of", good, {"columns": {"rank": "position"}}),
             (DataError, "few.parquet has no column 'query_id', which", [good, tmp_path / "few.parquet"], {}),
             (UsageError, "no engine 'postgres'", good, {"engine": "postgres"}),
@@ -298,21 +297,21 @@ class TestRefusing:
             (UsageError, "'lots' is not an amount of memory", good, {"memory_limit": "lots"}),
             (UsageError, "DuckDB refuses its settings", good, {"threads": -1}),
         ]
-        for kind, message, paths, options in cases:
+        for kind, message, log, options in cases:
             with pytest.raises(kind, match=message):
-                aggregate(paths, **options)
+                aggregate(log, **options)
 
 
 class TestFirstPosition:
     def test_a_few_zeros_are_set_aside(self, tmp_path: Path) -> None:
         rows = [*pages_from(1, sessions=50), (0, "q", "x", 0, 0), (1, "q", "x", 0, 1)]
         result = aggregate(write(tmp_path / "log.parquet", rows))
-        assert result.report.rejected == {"position below 1": 1, "click never shown": 1}
-        assert result.report.wrong_start == ""
+        assert result.account.rejected == {"position below 1": 1, "click never shown": 1}
+        assert result.account.wrong_start is None
 
     def test_one_stray_zero_in_a_small_log_is_set_aside(self, tmp_path: Path) -> None:
         rows = [*pages_from(1, sessions=9), (9, "q", "a", 1, 0), (9, "q", "x", 0, 0)]
-        assert aggregate(write(tmp_path / "log.parquet", rows)).report.rejected == {"position below 1": 1}
+        assert aggregate(write(tmp_path / "log.parquet", rows)).account.rejected == {"position below 1": 1}
 
     def test_one_file_of_many_counts_from_zero(self, tmp_path: Path) -> None:
         for day in range(12):
@@ -326,7 +325,7 @@ class TestFirstPosition:
         path = write(tmp_path / "log.parquet", rows)
         with pytest.raises(DataError, match="or a part of it, counts positions from 0: 10 rows .* 70 at position 1"):
             aggregate(path)
-        assert aggregate(path, first_position=1).report.n_rejected == 10  # the caller insists
+        assert aggregate(path, first_position=1).account.n_rejected == 10  # the caller insists
 
     def test_a_log_that_does_not_count_from_zero(self, tmp_path: Path) -> None:
         path = write(tmp_path / "log.parquet", pages_from(1, sessions=5))
@@ -350,13 +349,13 @@ class TestFirstPosition:
 class TestViewsWithoutTimes:
     def test_rows_alike_are_copies(self, tmp_path: Path) -> None:
         result = aggregate(write(tmp_path / "log.parquet", [*CLEAN, *CLEAN[:2]]), max_rejected=1)
-        assert result.report.rejected == {"repeated row": 2}
+        assert result.account.rejected == {"repeated row": 2}
 
     def test_other_clicks_are_a_second_view(self, tmp_path: Path) -> None:
         rows: list[Row] = [*CLEAN, (1, "q", "a", 1, 1), (1, "q", "b", 2, 1)]
         result = aggregate(write(tmp_path / "log.parquet", rows), max_rejected=1)
-        assert result.report.rejected == {"second view": 2}  # b too: it was on the page that was seen twice
-        assert "other clicks" in str(result.report)
+        assert result.account.rejected == {"second view": 2}  # b too: it was on the page that was seen twice
+        assert "other clicks" in str(result.account)
 
     def test_times_are_needed_to_tell_views_apart(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="the log has no timestamp"):
@@ -382,12 +381,12 @@ class TestOddTypes:
 
     def test_a_position_beyond_an_int64_is_set_aside(self, tmp_path: Path) -> None:
         path = self.log(tmp_path / "log.parquet", position=pa.array([1, 2**63 + 1], pa.uint64()))
-        assert aggregate(path, max_rejected=1).report.rejected == {"no number": 1}
+        assert aggregate(path, max_rejected=1).account.rejected == {"not a number": 1}
 
     def test_a_document_that_is_no_number_is_missing(self, tmp_path: Path) -> None:
         path = self.log(tmp_path / "log.parquet", doc_id=pa.array([7.0, float("nan")]))
         result = aggregate(path, max_rejected=1)
-        assert result.report.rejected == {"null key": 1}
+        assert result.account.rejected == {"null key": 1}
         assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
 
     @pytest.mark.parametrize("name", ["session_id", "query_id", "doc_id"])
@@ -406,9 +405,9 @@ class TestSources:
             with pytest.raises(UsageError, match="is named twice, and its rows would be counted twice"):
                 aggregate(named)
         shutil.copy(path, folder / "2.parquet")
-        with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet.* \(--again\)"):
+        with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet.* again=True"):
             aggregate(folder)
-        assert aggregate(folder, again=True, max_rejected=1).report.rows == 10
+        assert aggregate(folder, again=True, max_rejected=1).account.rows == 10
 
     @pytest.mark.parametrize("suffix", ["csv.gz", "csv.zst", "csv.bz2"])
     def test_a_small_compressed_log_is_remembered(self, tmp_path: Path, suffix: str) -> None:
@@ -417,7 +416,7 @@ class TestSources:
         for place in range(20):  # some compressed bytes hold no line end
             with pa.output_stream(str(tmp_path / f"{place}.{suffix}"), compression="detect") as stream:
                 stream.write(text.replace("q,", f"q{place},").encode())
-            assert len(sources.sources_of([tmp_path / f"{place}.{suffix}"])) == 1
+            assert len(paths.log_files([tmp_path / f"{place}.{suffix}"])) == 1
 
     def test_a_file_in_a_partition_is_the_same_file(self, tmp_path: Path) -> None:
         (tmp_path / "days" / "day=1").mkdir(parents=True)
@@ -428,7 +427,7 @@ class TestSources:
 
     def test_cells_are_not_a_log(self, tmp_path: Path) -> None:
         path = write(tmp_path / "log.parquet", CLEAN)
-        aggregate(path).clicks.write(tmp_path / "cells.parquet")
+        aggregate(path).clicks.save(tmp_path / "cells.parquet")
         for named in (tmp_path / "cells.parquet", [path, tmp_path / "cells.parquet"]):
             with pytest.raises(UsageError, match=r"cells\.parquet holds cells already, not a log"):
                 aggregate(named)
@@ -442,7 +441,7 @@ class TestSources:
 
     def test_cells_remember(self, tmp_path: Path) -> None:
         one = aggregate(write(tmp_path / "one.parquet", CLEAN[:2])).clicks
-        one.write(tmp_path / "cells.parquet")
+        one.save(tmp_path / "cells.parquet")
         earlier = ClickTable.read(tmp_path / "cells.parquet")
         assert earlier.sources == one.sources
         shutil.move(tmp_path / "one.parquet", tmp_path / "renamed.parquet")
@@ -466,10 +465,10 @@ class TestSources:
             whole.merge(parts["1"].clicks)
 
     def test_large_files_are_sampled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "_WHOLE", 640)
+        monkeypatch.setattr(paths, "_WHOLE", 640)
         (tmp_path / "a.csv").write_bytes(b"x\n" + b"0" * 9997 + b"\n")
         (tmp_path / "b.csv").write_bytes(b"x\n" + b"0" * 9996 + b"1\n")  # the last bytes are always read
-        assert len(sources.sources_of([tmp_path / "a.csv", tmp_path / "b.csv"])) == 2
+        assert len(paths.log_files([tmp_path / "a.csv", tmp_path / "b.csv"])) == 2
 
 
 def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:
@@ -491,5 +490,5 @@ def test_ranklens_on_both_engines(real_data: Path, spark: Any) -> None:
 
     one, two = run("duckdb"), run(spark)
     assert cells(one.clicks) == cells(two.clicks)
-    assert one.report.rejected == two.report.rejected == {}
+    assert one.account.rejected == two.account.rejected == {}
     assert (one.clicks.impressions.sum(), one.clicks.clicks.sum(), one.clicks.depth) == (235_200, 46_125, 24)

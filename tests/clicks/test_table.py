@@ -148,7 +148,7 @@ class TestPartsAndSums:
         kept.check_same(DATA)
         assert kept.every_click == table.every_click
         assert sorted([*cells(kept), *cells(table.where(~clicked))]) == sorted(cells(table))
-        with pytest.raises(UsageError, match="times True or False"):
+        with pytest.raises(UsageError, match="needs True or False"):
             table.where(np.arange(table.n_cells + 1))  # type: ignore[arg-type]
 
     def test_pages_that_end_earlier(self) -> None:
@@ -259,8 +259,8 @@ class TestDisplay:
     def test_a_file_of_cells_does_not_hold_them(self, tmp_path: Path) -> None:
         table = self.TABLE.with_display(self.KNOWN)
         with pytest.raises(UsageError, match="does not hold display probabilities"):
-            table.write(tmp_path / "cells.parquet")
-        table.with_display(None).write(tmp_path / "cells.parquet")
+            table.save(tmp_path / "cells.parquet")
+        table.with_display(None).save(tmp_path / "cells.parquet")
         assert cells(ClickTable.read(tmp_path / "cells.parquet", DATA)) == cells(table)
 
 
@@ -268,7 +268,7 @@ def test_rows_of_a_log_that_are_set_aside_are_told(tmp_path: Path) -> None:
     rows = [f"{session},q,a,{1 if session else 'first'},0" for session in range(40)]
     path = tmp_path / "log.csv"
     path.write_text("\n".join(["session_id,query_id,doc_id,position,clicked", *rows]))
-    with pytest.warns(CldrankWarning, match=r"40 rows read, 1 set aside(.|\n)*no number"):
+    with pytest.warns(CldrankWarning, match=r"40 rows read, 1 set aside(.|\n)*not a number"):
         assert ClickTable.read(path).impressions.sum() == 39
 
 
@@ -276,7 +276,7 @@ class TestFiles:
     @given(tables())
     def test_round_trip(self, tmp_path_factory: pytest.TempPathFactory, table: ClickTable) -> None:
         path = tmp_path_factory.mktemp("cells") / "cells.parquet"
-        table.write(path)
+        table.save(path)
         again = ClickTable.read(path, DATA)
         assert cells(again) == cells(table)
         again.check_same(DATA)
@@ -284,7 +284,7 @@ class TestFiles:
 
     def test_cells_of_another_dataset(self, tmp_path: Path) -> None:
         path = tmp_path / "cells.parquet"
-        ClickTable.from_arrays(DATA, position=[1] * 6, impressions=[1] * 6, clicks=[0] * 6).write(path)
+        ClickTable.from_arrays(DATA, position=[1] * 6, impressions=[1] * 6, clicks=[0] * 6).save(path)
         with pytest.raises(DataError, match=r"1 of 6 cells are of candidates .* first of query 3"):
             ClickTable.read(path, DATA[:2])
         with pytest.raises(CldrankError, match="holds cells already"):
@@ -304,8 +304,8 @@ class TestFiles:
             ({"query_id": pa.array([None, 1])}, "'query_id' has null entries"),
             ({"query_id": pa.array([[1], [2]])}, r"'query_id' holds list<.*>; ids are whole numbers or text"),
             ({"doc_id": pa.array([True, False])}, "'doc_id' holds bool"),
-            ({"doc_id": pa.array([1.5, 2.0])}, "'doc_id' has an id that is no whole number"),
-            ({"doc_id": pa.array([float("inf"), 2.0])}, "'doc_id' has an id that is no whole number"),
+            ({"doc_id": pa.array([1.5, 2.0])}, "'doc_id' has an id that is not a whole number"),
+            ({"doc_id": pa.array([float("inf"), 2.0])}, "'doc_id' has an id that is not a whole number"),
             ({"doc_id": pa.array(["a", "a\0"])}, "ends in a NUL character"),
             ({"position": pa.array([2**63, 1], pa.uint64())}, "entry 0 of position is 9223372036854775808"),
             ({"position": pa.array(["1", "2"])}, "position must be whole numbers"),
@@ -361,7 +361,7 @@ class TestFiles:
         ):
             pq.write_table(pa.table({**self.GOOD, "doc_id": ids}), path)
             read = ClickTable.read(path)
-            read.write(path)
+            read.save(path)
             documents = {str(document) for _, document, *_ in cells(ClickTable.read(path))}
             assert documents == {str(value) for value in ids.to_pylist()}
 
@@ -371,7 +371,7 @@ class TestFiles:
         with pytest.raises(DataError, match="not a readable Parquet file"):
             ClickTable.read(path)
         many = ClickTable.from_arrays(DATA, position=[1] * 6, impressions=range(1, 7), clicks=[0] * 6)
-        many.write(path)
+        many.save(path)
         whole = path.read_bytes()
         place = whole.index((3).to_bytes(8, "little"))  # an impression count, in plain sight
         path.write_bytes(whole[:place] + (4).to_bytes(8, "little") + whole[place + 8 :])

@@ -17,6 +17,7 @@ from cldrank.data import RankingDataset, synthetic
 from cldrank.data.synthetic import web10k, yahoo
 from cldrank.errors import UsageError
 from cldrank.estimators import Oracle
+from cldrank.models import Linear
 
 KINDS = list(synthetic.KINDS)
 LARGE = {"web10k-like": 640, "yahoo-like": 2560}
@@ -218,7 +219,7 @@ Scorer = Callable[[NDArray[np.float32]], NDArray[Any]]
 
 def linear(features: NDArray[np.float32], labels: NDArray[np.float32], l2: float = 0.01) -> Scorer:
     data = RankingDataset.from_arrays(features, np.zeros(len(features), dtype=int), labels)
-    return Oracle(l2=l2, scaling=None).fit(data).predict
+    return Oracle(model=Linear(l2=l2, scaling=None)).fit(data).predict
 
 
 def mlp(features: NDArray[np.float32], labels: NDArray[np.float32], steps: int = 400) -> Scorer:

@@ -18,7 +18,7 @@ from cldrank.models.linear.design import Design
 from cldrank.models.linear.fitting import SelectionFit
 from cldrank.models.linear.objective import SelectionObjective
 from cldrank.models.linear.profile import fit_profile
-from cldrank.models.linear.rows import Observations
+from cldrank.models.targets import Observations
 
 Floats = NDArray[np.float64]
 

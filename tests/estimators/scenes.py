@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from cldrank import scaling
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.estimators.observing import observe
 from cldrank.likelihood import Form
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.rows import observe
 from cldrank.propensity import Propensities
 
 

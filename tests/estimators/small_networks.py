@@ -8,26 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scenes import Scene, scene
 
-from cldrank.estimators import CLDPair
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
-from cldrank.models.network.settings import Epoch
+from cldrank.estimators import CLDPair, Method
+from cldrank.estimators.registry import configured
+from cldrank.models import MLP, Epoch
 
-SMALL = MLP(hidden=(8,), dropout=0.25)
+SMALL = MLP(hidden=(8,), dropout=0.25, epochs=4, batch_queries=16)
 GIVEN = scene(0, queries=60)
 
 
-def small_pair(**changes: Any) -> CLDPair:
-    """A small CLDPair; parameters of `Training` go there."""
-    own = {name: changes.pop(name) for name in list(changes) if name in Training.__dataclass_fields__}
-    parts: dict[str, Any] = {"model": SMALL, "epochs": 4, "training": Training(**{"batch_queries": 16} | own)}
-    return CLDPair(**parts | changes)
-
-
-def scores(fitted: Any, given: Scene = GIVEN) -> NDArray[np.float64]:
-    """What a fitted estimator says of the candidates of a scene."""
-    found: NDArray[np.float64] = fitted.predict(given.data)
+def small_pair(**settings: Any) -> CLDPair:
+    """A small CLDPair; parameters of the network and of the run by their own names."""
+    found = configured(CLDPair, {"model": SMALL, **settings})
+    assert isinstance(found, CLDPair)
     return found
+
+
+def scores(fitted: Method, given: Scene = GIVEN) -> NDArray[np.float64]:
+    """What a fitted method says of the candidates of a scene."""
+    return fitted.predict(given.data)
 
 
 def stop_after(number: int) -> Any:

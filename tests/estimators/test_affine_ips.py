@@ -4,10 +4,11 @@ from scenes import scene
 
 import cldrank as cr
 from cldrank.clicks.simulate import NeighbourSwaps, Simulation
-from cldrank.clicks.simulate import TrustBias as TrustClicks
+from cldrank.clicks.simulate import TrustBiased as TrustClicks
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, AffineIPS
+from cldrank.models import MLP, Linear
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, TrustBias
 
 
@@ -21,15 +22,15 @@ def trusting(seed: int) -> tuple[RankingDataset, cr.ClickTable, RankingDataset]:
         parts.append(RankingDataset.from_arrays(features, np.arange(len(features)) // 15, (noisy > 1).astype(int)))
     train, test = parts
     production = train.features @ np.array([0.2, 1, 0.3, 0.5, 1])
-    pages = Simulation(train, production, TrustClicks(1.0), NeighbourSwaps(0.5), cutoff=5, relevant_from=1)
+    pages = Simulation(train, production, TrustClicks(1.0), NeighbourSwaps(0.5), depth=5, relevant_from=1)
     return train, pages.draw(1e5, seed=seed), test
 
 
 def test_without_a_base_it_is_ips() -> None:
     given = scene(0)
-    ips = IPS(l2=0.01, clip=0.4).fit(*given)
+    ips = IPS(clip=0.4, model=Linear(l2=0.01)).fit(*given)
     for curve in (given.propensities, AffineClicks.from_propensities(given.propensities)):
-        model = AffineIPS(l2=0.01, clip=0.4).fit(given.data, given.clicks, curve)
+        model = AffineIPS(clip=0.4, model=Linear(l2=0.01)).fit(given.data, given.clicks, curve)
         np.testing.assert_allclose(model.coef_, ips.coef_, rtol=1e-12)
         np.testing.assert_allclose(model.standard_errors_, ips.standard_errors_, rtol=1e-9)
 
@@ -37,19 +38,21 @@ def test_without_a_base_it_is_ips() -> None:
 def test_it_regresses_the_relevance_that_clicks_tell() -> None:
     given = scene(1)
     affine = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
-    X = cr.Naive(l2=0).fit(*given).ranker_.scaling.transform(given.data.features)  # type: ignore[attr-defined]
+    X = cr.Naive(model=Linear(l2=0)).fit(given.data, given.clicks).ranker_.scaling.transform(given.data.features)  # type: ignore[attr-defined]
     rows, n = given.clicks.row, given.clicks.impressions
     target = affine.relevance(given.clicks.clicks / n, given.clicks.position)
     extended = np.hstack([X[rows].astype(np.float64), np.ones((len(rows), 1))])
     solution = np.linalg.solve(extended.T @ (extended * n[:, None]), extended.T @ (n * target))
-    model = AffineIPS(l2=0).fit(given.data, given.clicks, affine)
+    model = AffineIPS(model=Linear(l2=0)).fit(given.data, given.clicks, affine)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-6)
 
 
 def test_the_scale_of_relevance_changes_no_ranking() -> None:
     given = scene(2)
     one = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
-    first, second = (AffineIPS(l2=0).fit(given.data, given.clicks, curve) for curve in (one, one.anchored()))
+    first, second = (
+        AffineIPS(model=Linear(l2=0)).fit(given.data, given.clicks, curve) for curve in (one, one.anchored())
+    )
     np.testing.assert_allclose(second.coef_, 0.8 * first.coef_, rtol=1e-9)
 
 
@@ -59,8 +62,8 @@ def test_it_beats_ips_where_people_trust_positions() -> None:
         train, clicks, test = trusting(seed)
         trust, rho = TrustBias().fit(clicks), Propensities.power(1, 5)
         gains.append(_ap(AffineIPS().fit(train, clicks, trust), test) - _ap(IPS().fit(train, clicks, rho), test))
-        network = AffineIPS(model="mlp", epochs=4).fit(train, clicks, trust)
-        pairwise.append(_ap(network, test) - _ap(IPS(model="mlp", epochs=4).fit(train, clicks, rho), test))
+        network = AffineIPS(model=MLP(epochs=4)).fit(train, clicks, trust)
+        pairwise.append(_ap(network, test) - _ap(IPS(model=MLP(epochs=4)).fit(train, clicks, rho), test))
     assert min(gains) > 0.02
     assert min(pairwise) > 0.02
 
@@ -76,7 +79,9 @@ def test_all_pairs_takes_trust_for_a_steeper_curve() -> None:
 
 def test_what_it_needs_is_said() -> None:
     given = scene(3)
-    with pytest.raises(UsageError, match=r"needs AffineClicks, not None; estimate them by propensity.TrustBias\(\)"):
+    with pytest.raises(
+        UsageError, match=r"Affine-IPS needs AffineClicks, .*: estimate them by propensity.TrustBias\(\)"
+    ):
         AffineIPS().fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no slope for position 3"):
         AffineIPS().fit(given.data, given.clicks, AffineClicks(np.ones(2), np.zeros(2)))

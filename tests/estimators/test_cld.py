@@ -17,14 +17,22 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, ConvergenceWarning, DataError, UsageError
 from cldrank.estimators import CLD, IPS
+from cldrank.estimators.registry import configured
 from cldrank.likelihood import log_cdf
+from cldrank.models import MLP, SGD, Linear, Run
 from cldrank.models.linear import design as designs
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
 from cldrank.propensity import Propensities
+from cldrank.rankers import LinearRanker
 from cldrank.segments import descending_ranks
 
 Floats = NDArray[np.float64]
+
+
+def cld(**settings: Any) -> CLD:
+    """A CLD from flat settings."""
+    found = configured(CLD, settings)
+    assert isinstance(found, CLD)
+    return found
 
 
 def all_parameters(model: CLD) -> Floats:
@@ -39,7 +47,7 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
         inverse = 1 / given.propensities.at(given.clicks.position)
         rate = given.clicks.clicks / given.clicks.impressions * inverse
         rows, targets = np.repeat(given.clicks.row, given.clicks.impressions), np.repeat(rate, given.clicks.impressions)
-    scaled = scaling.fit(model.scaling, given.data.features).transform(given.data.features)
+    scaled = scaling.fit(model.model.scaling, given.data.features).transform(given.data.features)
     X = np.hstack([scaled.astype(np.float64), np.ones((len(scaled), 1))])
     away = np.flatnonzero(~given.clicks.shown)
     pages = given.clicks.query_impressions[given.data.row_queries[away]]
@@ -53,7 +61,7 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
         square = residual**2 if model.likelihood == "paper" else residual**2 / 2 + np.log(sigma * np.sqrt(2 * np.pi))
         seen = log_ndtr((X[rows] @ omega + gamma * residual) / np.sqrt(1 - gamma**2)) - square
         value = (seen.sum() + log_ndtr(-X[away] @ omega).sum()) / total
-        return float(model.l2 * (beta[:-1] @ beta[:-1] + omega[:-1] @ omega[:-1]) - value)
+        return float(model.model.l2 * (beta[:-1] @ beta[:-1] + omega[:-1] @ omega[:-1]) - value)
 
     return loss, 2 * width + (model.sigma == "estimate")
 
@@ -69,7 +77,7 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
 )
 def test_an_independent_optimiser_finds_the_same_optimum(parameters: Any) -> None:
     given = scene(1, queries=15)
-    model = CLD(l2=0.01, **parameters).fit(*given)
+    model = cld(l2=0.01, **parameters).fit(*given)
     loss, count = written_out(given, model)
 
     def slopes(point: Floats, step: float = 1e-5) -> Floats:
@@ -96,9 +104,9 @@ def test_blocks_order_of_rows_and_of_cells_change_nothing(
     seed: int, block_rows: int, target: Any, gamma: float
 ) -> None:
     given = scene(seed, queries=12)
-    model = CLD(gamma, target=target).fit(*given)
+    model = CLD(gamma=gamma, target=target).fit(*given)
     random = np.random.default_rng(seed)
-    blocks = CLD(gamma, target=target, block_rows=block_rows).fit(*given)
+    blocks = CLD(gamma=gamma, target=target, run=Run(block_rows=block_rows)).fit(*given)
     np.testing.assert_allclose(all_parameters(blocks), all_parameters(model), rtol=1e-8, atol=1e-8)
     order = np.concatenate(
         [query * 8 + random.permutation(8) for query in random.permutation(given.data.n_queries)]
@@ -117,7 +125,7 @@ def test_blocks_order_of_rows_and_of_cells_change_nothing(
             {"impressions": (given.clicks.impressions - half)[cells], "clicks": (given.clicks.clicks - few)[cells]},
         )
     ]
-    merged = CLD(gamma, target=target).fit(data, parts[0].merge(parts[1]), given.propensities)
+    merged = CLD(gamma=gamma, target=target).fit(data, parts[0].merge(parts[1]), given.propensities)
     np.testing.assert_allclose(all_parameters(merged), all_parameters(model), rtol=1e-8, atol=1e-8)
     assert merged.log_likelihood_ == pytest.approx(model.log_likelihood_, rel=1e-10)
 
@@ -142,8 +150,8 @@ def test_weights_equal_repetition(seed: int, target: Any) -> None:
 
 def test_without_correlation_it_is_least_squares_and_probit() -> None:
     given = scene(2)
-    model = CLD(gamma=0.0, l2=0).fit(*given)
-    ips = IPS(l2=0).fit(*given)
+    model = CLD(gamma=0.0, model=Linear(l2=0)).fit(*given)
+    ips = IPS(model=Linear(l2=0)).fit(*given)
     np.testing.assert_allclose(model.coef_, ips.coef_, rtol=1e-8, atol=1e-10)
     assert model.intercept_ == pytest.approx(ips.intercept_)
     scaled = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
@@ -168,16 +176,16 @@ def test_features_may_differ_between_relevance_and_selection() -> None:
         ("f1", "f2", "(intercept)"),
     ]
     columns = RankingDataset.from_arrays(given.data.features[:, [0, 2]], given.data.row_queries)
-    alone = CLD(0.0).fit(columns, given.clicks, given.propensities)
+    alone = CLD(gamma=0.0).fit(columns, given.clicks, given.propensities)
     np.testing.assert_allclose(
-        CLD(0.0, relevance_features=["f1", "f3"]).fit(*given).coef_[[0, 2]], alone.coef_, rtol=1e-7
+        CLD(gamma=0.0, relevance_features=["f1", "f3"]).fit(*given).coef_[[0, 2]], alone.coef_, rtol=1e-7
     )
 
 
 def test_without_an_intercept_there_is_none() -> None:
     given = scene(4)
     for method in (None, "standard"):
-        model = CLD(fit_intercept=False, scaling=method).fit(*given)
+        model = CLD(model=Linear(fit_intercept=False, scaling=method)).fit(*given)
         assert model.status_ == "converged"
         assert (model.intercept_, model.selection_intercept_) == (0, 0)
         assert "(intercept)" not in model.estimates_.names
@@ -202,15 +210,15 @@ def test_summary_says_what_there_is_to_say() -> None:
     ):
         assert words in text
     assert model.coef_[0] == pytest.approx(model.coef_[3], rel=1e-6)
-    again = CLD(l2=0, gamma=0.2).fit(data, given.clicks, given.propensities)
-    plain = CLD(l2=0, gamma=0.2).fit(*given)
+    again = CLD(gamma=0.2, model=Linear(l2=0)).fit(data, given.clicks, given.propensities)
+    plain = CLD(gamma=0.2, model=Linear(l2=0)).fit(*given)
     np.testing.assert_allclose(again.predict(data), plain.predict(given.data), rtol=1e-6, atol=1e-6)
     assert np.isfinite(again.standard_errors_[:4]).all()
 
 
 def test_clustered_errors_are_those_of_whole_queries() -> None:
     given = scene(6)
-    plain, robust = CLD(l2=0).fit(*given), CLD(l2=0, cluster="query").fit(*given)
+    plain, robust = CLD(model=Linear(l2=0)).fit(*given), CLD(model=Linear(l2=0, cluster="query")).fit(*given)
     np.testing.assert_array_equal(plain.coef_, robust.coef_)
     assert (robust.standard_errors_ != plain.standard_errors_).all()
     assert "robust within queries" in robust.summary()
@@ -224,7 +232,7 @@ def test_a_path_over_gamma_equals_single_fits() -> None:
     given = scene(7)
     path = CLD().gamma_path(*given, gammas=[-0.2, 0.0, 0.3])
     for point in path:
-        alone = CLD(point.gamma).fit(*given)
+        alone = CLD(gamma=point.gamma).fit(*given)
         np.testing.assert_allclose(point.coefficients, alone.coef_, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(point.ranker.predict(given.data), alone.predict(given.data), rtol=1e-8, atol=1e-8)
         assert point.log_likelihood == pytest.approx(alone.log_likelihood_)
@@ -236,7 +244,7 @@ def test_estimating_gamma_without_features_of_its_own_is_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         with pytest.warns(CldrankWarning, match="without a feature that only selection sees"):
-            model = CLD("profile", likelihood="tobit", sigma="estimate").fit(*given)
+            model = CLD(gamma="profile", likelihood="tobit", sigma="estimate").fit(*given)
     assert model.status_ in ("converged", "boundary")
     assert (model.status_ == "boundary") == (abs(model.gamma_) > 0.99)
 
@@ -249,7 +257,7 @@ def test_a_gamma_that_runs_to_its_edge_is_a_boundary_never_a_success() -> None:
     shown = features @ [0.5, 1.0] + noise > 0.3
     clicks = np.clip(np.rint(50 + 10 * features[:, 0] + 9 * noise), 0, 100).astype(int)  # the same noise in both
     table = ClickTable.from_arrays(data, position=shown * 1, impressions=shown * 100, clicks=clicks * shown)
-    model = CLD("profile", l2=0, likelihood="tobit", sigma="estimate", relevance_features=["f1"])
+    model = CLD(gamma="profile", likelihood="tobit", sigma="estimate", relevance_features=["f1"], model=Linear(l2=0))
     with pytest.warns(ConvergenceWarning, match="ended on the boundary"):
         model.fit(data, table, Propensities.power(0, 1))
     assert model.status_ == "boundary"
@@ -290,14 +298,14 @@ def test_nothing_shown_and_nothing_clicked_are_refused() -> None:
     given = scene(9)
     with pytest.raises(DataError, match="has no impressions; CLD needs candidates that were shown"):
         CLD().fit(given.data, only(given, slice(0, 0)), given.propensities)
-    with pytest.raises(DataError, match="has no clicks; nothing tells CLD what is relevant"):
+    with pytest.raises(DataError, match="has no clicks; CLD cannot learn what is relevant"):
         CLD().fit(given.data, only(given, slice(None), np.zeros_like(given.clicks.clicks)), given.propensities)
 
 
 def test_where_everything_was_shown_it_is_ips_and_says_so() -> None:
     given = scene(10, candidates=3, shown=3)
     with pytest.warns(ConvergenceWarning, match="every candidate was shown"):
-        model = CLD(0.3).fit(*given)
+        model = CLD(gamma=0.3).fit(*given)
     assert model.status_ == "boundary"
     assert model.selection_intercept_ == np.inf
     np.testing.assert_allclose(model.coef_, IPS().fit(*given).coef_, rtol=1e-8)
@@ -314,7 +322,7 @@ def test_one_click_and_tiny_propensities_stay_finite(target: Any, likelihood: An
     steep = Propensities(np.array([1.0, 1e-3, 1e-6]))
     for table in (only(given, slice(None), one), given.clicks):
         for gamma in (0.1, 0.95, -0.95):
-            model = CLD(gamma, target=target, likelihood=likelihood).fit(given.data, table, steep)
+            model = CLD(gamma=gamma, target=target, likelihood=likelihood).fit(given.data, table, steep)
             assert model.status_ == "converged"
             assert np.isfinite(all_parameters(model)).all()
             assert np.isfinite(model.standard_errors_).all()
@@ -325,11 +333,11 @@ def test_features_of_any_size_stay_finite(method: Any) -> None:
     given = scene(12)
     features = given.data.features * np.array([1e30, 1e-30, 1], dtype=np.float32)
     data = RankingDataset.from_arrays(features, given.data.row_queries)
-    model = CLD(scaling=method, l2=0).fit(data, given.clicks, given.propensities)
+    model = CLD(model=Linear(scaling=method, l2=0)).fit(data, given.clicks, given.propensities)
     assert model.status_ == "converged"
     assert np.isfinite(model.predict(data)).all()
     if method is None:
-        expected = CLD(scaling=None, l2=0).fit(*given).predict(given.data)
+        expected = CLD(model=Linear(scaling=None, l2=0)).fit(*given).predict(given.data)
         np.testing.assert_allclose(model.predict(data), expected, rtol=1e-4, atol=1e-4)
 
 
@@ -347,12 +355,12 @@ def test_separation_is_handled_by_the_penalty_and_said() -> None:
     assert model.status_ == "converged"
     assert "predicted without error" in model.summary()
     with pytest.warns(ConvergenceWarning, match="raise l2"):
-        CLD(l2=0).fit(data, table, rho)
+        CLD(model=Linear(l2=0)).fit(data, table, rho)
 
 
 def test_too_few_steps_are_warned_of() -> None:
     with pytest.warns(ConvergenceWarning, match="has not converged after 1 steps"):
-        assert CLD(max_steps=1).fit(*scene(0)).status_ == "max_steps"
+        assert CLD(model=Linear(max_steps=1)).fit(*scene(0)).status_ == "max_steps"
 
 
 def test_rows_on_disk_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,14 +371,14 @@ def test_rows_on_disk_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     expected = CLD().fit(*given)
     monkeypatch.setattr(designs, "_KEPT_BYTES", 0)
-    found = CLD(block_rows=16).fit(mapped, given.clicks, given.propensities)
+    found = CLD(run=Run(block_rows=16)).fit(mapped, given.clicks, given.propensities)
     np.testing.assert_allclose(all_parameters(found), all_parameters(expected), rtol=1e-8, atol=1e-8)
 
 
 def test_torch_gives_the_same() -> None:
     pytest.importorskip("torch")
     given = scene(14)
-    expected, found = CLD().fit(*given), CLD(device="cpu").fit(*given)
+    expected, found = CLD().fit(*given), CLD(run=Run(device="cpu")).fit(*given)
     np.testing.assert_allclose(all_parameters(found), all_parameters(expected), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(found.standard_errors_, expected.standard_errors_, rtol=1e-8)
 
@@ -381,16 +389,16 @@ def test_torch_gives_the_same() -> None:
 def test_stochastic_training_ranks_as_newton_does() -> None:
     given = scene(15, queries=200)
     newton = CLD().fit(*given)
-    sgd = CLD(solver="sgd", epochs=60, learning_rate=0.05).fit(*given)
+    sgd = CLD(model=Linear(solver=SGD(epochs=60, learning_rate=0.05))).fit(*given)
     assert sgd.status_ == "converged"
     assert np.corrcoef(newton.predict(given.data), sgd.predict(given.data))[0, 1] > 0.999
     offsets = given.data.offsets
     ranks = [descending_ranks(model.predict(given.data), offsets) for model in (newton, sgd)]
     assert np.mean(ranks[0] == ranks[1]) > 0.9
-    again = CLD(solver="sgd", epochs=60, learning_rate=0.05).fit(*given)
+    again = CLD(model=Linear(solver=SGD(epochs=60, learning_rate=0.05))).fit(*given)
     np.testing.assert_array_equal(again.coef_, sgd.coef_)
     with pytest.warns(ConvergenceWarning, match="raise epochs or learning_rate"):
-        CLD(solver="sgd", epochs=1).fit(*given)
+        CLD(model=Linear(solver=SGD(epochs=1))).fit(*given)
 
 
 # -- what it refuses -------------------------------------------------------------------------------------------------
@@ -399,17 +407,17 @@ def test_stochastic_training_ranks_as_newton_does() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"gamma": 1}, "gamma must be a number above -1 and below 1"),
-        ({"gamma": "best"}, "gamma must be a number or 'profile'"),
+        ({"gamma": 1}, "gamma must be a number above -1 and below 1, or 'profile', not 1"),
+        ({"gamma": "best"}, "gamma must be a number above -1 and below 1, or 'profile', not 'best'"),
         ({"target": "labels"}, "target must be 'expected' or 'clicks'"),
         ({"likelihood": "logit"}, "likelihood must be 'paper' or 'tobit'"),
         ({"sigma": "estimate"}, "only with likelihood='tobit'"),
         ({"sigma": 2.0}, "the paper's form has no sigma"),
-        ({"solver": "lbfgs"}, "solver must be 'newton' or 'sgd'"),
-        ({"solver": "sgd", "gamma": "profile"}, "solver='sgd' takes gamma and sigma as given"),
-        ({"cluster": "session"}, "cluster must be 'query' or None"),
+        ({"solver": "lbfgs"}, "solver must be 'newton' or a SGD|solver must be 'newton' or an SGD"),
+        ({"solver": SGD(), "gamma": "profile"}, "SGD takes gamma and sigma as given"),
+        ({"cluster": "session"}, "cluster must be 'query', or None, not 'session'"),
         ({"selection_features": ["f9"]}, "selection_features names f9, which the data do not have"),
-        ({"relevance_features": "f1"}, r"relevance_features is a list of names; write \['f1'\]"),
+        ({"relevance_features": "f1"}, r"relevance_features must be a list of names, or None, not 'f1'"),
         ({"relevance_features": []}, "relevance_features names nothing"),
         ({"clip": 0}, "clip must be a number above 0"),
         ({"max_steps": 0}, "max_steps must be a whole number of at least 1"),
@@ -419,14 +427,14 @@ def test_stochastic_training_ranks_as_newton_does() -> None:
 )
 def test_parameters_that_make_no_sense_are_refused(parameters: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        CLD(**parameters).fit(*scene(0))
+        cld(**parameters).fit(*scene(0))
 
 
 def test_clicks_and_propensities_that_do_not_fit_are_refused() -> None:
     given = scene(0)
-    with pytest.raises(UsageError, match="CLD learns from a ClickTable, not from a NoneType"):
+    with pytest.raises(UsageError, match="CLD learns from a ClickTable, not from nothing"):
         CLD().fit(given.data)
-    with pytest.raises(UsageError, match="CLD needs Propensities, not None"):
+    with pytest.raises(UsageError, match="CLD needs the Propensities of positions, not none"):
         CLD().fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no propensity for position 3"):
         CLD().fit(given.data, given.clicks, Propensities.power(1, 2))
@@ -447,12 +455,20 @@ def test_a_network_without_hidden_layers_finds_the_linear_fit(gamma: float) -> N
     first = np.unique(table.row, return_index=True)[1]  # a network knows a candidate by all its positions together
     cells: Any = (column[first] for column in (table.row, table.position, table.impressions, table.clicks))
     given = given._replace(clicks=ClickTable(table.candidates, *cells))
-    full = Training(batch_queries=1000, validation=0.0, schedule="linear", clip_norm=None)
-    network = CLD(
-        gamma, l2=0.0, model=MLP(hidden=()), unshown_ratio=100.0, epochs=250, learning_rate=0.1, training=full
-    ).fit(*given)
-    exact = CLD(gamma, l2=0.0).fit(*given)
-    np.testing.assert_allclose(network.coef_, exact.coef_, atol=0.01)
+    full = MLP(
+        hidden=(),
+        l2=0.0,
+        epochs=250,
+        learning_rate=0.1,
+        batch_queries=1000,
+        validation=0.0,
+        schedule="linear",
+        clip_norm=None,
+    )
+    network = CLD(gamma=gamma, unshown_ratio=100.0, model=full).fit(*given)
+    exact = CLD(gamma=gamma, model=Linear(l2=0.0)).fit(*given)
+    assert isinstance(network.ranker_, LinearRanker)
+    np.testing.assert_allclose(network.ranker_.coefficients, exact.coef_, atol=0.01)
     np.testing.assert_allclose(network.selection_coef_, exact.selection_coef_, atol=0.01)
     assert network.selection_intercept_ == pytest.approx(exact.selection_intercept_, abs=0.01)
     assert network.history_[-1].loss == pytest.approx(-exact.log_likelihood_ / exact.weight_, rel=1e-3)
@@ -461,10 +477,10 @@ def test_a_network_without_hidden_layers_finds_the_linear_fit(gamma: float) -> N
 
 def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_once() -> None:
     given = scene(2, queries=200)
-    exact = CLD(l2=0.0).fit(*given)
+    exact = CLD(model=Linear(l2=0.0)).fit(*given)
     for size in (2, 128):
-        own = Training(list_size=size, validation=0.0, batch_queries=64)
-        network = CLD(l2=0.0, model=MLP(hidden=()), epochs=80, learning_rate=0.02, training=own).fit(*given)
+        own = MLP(hidden=(), l2=0.0, epochs=80, learning_rate=0.02, list_size=size, validation=0.0, batch_queries=64)
+        network = CLD(model=own).fit(*given)
         np.testing.assert_allclose(network.selection_coef_, exact.selection_coef_, atol=0.1)
         assert network.selection_intercept_ == pytest.approx(exact.selection_intercept_, abs=0.1)
 
@@ -472,23 +488,23 @@ def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"target": "clicks"}, "target='clicks' is for model='linear'; a network has no such choice"),
-        ({"likelihood": "tobit"}, "likelihood='tobit' is for model='linear'"),
-        ({"solver": "sgd"}, "solver='sgd' is for model='linear'"),
-        ({"cluster": "query"}, "cluster='query' is for model='linear'"),
-        ({"fit_intercept": False}, "fit_intercept=False is for model='linear'"),
-        ({"relevance_features": ["f1"]}, "relevance_features=.* is for model='linear'"),
-        ({"selection_features": ["f1"]}, "selection_features is for model='linear'"),
-        ({"gamma": "profile"}, "gamma='profile' is for model='linear'"),
-        ({"gamma": 1.0}, "gamma must be a number above -1 and below 1"),
+        ({"target": "clicks"}, "target='clicks' is for a linear model"),
+        ({"likelihood": "tobit"}, "likelihood='tobit' and sigma are for a linear model"),
+        ({"solver": SGD()}, "solver is not for a network; say model='linear'"),
+        ({"cluster": "query"}, "cluster is not for a network; say model='linear'"),
+        ({"fit_intercept": False}, "fit_intercept is not for a network; say model='linear'"),
+        ({"relevance_features": ["f1"]}, "relevance_features is for a linear model; a network sees all features"),
+        ({"selection_features": ["f1"]}, "selection_features is for a linear model; a network sees all features"),
+        ({"gamma": "profile"}, "gamma='profile' is for a linear model; give gamma beside a network"),
+        ({"gamma": 1.0}, "gamma must be a number above -1 and below 1, or 'profile', not 1"),
         ({"unshown_ratio": -1}, "unshown_ratio must be a number of at least 0, not -1"),
     ],
 )
 def test_choices_that_a_network_does_not_have_are_refused(parameters: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        CLD(model=MLP(hidden=(4,)), **parameters).fit(*scene(0))
+        cld(model=MLP(hidden=(4,)), **parameters).fit(*scene(0))
 
 
 def test_a_network_has_no_path_of_gammas() -> None:
-    with pytest.raises(UsageError, match="gamma_path needs solver='newton' and model='linear'"):
-        CLD(model="mlp").gamma_path(*scene(0))
+    with pytest.raises(UsageError, match="gamma_path needs a linear model"):
+        CLD(model=MLP()).gamma_path(*scene(0))

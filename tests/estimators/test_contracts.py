@@ -1,69 +1,58 @@
-"""What every estimator promises, checked over all of them."""
+"""What every method promises with every model that it can be fitted with; methods and models are found, not named."""
 
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pytest
 import sklearn.exceptions
 from sklearn.base import clone
 
+import cldrank
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.estimators import (
-    CLD,
-    IPS,
-    PIJD,
-    AffineIPS,
-    CLDPair,
-    Estimator,
-    HeckmanRank,
-    Naive,
-    NotFittedError,
-    Oracle,
-    PolicyAwareIPS,
-    RankAgg,
-    SVMRank,
-)
-from cldrank.models.network.networks import MLP
+from cldrank.estimators import Method, NotFittedError, methods
+from cldrank.estimators.evidence import Needs, needed
+from cldrank.estimators.method import Bias
+from cldrank.estimators.registry import configured, default_model, settings_of, usable_models
+from cldrank.models import Linear, Model, Network, Run, TorchModule, models
+from cldrank.parameters import Parameter, parameters
 from cldrank.propensity import Propensities
 from cldrank.rankers import BordaRanker, load_ranker
-from cldrank.scaling import Standard
 
 pd: Any = pytest.importorskip("pandas")
-ESTIMATORS: list[Estimator] = [
-    Oracle(),
-    Oracle(l2=0.1, scaling="quantile"),
-    Oracle(scaling=Standard(clip=3)),
-    SVMRank(fraction=1.0),
-    Naive(),
-    IPS(clip=0.7),
-    CLD(),
-    CLD(gamma=0.3, target="clicks", likelihood="tobit", sigma="estimate", scaling="quantile"),
-    HeckmanRank(),
-    HeckmanRank(weighting="candidates", position_correction=True, cluster="query"),
-    PIJD(),
-    PIJD(position_effects=True, scaling="minmax"),
-    CLDPair(epochs=2),
-    CLDPair(model="linear", epochs=2),
-    CLDPair(model=MLP(hidden=(8,)), epochs=2, scaling="quantile"),
-    CLD(model="mlp", epochs=2),
-    Naive(model="mlp", epochs=2),
-    IPS(model="mlp", epochs=2, clip=0.7),
-    AffineIPS(clip=0.7),
-    AffineIPS(model="mlp", epochs=2),
-    PolicyAwareIPS(clip=0.7),
-    PolicyAwareIPS(model="mlp", epochs=2),
-    Oracle(model="mlp", epochs=2),
-    RankAgg(epochs=2),
-    RankAgg(model="linear", weights=(1, 2)),
+
+Kind = type[Method]
+METHODS = [pytest.param(kind, id=kind.__name__) for kind in methods().values()]
+CASES = [
+    pytest.param(kind, model, id=f"{kind.__name__}-{model.__name__}")
+    for kind in methods().values()
+    for model in usable_models(kind).values()
+]
+SMALL: dict[str, Any] = {"epochs": 2, "hidden": (8,), "fraction": 1.0}  # for those who have such a parameter
+RHO = Propensities.power(0.5, k=3)
+
+every_method = pytest.mark.parametrize("kind", METHODS)
+every_case = pytest.mark.parametrize(("kind", "model"), CASES)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* candidates were never shown, and are left out"),
+    pytest.mark.filterwarnings("ignore:the clicks refute"),
 ]
 
 
-def copy_of(estimator: Estimator) -> Any:
-    return clone(estimator)
+def made(kind: Kind, model: type[Model], **settings: Any) -> Method:
+    """A method that is quick to fit, from flat settings."""
+    small = {name: value for name, value in SMALL.items() if name in settings_of(kind, model)}
+    return configured(kind, {"model": model(), **small, **settings})
 
 
 def example(rows: int = 120, **changes: Any) -> RankingDataset:
@@ -80,111 +69,349 @@ def example(rows: int = 120, **changes: Any) -> RankingDataset:
     return RankingDataset.from_arrays(**parts | changes)
 
 
-def learn(model: Any, data: RankingDataset) -> Any:
-    """Fit with clicks on the three longest documents of each query, the more the better their labels."""
+def clicked(data: RankingDataset, times: int = 1) -> ClickTable:
+    """Clicks on the three longest documents of each query, the more the better their labels."""
     rank = segments.descending_ranks(data.features[:, 2], data.offsets)
     shown = rank <= 3
     labels = np.zeros(data.n_rows) if data.labels is None else data.labels
-    clicks = ClickTable.from_arrays(
+    return ClickTable.from_arrays(
         data,
         position=np.where(shown, rank, 0),
-        impressions=np.where(shown, 12, 0),
-        clicks=np.where(shown, (1 + 2 * labels).astype(int), 0),
+        impressions=np.where(shown, 12 * times, 0),
+        clicks=np.where(shown, times * (1 + 2 * labels).astype(int), 0),
     )
-    return model.fit(data, clicks, Propensities.power(0.5, k=3))
 
 
-pytestmark = [
-    pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr),
-    pytest.mark.filterwarnings("ignore:.* candidates were never shown, and are left out"),  # PolicyAwareIPS
-]
+def learn(method: Method, data: RankingDataset) -> Method:
+    return method.fit(data, *needed(method.required, clicked(data), RHO))
 
 
-def test_fit_returns_self_and_leaves_what_it_learned(estimator: Estimator) -> None:
-    model = copy_of(estimator)
-    data = example()
-    assert learn(model, data) is model
-    assert model.n_features_in_ == 3
-    assert list(model.feature_names_in_) == ["bm25", "pagerank", "length"]
-    np.testing.assert_array_equal(model.predict(data), model.ranker_.predict(data))
-    if isinstance(model.ranker_, BordaRanker):  # it ranks within a query, and a plain table is one query
+@cache
+def fitted(kind: Kind, model: type[Model]) -> Method:
+    """Fitted once, for the tests that only look."""
+    return learn(made(kind, model), example())
+
+
+# -- one description -----------------------------------------------------------------------------------------------
+
+
+def test_methods_are_found_by_their_files() -> None:
+    folder = Path(inspect.getfile(Method)).parent
+    named = {path.stem for path in folder.glob("*.py") if 'name: ClassVar[str] = "' in path.read_text("utf-8")}
+    assert {kind.__module__.rpartition(".")[2] for kind in methods().values()} == named
+    assert len(methods()) >= 11
+    assert all(getattr(cldrank, kind.__name__) is kind for kind in methods().values())
+
+
+@every_method
+def test_a_method_says_what_it_is(kind: Kind) -> None:
+    assert methods()[kind.name] is kind
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.name)
+    assert kind.label
+    assert [other.label for other in methods().values()].count(kind.label) == 1
+    assert kind.sentence[:1].islower()
+    assert not kind.sentence.endswith(".")
+    assert kind.learns
+    assert kind.__doc__
+    assert kind.needs in get_args(Needs)
+    assert set(kind.corrects) <= set(get_args(Bias))
+    assert kind.needs != "labels" or not kind.corrects
+    assert usable_models(kind)
+    assert type(default_model(kind)) in usable_models(kind).values()
+
+
+@pytest.mark.parametrize("owner", [*methods().values(), *models().values(), TorchModule, Run])
+def test_a_parameter_says_what_it_is(owner: type) -> None:
+    for one in parameters(owner).values():
+        assert one.about, one.name
+        assert not one.about.endswith("."), one.name
+        assert one.default is None or one.accepts(one.default), one.name
+
+
+@every_case
+def test_no_two_parameters_share_a_name(kind: Kind, model: type[Model]) -> None:
+    """So that settings can be flat on the command line and in experiment files."""
+    owners = [set(parameters(kind)) - {"model", "run"}, set(parameters(model)), set(parameters(Run))]
+    assert len(set().union(*owners)) == sum(map(len, owners))
+    assert list(settings_of(kind, model)) == [name for owner in (kind, model, Run) for name in plain(owner)]
+
+
+def plain(owner: type) -> list[str]:
+    return [name for name in parameters(owner) if name not in ("model", "run")]
+
+
+# -- the habits of scikit-learn ------------------------------------------------------------------------------------
+
+
+@every_method
+def test_parameters_are_keyword_only(kind: Kind) -> None:
+    found = inspect.signature(kind).parameters
+    assert set(found) == set(parameters(kind))
+    assert {one.kind for one in found.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    with pytest.raises(TypeError):
+        kind(Linear())  # type: ignore[misc]
+
+
+@every_case
+def test_parameters_can_be_read_and_set_also_those_within(kind: Kind, model: type[Model]) -> None:
+    method = made(kind, model)
+    assert set(method.get_params(deep=False)) == set(parameters(kind))
+    nested = {f"model__{name}" for name in parameters(model)} | {f"run__{name}" for name in parameters(Run)}
+    assert set(method.get_params()) == set(parameters(kind)) | nested
+    before, other = method.model, made(kind, model)
+    assert method.set_params(model__l2=0.25, run__seed=7) is method
+    assert (method.model.l2, method.run.seed) == (0.25, 7)
+    assert method.model == replace(before, l2=0.25)
+    assert (other.model, other.run) == (before, Run())  # nobody else's has changed
+    assert method.set_params(model=model(), model__l2=0.5).model == model(l2=0.5)
+    for name in ("model__nonsense", "run__epochs", "nonsense", "nonsense__l2", "model__"):
+        with pytest.raises(ValueError, match="parameter"):
+            method.set_params(**{name: 1})
+    with pytest.raises(UsageError, match="l2 must be a number of at least 0, not -1"):
+        method.set_params(model__l2=-1)
+    assert method.model.l2 == 0.5
+
+
+@every_case
+def test_a_clone_has_all_parameters_and_has_learned_nothing(kind: Kind, model: type[Model]) -> None:
+    for method in (made(kind, model), made(kind, model, l2=0.5, seed=3), fitted(kind, model)):
+        copied = clone(method)
+        assert type(copied) is kind
+        assert copied is not method
+        assert copied.get_params() == method.get_params()
+        with pytest.raises(NotFittedError, match="call fit first"):
+            copied.predict(example())
+
+
+@every_case
+def test_the_repr_can_be_run(kind: Kind, model: type[Model]) -> None:
+    known = vars(cldrank.models) | {one.__name__: one for one in methods().values()}
+    for settings in ({}, {"l2": 0.5, "scaling": None, "seed": 3}):
+        method = made(kind, model, **settings)
+        again = eval(repr(method), dict(known))  # noqa: S307
+        assert type(again) is kind
+        assert again.get_params() == method.get_params()
+    assert repr(kind()) == f"{kind.__name__}()"
+
+
+@every_case
+def test_fit_returns_self_and_leaves_what_it_learned(kind: Kind, model: type[Model]) -> None:
+    data, method = example(), made(kind, model)
+    before = method.get_params()
+    assert learn(method, data) is method
+    assert method.get_params() == before
+    assert set(vars(method)) - set(parameters(kind)) == {name for name in vars(method) if name.endswith("_")}
+    assert method.n_features_in_ == 3
+    assert list(method.feature_names_in_) == ["bm25", "pagerank", "length"]
+    assert all(hasattr(method, f"{field.name}_") for field in fields(method.fit_))
+    np.testing.assert_array_equal(method.predict(data), method.ranker_.predict(data))
+    if isinstance(method.ranker_, BordaRanker):  # it ranks within a query, and a plain table is one query
         data = RankingDataset.from_arrays(data.features, np.zeros(120), feature_names=data.feature_names)
-    np.testing.assert_array_equal(model.predict(data.features), model.ranker_.predict(data))
+    np.testing.assert_array_equal(method.predict(data.features), method.ranker_.predict(data))
 
 
-def test_fit_changes_no_parameter_and_a_clone_has_learned_nothing(estimator: Estimator) -> None:
-    model = copy_of(estimator)
-    before = repr(model.get_params())
-    learn(model, example())
-    assert repr(model.get_params()) == before
-    assert repr(copy_of(model)) == repr(model)
-    with pytest.raises(NotFittedError, match="call fit first"):
-        copy_of(model).predict(example())
+@every_case
+def test_the_summary_begins_with_the_method(kind: Kind, model: type[Model]) -> None:
+    lines = fitted(kind, model).summary().splitlines()
+    assert re.match(r"method +[A-Z]\w+\(", lines[0])
+    assert any(line.startswith("status ") for line in lines)
 
 
-def test_use_before_fit_is_an_error_of_both_families(estimator: Estimator) -> None:
-    with pytest.raises(CldrankError):
-        copy_of(estimator).predict([[1, 2, 3]])
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        copy_of(estimator).predict([[1, 2, 3]])
+@every_case
+def test_use_before_fit_is_an_error_of_both_families(kind: Kind, model: type[Model]) -> None:
+    method = made(kind, model)
+    for family in (CldrankError, sklearn.exceptions.NotFittedError):
+        with pytest.raises(family, match="call fit first"):
+            method.predict([[1, 2, 3]])
+        with pytest.raises(family, match="call fit first"):
+            method.summary()
 
 
-def test_fitting_again_forgets(estimator: Estimator) -> None:
-    first = learn(copy_of(estimator), example(60))
-    again = learn(learn(copy_of(estimator), example(120)), example(60))
+@every_case
+def test_fitting_again_forgets(kind: Kind, model: type[Model]) -> None:
+    first = learn(made(kind, model), example(60))
+    again = learn(learn(made(kind, model), example(120)), example(60))
     np.testing.assert_array_equal(again.predict(example()), first.predict(example()))
+    assert vars(again).keys() == vars(first).keys()
 
 
-def test_the_ranker_survives_being_saved_and_knows_its_origin(estimator: Estimator, tmp_path: Path) -> None:
-    model = learn(copy_of(estimator), example())
-    model.ranker_.save(tmp_path)
+@every_case
+def test_the_same_seed_gives_the_same(kind: Kind, model: type[Model]) -> None:
+    again = learn(made(kind, model), example())
+    np.testing.assert_array_equal(again.predict(example()), fitted(kind, model).predict(example()))
+
+
+@every_case
+def test_a_fitted_method_can_be_pickled(kind: Kind, model: type[Model]) -> None:
+    method = fitted(kind, model)
+    again = pickle.loads(pickle.dumps(method))  # noqa: S301
+    assert again.get_params() == method.get_params()
+    np.testing.assert_array_equal(again.predict(example()), method.predict(example()))
+    assert again.summary() == method.summary()
+
+
+@every_case
+def test_the_ranker_survives_being_saved_and_knows_its_origin(kind: Kind, model: type[Model], tmp_path: Path) -> None:
+    method = fitted(kind, model)
+    method.ranker_.save(tmp_path)
     ranker = load_ranker(tmp_path)
-    np.testing.assert_array_equal(ranker.predict(example()), model.predict(example()))
+    np.testing.assert_array_equal(ranker.predict(example()), method.predict(example()))
     origin = ranker.provenance
     assert (origin.data, origin.synthetic, origin.rows, origin.queries) == ("example", True, 120, 12)
-    assert origin.estimator == type(estimator).__name__
-    assert origin.parameters.keys() == model.get_params().keys()
+    assert origin.estimator == kind.__name__
+    decisive = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
+    names = {*plain(kind), "model", *(f"model__{name}" for name in parameters(model))}
+    assert origin.parameters.keys() == names | {f"run__{name}" for name in decisive}
+    assert origin.parameters["model"] == model.__name__
 
 
-def test_other_features_are_refused(estimator: Estimator) -> None:
-    model = learn(copy_of(estimator), example())
-    with pytest.raises(DataError, match="'length' is missing"):
-        model.predict(example(feature_names=("bm25", "pagerank", "len")))
+# -- what they learn from ------------------------------------------------------------------------------------------
 
 
-def test_columns_of_a_frame_are_found_by_their_names(estimator: Estimator) -> None:
-    frame = pd.DataFrame(example().features, columns=["bm25", "pagerank", "length"])
-    model = learn(copy_of(estimator), example(features=frame, feature_names=()))
-    np.testing.assert_array_equal(model.predict(frame[["length", "bm25", "pagerank"]]), model.predict(frame))
-    with pytest.raises(DataError, match="'length' is missing, 'len' is unknown"):
-        model.predict(frame.rename(columns={"length": "len"}))
+@every_case
+def test_what_is_needed_must_be_given(kind: Kind, model: type[Model]) -> None:
+    method, data = made(kind, model), example()
+    if method.required == "labels":
+        with pytest.raises(DataError, match=f"has no labels, and {re.escape(kind.label)} learns from labels"):
+            method.fit(example(labels=None))
+        return
+    with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} learns from a ClickTable, not from nothing"):
+        method.fit(data)
+    with pytest.raises(UsageError, match="learns from a ClickTable, not from a str"):
+        method.fit(data, "clicks.parquet")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="not those of"):
+        method.fit(data[1:], clicked(data), RHO if method.required in ("propensities", "trust") else None)
+    if method.required in ("propensities", "trust"):
+        for wrong in (None, [1, 0.5, 0.3]):
+            with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} needs "):
+                method.fit(data, clicked(data), wrong)  # type: ignore[arg-type]
+        with pytest.raises(DataError, match="for position 3"):
+            method.fit(data, clicked(data), Propensities.power(1, 2))
 
 
-def test_order_of_queries_changes_nothing(estimator: Estimator) -> None:
-    data = example()
-    turned = data[np.arange(len(data))[::-1]]
-    model = learn(copy_of(estimator), data)
-    if hasattr(getattr(model, "ips_", model), "history_"):
-        pytest.skip("chance draws queries by their place: which are held out, and which share a batch")
-    expected = model.predict(data)
-    np.testing.assert_allclose(learn(copy_of(estimator), turned).predict(data), expected, atol=1e-6)
+@every_case
+def test_what_is_not_needed_is_refused_by_name(kind: Kind, model: type[Model]) -> None:
+    method, data = made(kind, model), example()
+    if method.required == "labels":
+        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave clicks out") as caught:
+            method.fit(data, clicked(data))
+        assert "--clicks" in caught.value.said("shell")
+        with pytest.raises(UsageError, match="leave propensities out"):
+            method.fit(data, propensities=RHO)
+    if method.required == "clicks":
+        with pytest.raises(UsageError, match=f"^{re.escape(kind.label)} .*; leave propensities out") as caught:
+            method.fit(data, clicked(data), RHO)
+        assert "--propensity" in caught.value.said("shell")
+    assert not hasattr(method, "ranker_")
 
 
-@pytest.mark.parametrize("l2", [-1, np.nan, np.inf, "1", None, True])
-def test_a_penalty_must_be_a_number_of_at_least_zero(estimator: Estimator, l2: Any) -> None:
-    if "l2" not in estimator.get_params():
-        pytest.skip("its penalty goes by another name")
-    with pytest.raises(UsageError, match="l2 must be a number of at least 0"):
-        learn(copy_of(estimator).set_params(l2=l2), example())
-
-
-def test_an_unknown_scaling_is_refused(estimator: Estimator) -> None:
-    with pytest.raises(UsageError, match="scaling 'robust' is not known"):
-        learn(copy_of(estimator).set_params(scaling="robust"), example())
-
-
-def test_what_is_no_dataset_is_refused(estimator: Estimator) -> None:
+@every_case
+def test_what_is_not_a_dataset_is_refused(kind: Kind, model: type[Model]) -> None:
     with pytest.raises(UsageError, match="not from a ndarray; make one with"):
-        copy_of(estimator).fit(np.eye(3))
+        made(kind, model).fit(np.eye(3))  # type: ignore[arg-type]
     with pytest.raises(DataError, match="it needs rows and features"):
-        copy_of(estimator).fit(example()[:0])
+        made(kind, model).fit(example()[:0])
+
+
+@every_case
+def test_other_features_are_refused(kind: Kind, model: type[Model]) -> None:
+    with pytest.raises(DataError, match="'length' is missing"):
+        fitted(kind, model).predict(example(feature_names=("bm25", "pagerank", "len")))
+
+
+@every_case
+def test_columns_of_a_frame_are_found_by_their_names(kind: Kind, model: type[Model]) -> None:
+    frame = pd.DataFrame(example().features, columns=["bm25", "pagerank", "length"])
+    method = learn(made(kind, model), example(features=frame, feature_names=()))
+    np.testing.assert_array_equal(method.predict(frame[["length", "bm25", "pagerank"]]), method.predict(frame))
+    with pytest.raises(DataError, match="'length' is missing, 'len' is unknown"):
+        method.predict(frame.rename(columns={"length": "len"}))
+
+
+@every_case
+def test_the_order_of_queries_and_rows_changes_nothing(kind: Kind, model: type[Model]) -> None:
+    if issubclass(model, Network) or (kind.way == "fit_pairs"):
+        pytest.skip("chance draws queries by their place: which are held out, and which share a batch")
+    data, random = example(), np.random.default_rng(5)
+    assert data.labels is not None
+    order = np.concatenate([query * 10 + random.permutation(10) for query in random.permutation(12)])
+    turned = RankingDataset.from_arrays(
+        data.features[order], data.row_queries[order], data.labels[order], feature_names=data.feature_names
+    )
+    found = learn(made(kind, model), turned).predict(data)
+    np.testing.assert_allclose(found, fitted(kind, model).predict(data), atol=1e-6)
+
+
+@every_case
+def test_impressions_are_weights_so_four_times_the_log_says_the_same(kind: Kind, model: type[Model]) -> None:
+    if kind.needs == "labels":
+        pytest.skip("it does not learn from a log")
+    data, method = example(), made(kind, model)
+    method.fit(data, *needed(method.required, clicked(data, times=4), RHO))
+    np.testing.assert_allclose(method.predict(data), fitted(kind, model).predict(data), rtol=1e-4, atol=1e-6)
+
+
+# -- what they refuse ----------------------------------------------------------------------------------------------
+
+
+def wrong_values(one: Parameter) -> list[Any]:
+    """Values that a parameter cannot have, by its declared type and bounds alone."""
+    kinds = one.kinds
+    if Any in kinds:
+        return []
+    found: list[Any] = [object(), b"bytes", 1j]
+    texts = any(kind is str or getattr(kind, "__name__", "") == "PathLike" for kind in kinds)
+    found += [] if texts else ["no such word"]
+    found += [] if one.optional else [None]
+    if bool not in kinds:
+        found += [True, False]
+    if float in kinds or int in kinds:
+        found += [np.nan, np.inf, -np.inf, 10**400, "1"]
+        found += [] if float in kinds else [1.5, 1.0, np.float32(2)]
+        low = one.bounds.least if one.bounds.least is not None else one.bounds.above
+        high = one.bounds.most if one.bounds.most is not None else one.bounds.below
+        found += [] if low is None else [low - 1]
+        found += [] if high is None else [high + 1]
+        found += [] if one.bounds.above is None else [one.bounds.above]
+        found += [] if one.bounds.below is None else [one.bounds.below]
+    else:
+        found += [3, 1.5, np.nan] if bool not in kinds else [0, 1, "yes"]
+    if any(get_origin(kind) is Literal for kind in kinds):
+        found += [one.choices[0].upper(), list(one.choices)]
+    return found
+
+
+@every_method
+def test_parameters_of_a_wrong_kind_are_refused_by_name(kind: Kind) -> None:
+    data = example(20)
+    for one in parameters(kind).values():
+        for wrong in wrong_values(one):
+            method = kind(**{one.name: wrong})  # scikit-learn wants checks in fit, and only there
+            with pytest.raises(UsageError, match=f"^{one.name} must be "):
+                method.fit(data, *needed(kind.needs, clicked(data), RHO))
+
+
+@pytest.mark.parametrize("owner", [*models().values(), TorchModule, Run])
+def test_parameters_of_models_and_runs_are_refused_by_name(owner: Any) -> None:
+    for one in parameters(owner).values():
+        for wrong in wrong_values(one):
+            with pytest.raises(UsageError, match=f"^{one.name} must be "):
+                owner(**{one.name: wrong})
+
+
+@every_method
+def test_a_model_that_the_method_cannot_use_is_refused(kind: Kind) -> None:
+    for name, model in models().items():
+        if name not in usable_models(kind):
+            with pytest.raises(UsageError, match="model must be an? |cannot be fitted with"):
+                learn(kind(model=model()), example(20))
+
+
+@every_case
+def test_flat_settings_make_the_method(kind: Kind, model: type[Model]) -> None:
+    declared = settings_of(kind, model)
+    defaults = {name: one.default for name, one in declared.items()}
+    assert configured(kind, {"model": model.name, **defaults}).get_params() == kind(model=model()).get_params()
+    method = made(kind, model, l2=0.5, seed=4)
+    assert (method.model.l2, method.run.seed) == (0.5, 4)
+    assert configured(kind, {}).get_params() == kind().get_params()

@@ -11,7 +11,7 @@ from cldrank.models.linear.design import Design
 from cldrank.models.linear.fitting import SelectionFit, fit_selection
 from cldrank.models.linear.objective import SelectionObjective, Shared
 from cldrank.models.linear.profile import fit_profile
-from cldrank.models.linear.rows import Observations
+from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives, inverse, newton
 from cldrank.scaling import fit as fit_scaling
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,20 @@ from scipy.stats import norm
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
-from cldrank.estimators.heckman import CORRECTION, HeckmanRank, TwoStep, two_step
+from cldrank.estimators.heckman import HeckmanRank, TwoStep, two_step
 from cldrank.estimators.naive import Naive
+from cldrank.estimators.observing import observe
+from cldrank.estimators.registry import configured
+from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.fitting import fit_selection
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.rows import observe
+from cldrank.models.linear.stages import CORRECTION
 from cldrank.propensity import Propensities
 from cldrank.scaling import fit as fit_scaling
 
 MROZ = Mroz()
-PLAIN: dict[str, Any] = {"l2": 0.0, "scaling": None}
+PLAIN = Linear(l2=0.0, scaling=None)
 
 
 def log(
@@ -119,7 +123,7 @@ def single_impressions(data: RankingDataset, clicks: ClickTable) -> tuple[Floats
 
 def test_cells_say_what_single_impressions_say() -> None:
     data, clicks = log()
-    model = HeckmanRank(**PLAIN).fit(data, clicks)
+    model = HeckmanRank(model=PLAIN).fit(data, clicks)
     X, y, shown = single_impressions(data, clicks)
     expected = two_step(X, X, y, shown)
     np.testing.assert_allclose(model.coef_, expected.outcome[:3], rtol=1e-8)
@@ -137,7 +141,7 @@ def test_cells_say_what_single_impressions_say() -> None:
 
 def test_candidates_weigh_one_where_asked() -> None:
     data, clicks = log()
-    model = HeckmanRank(**PLAIN, weighting="candidates").fit(data, clicks)
+    model = HeckmanRank(weighting="candidates", model=PLAIN).fit(data, clicks)
     rate = clicks.row_clicks / np.maximum(clicks.row_impressions, 1)
     features = data.features.astype(np.float64)
     expected = two_step(features, features, rate, clicks.shown)
@@ -147,7 +151,7 @@ def test_candidates_weigh_one_where_asked() -> None:
 
 def test_the_first_stage_is_the_probit_of_the_selection_objective() -> None:
     data, clicks = log()
-    model = HeckmanRank(l2=0.01).fit(data, clicks)
+    model = HeckmanRank(model=Linear(l2=0.01)).fit(data, clicks)
     observed, scaling = observe(data, clicks), fit_scaling("standard", data.features)
     objective = SelectionObjective(Design(data.features, scaling, rows=observed.rows), observed, None, 0.01)
     probit = fit_selection(objective, data.feature_names)
@@ -159,22 +163,22 @@ def test_the_first_stage_is_the_probit_of_the_selection_objective() -> None:
 def test_propensities_are_used_only_where_asked() -> None:
     data, clicks = log()
     rho = Propensities.power(1.0, k=3)
-    plain = HeckmanRank().fit(data, clicks)
-    np.testing.assert_array_equal(HeckmanRank().fit(data, clicks, rho).coef_, plain.coef_)
-    corrected = HeckmanRank(**PLAIN, position_correction=True).fit(data, clicks, rho)
+    with pytest.raises(UsageError, match="Heckman.rank does not use propensities; leave propensities out"):
+        HeckmanRank().fit(data, clicks, rho)
+    corrected = HeckmanRank(position_correction=True, model=PLAIN).fit(data, clicks, rho)
     shown = clicks.shown
     target = np.zeros(data.n_rows)
     target[clicks.row] = clicks.clicks / clicks.impressions / rho.at(clicks.position)
     features = data.features.astype(np.float64)
     weights = np.where(shown, clicks.row_impressions, clicks.query_impressions[data.row_queries])
     np.testing.assert_allclose(corrected.coef_, two_step(features, features, target, shown, weights).outcome[:3])
-    with pytest.raises(UsageError, match="HeckmanRank with position_correction needs Propensities, not None"):
+    with pytest.raises(UsageError, match="Heckman.rank needs the Propensities of positions, not none"):
         HeckmanRank(position_correction=True).fit(data, clicks)
 
 
 def test_scaling_changes_units_only_without_a_penalty() -> None:
     data, clicks = log()
-    plain, scaled = HeckmanRank(**PLAIN).fit(data, clicks), HeckmanRank(l2=0).fit(data, clicks)
+    plain, scaled = HeckmanRank(model=PLAIN).fit(data, clicks), HeckmanRank(model=Linear(l2=0)).fit(data, clicks)
     np.testing.assert_allclose(scaled.predict(data), plain.predict(data), atol=1e-6)
     deviation = data.features.std(axis=0)
     np.testing.assert_allclose(scaled.standard_errors_, plain.standard_errors_ * deviation, rtol=1e-5)
@@ -190,7 +194,7 @@ def test_neither_blocks_nor_split_cells_nor_undisplayed_queries_change_anything(
         ClickTable(clicks.candidates, clicks.row, clicks.position, n, c)
         for n, c in zip(halves, (first, clicks.clicks - first), strict=True)
     ]
-    split = HeckmanRank(block_rows=13).fit(data, parts[0].merge(parts[1]))
+    split = HeckmanRank(run=Run(block_rows=13)).fit(data, parts[0].merge(parts[1]))
     np.testing.assert_allclose(split.estimates_.values, expected.estimates_.values, rtol=1e-9)
     np.testing.assert_allclose(split.estimates_.covariance, expected.estimates_.covariance, rtol=1e-8, atol=1e-14)
     features = np.vstack([data.features, data.features[:8] * 0 + 9])
@@ -198,8 +202,8 @@ def test_neither_blocks_nor_split_cells_nor_undisplayed_queries_change_anything(
     table = ClickTable.from_arrays(
         more, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
     )
-    longer = HeckmanRank(**PLAIN).fit(more, table)
-    np.testing.assert_allclose(longer.coef_, HeckmanRank(**PLAIN).fit(data, clicks).coef_, rtol=1e-7)
+    longer = HeckmanRank(model=PLAIN).fit(more, table)
+    np.testing.assert_allclose(longer.coef_, HeckmanRank(model=PLAIN).fit(data, clicks).coef_, rtol=1e-7)
 
 
 def test_with_everything_shown_it_is_naive() -> None:
@@ -213,7 +217,7 @@ def test_with_everything_shown_it_is_naive() -> None:
 
 def test_errors_robust_within_queries_are_the_sandwich_of_both_stages() -> None:
     data, clicks = log()
-    model = HeckmanRank(**PLAIN, cluster="query").fit(data, clicks)
+    model = HeckmanRank(model=replace(PLAIN, cluster="query")).fit(data, clicks)
     features = np.column_stack([data.features.astype(np.float64), np.ones(data.n_rows)])
     shown, n = clicks.shown, clicks.row_impressions
     weights = np.where(shown, n, clicks.query_impressions[data.row_queries])
@@ -245,7 +249,7 @@ def test_errors_robust_within_queries_are_the_sandwich_of_both_stages() -> None:
 
 def test_features_of_each_stage_can_be_chosen() -> None:
     data, clicks = log()
-    model = HeckmanRank(**PLAIN, relevance_features=["a", "c"], selection_features=["a", "b"]).fit(data, clicks)
+    model = HeckmanRank(relevance_features=["a", "c"], selection_features=["a", "b"], model=PLAIN).fit(data, clicks)
     X, y, shown = single_impressions(data, clicks)
     expected = two_step(X[:, [0, 2]], X[:, :2], y, shown)
     np.testing.assert_allclose(model.coef_[[0, 2]], expected.outcome[:2], rtol=1e-8)
@@ -281,9 +285,11 @@ def test_constant_and_repeated_features_are_named() -> None:
     table = ClickTable.from_arrays(
         wide, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
     )
-    model = HeckmanRank(l2=0).fit(wide, table)
+    model = HeckmanRank(model=Linear(l2=0)).fit(wide, table)
     assert (model.constant_features_, model.collinear_features_) == (("one",), ("twice",))
-    np.testing.assert_allclose(model.predict(wide), HeckmanRank(l2=0).fit(data, clicks).predict(data), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(wide), HeckmanRank(model=Linear(l2=0)).fit(data, clicks).predict(data), atol=1e-6
+    )
 
 
 def test_separation_is_said() -> None:
@@ -293,16 +299,16 @@ def test_separation_is_said() -> None:
     clicks = ClickTable.from_arrays(
         data, position=position, impressions=9 * (position > 0), clicks=np.tile([5, 3, 1, 0, 0, 0], 2)
     )
-    model = HeckmanRank(l2=1e-3).fit(data, clicks)
+    model = HeckmanRank(model=Linear(l2=1e-3)).fit(data, clicks)
     assert model.separated_
-    assert "separated" in model.summary()
+    assert "predicted without error" in model.summary()
     assert np.isfinite(model.predict(data)).all()
 
 
 def test_a_first_stage_cut_short_is_not_called_a_success() -> None:
     data, clicks = log()
-    with pytest.warns(ConvergenceWarning, match="the first stage of HeckmanRank has not converged after 1 steps"):
-        model = HeckmanRank(max_steps=1).fit(data, clicks)
+    with pytest.warns(ConvergenceWarning, match="the first stage of Heckman.rank has not converged after 1 steps"):
+        model = HeckmanRank(model=Linear(max_steps=1)).fit(data, clicks)
     assert model.status_ == "max_steps"
 
 
@@ -317,7 +323,7 @@ def test_extreme_features_and_one_click_stay_finite() -> None:
         wild, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=single
     )
     for scaling in ("standard", None):
-        model = HeckmanRank(scaling=scaling).fit(wild, table)
+        model = HeckmanRank(model=Linear(scaling=scaling)).fit(wild, table)
         assert model.status_ == "converged"
         assert np.isfinite(model.estimates_.values).all()
 
@@ -327,16 +333,18 @@ def test_extreme_features_and_one_click_stay_finite() -> None:
     [
         ({"weighting": "sessions"}, "weighting must be 'impressions' or 'candidates', not 'sessions'"),
         ({"max_steps": 0}, "max_steps must be a whole number of at least 1, not 0"),
-        ({"cluster": "user"}, "cluster must be 'query' or None, not 'user'"),
+        ({"cluster": "user"}, "cluster must be 'query', or None, not 'user'"),
         ({"selection_features": ["d"]}, "selection_features names d, which the data do not have"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
     data, clicks = log()
     with pytest.raises(UsageError, match=message):
-        HeckmanRank(**changes).fit(data, clicks)
+        configured(HeckmanRank, changes).fit(data, clicks)
 
 
 def test_without_clicks_it_says_what_it_needs() -> None:
-    with pytest.raises(UsageError, match="HeckmanRank learns from a ClickTable, not from a NoneType"):
+    with pytest.raises(
+        UsageError, match="Heckman.rank learns from a ClickTable, not from nothing; give one: ClickTable.read"
+    ):
         HeckmanRank().fit(log()[0])

@@ -9,10 +9,11 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, Naive
-from cldrank.estimators.neural.lists import click_lists
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
+from cldrank.estimators.observing import observe
+from cldrank.models import MLP, Linear
+from cldrank.models.network.lists import observed_lists
 from cldrank.propensity import Propensities
+from cldrank.rankers import LinearRanker
 
 
 def test_it_regresses_each_impression_s_weighted_click_on_the_features() -> None:
@@ -22,7 +23,7 @@ def test_it_regresses_each_impression_s_weighted_click_on_the_features() -> None
     extended = np.hstack([X, np.ones((len(X), 1))])
     penalty = np.diag([0.01 * len(X)] * 3 + [0.0])
     solution = np.linalg.solve(extended.T @ extended + penalty, extended.T @ targets)
-    model = IPS(l2=0.01).fit(*given)
+    model = IPS(model=Linear(l2=0.01)).fit(*given)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-7)
     assert model.intercept_ == pytest.approx(solution[-1])
 
@@ -30,7 +31,7 @@ def test_it_regresses_each_impression_s_weighted_click_on_the_features() -> None
 def test_equal_propensities_make_it_naive() -> None:
     given = scene(1)
     model = IPS().fit(given.data, given.clicks, Propensities.power(0, 3))
-    np.testing.assert_allclose(model.coef_, Naive().fit(*given).coef_, rtol=1e-12)
+    np.testing.assert_allclose(model.coef_, Naive().fit(given.data, given.clicks).coef_, rtol=1e-12)
 
 
 def test_position_bias_is_removed_where_naive_keeps_it() -> None:
@@ -71,7 +72,9 @@ def test_tiny_propensities_stay_finite() -> None:
 
 def test_propensities_are_needed_for_all_positions() -> None:
     given = scene(5)
-    with pytest.raises(UsageError, match="IPS needs Propensities, not None"):
+    with pytest.raises(
+        UsageError, match="IPS needs the Propensities of positions, not none; give them: Propensities.power"
+    ):
         IPS().fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no propensity for position 3"):
         IPS().fit(given.data, given.clicks, Propensities.power(1, 2))
@@ -83,7 +86,7 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
     """With linear scores: the logistic regression of all pairs, by an independent optimiser."""
     given = scene(6, queries=60)
     X = scaling.fit("standard", given.data.features).transform(given.data.features).astype(np.float64)
-    lists = click_lists(*given)
+    lists = observed_lists(observe(*given), given.clicks.query_impressions)
     pairs = [
         (lists.rows[i], lists.rows[j], (lists.target[i] - lists.target[j]) * min(lists.weight[i], lists.weight[j]))
         for start, stop in zip(lists.offsets[:-1], lists.offsets[1:], strict=True)
@@ -94,14 +97,24 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
     first, second, weight = (np.array(values) for values in zip(*pairs, strict=True))
     apart = X[first] - X[second]
     best = minimize(lambda beta: -(weight @ log_expit(apart @ beta)) / weight.sum(), np.zeros(3))
-    settings = Training(batch_queries=1000, validation=0.0, schedule="linear", clip_norm=None)
-    model = IPS(l2=0.0, model=MLP(hidden=()), epochs=300, learning_rate=0.3, training=settings).fit(*given)
-    np.testing.assert_allclose(model.coef_, best.x, rtol=0.02)
+    whole = MLP(
+        hidden=(),
+        l2=0.0,
+        epochs=300,
+        learning_rate=0.3,
+        batch_queries=1000,
+        validation=0.0,
+        schedule="linear",
+        clip_norm=None,
+    )
+    model = IPS(model=whole).fit(*given)
+    assert isinstance(model.ranker_, LinearRanker)
+    np.testing.assert_allclose(model.ranker_.coefficients, best.x, rtol=0.02)
     assert model.history_[-1].loss == pytest.approx(best.fun, rel=1e-4)
 
 
 def test_a_network_s_propensities_are_clipped_as_asked() -> None:
     given = scene(7)
-    model = IPS(model=MLP(hidden=(4,)), clip=0.6, epochs=2).fit(*given)
+    model = IPS(clip=0.6, model=MLP(hidden=(4,), epochs=2)).fit(*given)
     assert model.propensities_.values.min() == 0.6
     assert "completed, 2 epochs" in model.summary()

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scenes import by_session, scene
@@ -6,6 +8,7 @@ from small_networks import SMALL
 from cldrank import scaling
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS, Naive
+from cldrank.models import Linear
 from cldrank.propensity import Propensities
 
 
@@ -14,21 +17,21 @@ def test_it_regresses_each_impression_s_click_on_the_features() -> None:
     rows, clicked = by_session(given)
     X = scaling.fit("standard", given.data.features).transform(given.data.features)[rows].astype(np.float64)
     solution = np.linalg.lstsq(np.hstack([X, np.ones((len(X), 1))]), clicked, rcond=None)[0]
-    model = Naive(l2=0).fit(given.data, given.clicks)
+    model = Naive(model=Linear(l2=0)).fit(given.data, given.clicks)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-7)
     assert model.intercept_ == pytest.approx(solution[-1])
     assert model.weight_ == len(rows)
     assert model.n_rows_ == given.clicks.shown.sum()
 
 
-def test_propensities_are_not_used() -> None:
-    given = scene(1)
-    np.testing.assert_array_equal(Naive().fit(*given).coef_, Naive().fit(given.data, given.clicks).coef_)
+def test_propensities_are_refused() -> None:
+    with pytest.raises(UsageError, match="Naive does not use propensities; leave propensities out"):
+        Naive().fit(*scene(1))
 
 
 def test_summary_and_clustered_errors() -> None:
     given = scene(2)
-    plain, robust = Naive().fit(*given), Naive(cluster="query").fit(*given)
+    plain, robust = (Naive(model=Linear(cluster=own)).fit(given.data, given.clicks) for own in (None, "query"))
     np.testing.assert_array_equal(plain.coef_, robust.coef_)
     assert (plain.standard_errors_ != robust.standard_errors_).all()
     assert "robust within queries" in robust.summary()
@@ -45,13 +48,13 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         Naive().summary()
 
 
-def test_a_network_learns_the_order_of_click_rates_and_no_propensities() -> None:
+def test_a_network_learns_the_order_of_click_rates() -> None:
     given = scene(4, queries=60)
-    model = Naive(model=SMALL, epochs=2)
+    model = Naive(model=replace(SMALL, epochs=2))
     first = model.fit(given.data, given.clicks).predict(given.data)
-    np.testing.assert_array_equal(model.fit(*given).predict(given.data), first)
-    flat = IPS(model=SMALL, epochs=2).fit(given.data, given.clicks, Propensities.power(0, 3))
+    flat = IPS(model=replace(SMALL, epochs=2)).fit(given.data, given.clicks, Propensities.power(0, 3))
     np.testing.assert_array_equal(flat.predict(given.data), first)
     assert "NetworkRanker" in model.summary()
     assert not hasattr(model, "coef_")
-    assert not hasattr(Naive().fit(*given).set_params(model=SMALL).fit(*given), "estimates_")
+    again = Naive().fit(given.data, given.clicks).set_params(model=SMALL).fit(given.data, given.clicks)
+    assert not hasattr(again, "estimates_")

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cldrank import scaling
+from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.loading import load
-from cldrank.errors import DataError
+from cldrank.errors import DataError, UsageError
 from cldrank.estimators.oracle import Oracle
+from cldrank.models import MLP, Linear
 from cldrank.models.linear.least_squares import collinear, least_squares_sums, ridge
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
+from cldrank.propensity import Propensities
 
 METHODS = ["standard", "minmax", "log", "quantile", None]
 
@@ -48,7 +49,7 @@ def test_solution_equals_least_squares_on_the_augmented_system(method: str | Non
     system = np.vstack([np.hstack([features, np.ones((rows, 1))]), penalty])
     size = np.linalg.norm(system, axis=0)  # columns of one size: the reference must be exact as well
     solution = np.linalg.lstsq(system / size, np.append(labels_of(data), np.zeros(width)), rcond=None)[0] / size
-    model = Oracle(l2=l2, scaling=method).fit(data)
+    model = Oracle(model=Linear(l2=l2, scaling=method)).fit(data)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-8, atol=1e-12)
     assert model.intercept_ == pytest.approx(solution[-1], rel=1e-8)
 
@@ -59,7 +60,7 @@ def test_solution_equals_scikit_learn(method: str) -> None:
     data = example(seed=1)
     reference = linear_model.Ridge(alpha=0.01 * data.n_rows, solver="cholesky")
     reference.fit(scaled_features(data, method), labels_of(data))
-    model = Oracle(l2=0.01, scaling=method).fit(data)
+    model = Oracle(model=Linear(l2=0.01, scaling=method)).fit(data)
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(
         model.predict(data), reference.predict(scaled_features(data, method)), rtol=1e-8, atol=1e-10
@@ -79,7 +80,7 @@ def test_size_of_blocks_changes_nothing(seed: int, block_rows: int, method: str 
 def test_a_feature_far_from_zero_costs_no_digits() -> None:
     step = np.arange(1000) % 5
     data = RankingDataset.from_arrays(np.c_[step * 8 + 1e8, step % 2], np.arange(1000) // 10, step)
-    model = Oracle(l2=0, scaling=None).fit(data)
+    model = Oracle(model=Linear(l2=0, scaling=None)).fit(data)
     np.testing.assert_allclose(model.predict(data), step, atol=1e-6)
     np.testing.assert_allclose(model.coef_, [1 / 8, 0], atol=1e-9)
 
@@ -92,22 +93,22 @@ def test_constant_and_collinear_features_are_named_and_do_no_harm(method: str | 
     names = ("a", "constant", "b", "b again", "c", "a again")
     table = np.c_[first, np.full(len(first), 0.1), second, second, third, first]
     data = RankingDataset.from_arrays(table, plain.row_queries, plain.labels, feature_names=names)
-    model = Oracle(l2=l2, scaling=method).fit(data)
+    model = Oracle(model=Linear(l2=l2, scaling=method)).fit(data)
     assert model.constant_features_ == ("constant",)
     assert model.collinear_features_ == ("b again", "a again")
     assert model.coef_[1] == 0
     assert model.coef_[0] == pytest.approx(model.coef_[5])
     if l2 == 0:
-        expected = Oracle(l2=0, scaling=method).fit(plain).predict(plain)
+        expected = Oracle(model=Linear(l2=0, scaling=method)).fit(plain).predict(plain)
         np.testing.assert_allclose(model.predict(data), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_sum_of_features_is_collinear_though_rounded() -> None:
     parts = np.random.default_rng(0).normal(size=(2000, 2)).astype(np.float32)
     data = RankingDataset.from_arrays(np.c_[parts, parts.sum(axis=1)], np.arange(2000) // 10, parts[:, 0] > 0)
-    model = Oracle(scaling=None).fit(data)
+    model = Oracle(model=Linear(scaling=None)).fit(data)
     assert model.collinear_features_ == ("f3",)
-    assert not Oracle(scaling=None).fit(example()).collinear_features_
+    assert not Oracle(model=Linear(scaling=None)).fit(example()).collinear_features_
 
 
 def test_nearly_collinear_is_not_collinear() -> None:
@@ -121,10 +122,10 @@ def test_nearly_collinear_is_not_collinear() -> None:
 def test_more_features_than_rows_are_fine() -> None:
     data = example(rows=10, width=30)
     for l2 in (0, 1e-3):
-        model = Oracle(l2=l2).fit(data)
+        model = Oracle(model=Linear(l2=l2)).fit(data)
         assert np.isfinite(model.predict(data)).all()
         assert len(model.collinear_features_) == 30 - 9
-    np.testing.assert_allclose(Oracle(l2=0).fit(data).predict(data), labels_of(data), atol=1e-5)
+    np.testing.assert_allclose(Oracle(model=Linear(l2=0)).fit(data).predict(data), labels_of(data), atol=1e-5)
 
 
 def test_repeating_all_rows_changes_nothing() -> None:
@@ -135,16 +136,21 @@ def test_repeating_all_rows_changes_nothing() -> None:
     np.testing.assert_allclose(Oracle().fit(twice).coef_, Oracle().fit(data).coef_, rtol=1e-6, atol=1e-8)
 
 
-def test_clicks_and_propensities_are_not_needed_and_not_used() -> None:
-    data = example()
-    np.testing.assert_array_equal(Oracle().fit(data, object(), object()).coef_, Oracle().fit(data).coef_)
+def test_clicks_and_propensities_are_refused() -> None:
+    data = example(rows=8)
+    clicks = ClickTable.from_arrays(data, position=np.arange(8) % 8 + 1, impressions=[9] * 8, clicks=[1] * 8)
+    with pytest.raises(UsageError, match="Oracle learns from labels; leave clicks out"):
+        Oracle().fit(data, clicks)
+    with pytest.raises(UsageError, match="Oracle learns from labels; leave propensities out"):
+        Oracle().fit(data, propensities=Propensities.power(1, 3))
 
 
 def test_repr_and_parameters() -> None:
-    model = Oracle(l2=0.5, scaling=scaling.Standard(clip=3))
-    assert repr(model) == "Oracle(l2=0.5, scaling=Standard(clip=3))"
+    model = Oracle(model=Linear(l2=0.5, scaling=scaling.Standard(clip=3)))
+    assert repr(model) == "Oracle(model=Linear(l2=0.5, scaling=Standard(clip=3)))"
     origin = model.fit(example()).ranker_.provenance
-    assert origin.parameters.items() >= {"l2": 0.5, "scaling": "Standard(clip=3)", "cluster": None, "seed": 0}.items()
+    expected = {"model": "Linear", "model__l2": 0.5, "model__scaling": "Standard(clip=3)", "model__cluster": None}
+    assert origin.parameters.items() >= {**expected, "run__seed": 0}.items()
 
 
 @pytest.mark.parametrize(
@@ -166,8 +172,7 @@ def test_a_network_follows_labels_that_no_line_can() -> None:
     features = random.normal(size=(600, 3))
     labels = (features[:, 0] * features[:, 1] > 0).astype(int)
     data = RankingDataset.from_arrays(features, np.arange(600) // 6, labels=labels)
-    settings = Training(batch_queries=16)
-    network = Oracle(model=MLP(hidden=(32,), dropout=0.0), epochs=30, learning_rate=0.02, training=settings).fit(data)
+    network = Oracle(model=MLP(hidden=(32,), dropout=0.0, epochs=30, learning_rate=0.02, batch_queries=16)).fit(data)
     agree = []
     for model in (network, Oracle().fit(data)):
         scores = model.predict(data).reshape(-1, 6)
@@ -179,9 +184,9 @@ def test_a_network_follows_labels_that_no_line_can() -> None:
 
 def test_a_network_too_learns_from_labels_and_nothing_else() -> None:
     data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[0, 1, 0, 1])
-    model = Oracle(model=MLP(hidden=(4,)), epochs=2)
+    model = Oracle(model=MLP(hidden=(4,), epochs=2))
     first = model.fit(data).predict(data)
-    np.testing.assert_array_equal(model.fit(data, "clicks", "propensities").predict(data), first)
+    np.testing.assert_array_equal(model.fit(data).predict(data), first)
     assert model.n_queries_ == 2
     with pytest.raises(DataError, match="has no labels, and Oracle learns from labels"):
         model.fit(RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2]))

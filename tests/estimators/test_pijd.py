@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from cldrank.errors import UsageError
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.naive import Naive
 from cldrank.estimators.pijd import PIJD
+from cldrank.models import Linear, Run
+from cldrank.propensity import Propensities
 
-PLAIN: dict[str, Any] = {"l2": 0.0, "scaling": None}
+PLAIN = Linear(l2=0.0, scaling=None)
 THRESHOLDS = np.array([1.5, 0.8, 0.0])
 EFFECTS = np.array([0.5, 0.3, 0.2])
 BETA, OMEGA = np.array([0.02, 0.05]), np.array([0.8, -0.6])
@@ -38,7 +41,7 @@ def one_place(clicks: ClickTable, data: RankingDataset) -> ClickTable:
 
 def test_what_the_data_were_drawn_from_is_found() -> None:
     data, clicks = drawn(20_000)
-    model = PIJD(**PLAIN, weighting="candidates", position_effects=True, cluster="query").fit(data, clicks)
+    model = PIJD(weighting="candidates", position_effects=True, model=replace(PLAIN, cluster="query")).fit(data, clicks)
     assert model.status_ == "converged"
     np.testing.assert_array_equal(model.positions_, [1, 2, 3])
     truth = np.concatenate([BETA, EFFECTS, [0.03], OMEGA, THRESHOLDS])
@@ -46,10 +49,10 @@ def test_what_the_data_were_drawn_from_is_found() -> None:
     assert np.abs(away).max() < 3.5, away
     np.testing.assert_allclose(model.coef_, BETA, atol=0.005)
     np.testing.assert_allclose(model.thresholds_, THRESHOLDS, atol=0.05)
-    np.testing.assert_allclose(model.position_effects_, EFFECTS, atol=0.02)
+    np.testing.assert_allclose(model.effects_, EFFECTS, atol=0.02)
     # those who do not know of positions take the ranker's taste for relevance
-    assert abs(Naive(**PLAIN).fit(data, clicks).coef_[0] - BETA[0]) > 0.03
-    assert abs(HeckmanRank(**PLAIN).fit(data, clicks).coef_[0] - BETA[0]) > 0.02
+    assert abs(Naive(model=PLAIN).fit(data, clicks).coef_[0] - BETA[0]) > 0.03
+    assert abs(HeckmanRank(model=PLAIN).fit(data, clicks).coef_[0] - BETA[0]) > 0.02
 
 
 @pytest.mark.parametrize("position_effects", [True, False])
@@ -57,8 +60,8 @@ def test_what_the_data_were_drawn_from_is_found() -> None:
 def test_with_one_position_it_is_heckmanrank(position_effects: bool, cluster: Any) -> None:
     data, clicks = drawn(300)
     flat = one_place(clicks, data)
-    model = PIJD(position_effects=position_effects, cluster=cluster).fit(data, flat)
-    other = HeckmanRank(cluster=cluster).fit(data, flat)
+    model = PIJD(position_effects=position_effects, model=Linear(cluster=cluster)).fit(data, flat)
+    other = HeckmanRank(model=Linear(cluster=cluster)).fit(data, flat)
     signs = np.append(np.ones(6), -1.0)  # a threshold is minus an intercept
     np.testing.assert_allclose(model.estimates_.values, signs * other.estimates_.values, rtol=1e-9)
     expected = np.outer(signs, signs) * other.estimates_.covariance
@@ -69,7 +72,7 @@ def test_with_one_position_it_is_heckmanrank(position_effects: bool, cluster: An
 def test_one_intercept_for_all_positions_unless_asked() -> None:
     data, clicks = drawn(300)
     model = PIJD().fit(data, clicks)
-    assert model.position_effects_.shape == (1,)
+    assert model.effects_.shape == (1,)
     assert model.thresholds_.shape == (3,)
     assert "(intercept)" in model.estimates_.of("relevance").names
 
@@ -92,7 +95,7 @@ def test_a_candidate_shown_in_several_places_counts_in_each() -> None:
     position = np.append(clicks.position, clicks.position[:20] % 3 + 1)
     counts = np.append(clicks.impressions, np.full(20, 10)), np.append(clicks.clicks, np.full(20, 4))
     table = ClickTable.from_arrays(data, row=row, position=position, impressions=counts[0], clicks=counts[1])
-    model = PIJD(block_rows=7).fit(data, table)
+    model = PIJD(run=Run(block_rows=7)).fit(data, table)
     np.testing.assert_allclose(model.estimates_.values, PIJD().fit(data, table).estimates_.values, rtol=1e-9)
     assert model.n_rows_ == len(row) + int((~table.shown).sum())
     weighed = PIJD(weighting="candidates").fit(data, table)
@@ -112,11 +115,11 @@ def test_with_everything_shown_the_last_place_has_no_lower_end() -> None:
     np.testing.assert_allclose(alone.coef_, Naive().fit(data, one_place(table, data)).coef_, rtol=1e-8)
 
 
-def test_propensities_are_not_used() -> None:
-    data, clicks = drawn(300)
-    np.testing.assert_array_equal(PIJD().fit(data, clicks, "none").coef_, PIJD().fit(data, clicks).coef_)
+def test_propensities_are_refused() -> None:
+    with pytest.raises(UsageError, match="PIJD does not use propensities; leave propensities out"):
+        PIJD().fit(*drawn(300), Propensities.power(1, 3))
 
 
 def test_without_clicks_it_says_what_it_needs() -> None:
-    with pytest.raises(UsageError, match="PIJD learns from a ClickTable, not from a NoneType"):
+    with pytest.raises(UsageError, match="PIJD learns from a ClickTable, not from nothing"):
         PIJD().fit(drawn(20)[0])

@@ -9,7 +9,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators import IPS, PolicyAwareIPS
-from cldrank.models.network.networks import MLP
+from cldrank.models import MLP, Linear, Model
 from cldrank.propensity import Propensities
 
 RHO = Propensities.power(1, 5)
@@ -43,7 +43,7 @@ def test_it_regresses_clicks_over_the_chance_of_being_seen(clip: float | None) -
     extended = np.hstack([X, np.ones((len(X), 1))])
     solution = np.linalg.solve(extended.T @ (extended * pages[:, None]), extended.T @ (pages * target))
     with pytest.warns(CldrankWarning, match="were never shown, and are left out"):
-        model = PolicyAwareIPS(l2=0, clip=clip).fit(*given)
+        model = PolicyAwareIPS(clip=clip, model=Linear(l2=0)).fit(*given)
     assert model.n_clipped_ == (chance < (clip or 0.0)).sum()
     assert (model.n_clipped_ > 0) == (clip is not None)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-7)
@@ -51,13 +51,13 @@ def test_it_regresses_clicks_over_the_chance_of_being_seen(clip: float | None) -
     assert model.n_left_out_ == displayed - len(kept)
 
 
-@pytest.mark.parametrize("model", ["linear", MLP(hidden=(16,))], ids=repr)
-def test_it_beats_ips_where_pages_are_drawn(model: object) -> None:
+@pytest.mark.parametrize("model", [Linear(), MLP(hidden=(16,), epochs=6)], ids=repr)
+def test_it_beats_ips_where_pages_are_drawn(model: Model) -> None:
     gains = []
     for seed in range(3):
         train, test, simulation = selected(seed)
         clicks = simulation.draw(1e5, seed=seed)
-        aware, plain = (kind(model=model, epochs=6).fit(train, clicks, RHO) for kind in (PolicyAwareIPS, IPS))
+        aware, plain = (kind(model=model).fit(train, clicks, RHO) for kind in (PolicyAwareIPS, IPS))
         gains.append(_ap(aware, test) - _ap(plain, test))
     assert min(gains) > 0.02
 
@@ -66,11 +66,11 @@ def test_known_display_counts_what_was_never_shown() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 50 * 10)
     data = RankingDataset.from_arrays(np.column_stack([labels, random.normal(size=500)]), np.arange(500) // 10, labels)
-    policy = ShuffledShare(1.0, of="candidates")
+    policy = ShuffledShare(1.0, shuffle="candidates")
     clicks = Simulation(data, np.zeros(500), PositionBased(1, 0.1), policy, 3, relevant_from=1).draw(300, seed=1)
     rho, display = Propensities.power(1, 3), np.full((500, 3), 0.1)
-    known = PolicyAwareIPS(scaling=None, l2=0).fit(data, clicks, rho, display)
-    estimated = PolicyAwareIPS(scaling=None, l2=0).fit(data, clicks, rho)
+    known = PolicyAwareIPS(model=Linear(scaling=None, l2=0)).fit(data, clicks.with_display(display), rho)
+    estimated = PolicyAwareIPS(model=Linear(scaling=None, l2=0)).fit(data, clicks, rho)
     assert known.n_left_out_ == 0
     assert estimated.n_left_out_ > 0
     assert known.n_rows_ > estimated.n_rows_
@@ -107,17 +107,17 @@ def test_what_it_needs_is_said() -> None:
     data = RankingDataset.from_arrays(np.arange(3.0)[:, None], [7, 7, 7])
     table = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[5, 5, 0], clicks=[2, 1, 0])
     rho = Propensities.power(1, 2)
-    with pytest.raises(UsageError, match="PolicyAwareIPS needs Propensities"):
+    with pytest.raises(UsageError, match="Policy-aware-IPS needs the Propensities of positions"):
         PolicyAwareIPS().fit(data, table)
     with pytest.raises(DataError, match=r"display has shape \(3,\)"):
-        PolicyAwareIPS().fit(data, table, rho, [1, 1, 1])
+        table.with_display([1, 1, 1])
     with pytest.raises(DataError, match="row 0 of display.*at most 1"):
-        PolicyAwareIPS().fit(data, table, rho, [[1, 1], [0, 1], [0, 0]])
+        table.with_display([[1, 1], [0, 1], [0, 0]])
     with pytest.raises(DataError, match="row 1 was shown at position 2, where display says it cannot be"):
-        PolicyAwareIPS().fit(data, table, rho, [[1, 0], [0, 0], [0, 0]])
+        table.with_display([[1, 0], [0, 0], [0, 0]])
     with pytest.raises(UsageError, match="clip must be"):
         PolicyAwareIPS(clip=0).fit(data, table, rho)
-    model = PolicyAwareIPS().fit(data, table, rho, [[1, 0], [0, 1], [0, 0]])
+    model = PolicyAwareIPS().fit(data, table.with_display([[1, 0], [0, 1], [0, 0]]), rho)
     assert model.n_left_out_ == 1
     assert "1 candidates that cannot be shown" in model.summary()
 

@@ -13,7 +13,9 @@ from scipy.optimize import minimize
 import cldrank as cr
 from cldrank import RankingDataset, segments
 from cldrank.errors import DataError, UsageError
+from cldrank.estimators.registry import configured
 from cldrank.estimators.svm_rank import SVMRank, label_pairs, separated
+from cldrank.models import Run
 
 
 def example(queries: int = 60, size: int = 10, seed: int = 0) -> RankingDataset:
@@ -83,7 +85,7 @@ class TestSample:
         assert 0 < model.n_pairs_ < SVMRank(fraction=0.2).fit(example()).n_pairs_
 
     def test_seeds(self) -> None:
-        first, again, other = (SVMRank(fraction=0.1, seed=seed).fit(example()).coef_ for seed in (3, 3, 4))
+        first, again, other = (SVMRank(fraction=0.1, run=Run(seed=seed)).fit(example()).coef_ for seed in (3, 3, 4))
         np.testing.assert_array_equal(first, again)
         assert (first != other).any()
 
@@ -100,7 +102,7 @@ class TestSample:
     def test_one_percent_of_a_small_real_set(self, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CLDRANK_DATA", str(real_data))
         data = cr.load("mq2008:train")
-        scores = [cr.evaluate(SVMRank(seed=seed).fit(data), data, "nDCG@3")["nDCG@3"] for seed in range(3)]
+        scores = [cr.evaluate(SVMRank(run=Run(seed=seed)).fit(data), data, "nDCG@3")["nDCG@3"] for seed in range(3)]
         chance = cr.evaluate(np.zeros(data.n_rows), data, "nDCG@3")["nDCG@3"]
         assert min(scores) > chance
 
@@ -120,9 +122,9 @@ class TestSample:
 )
 def test_impossible_parameters_are_refused(parameters: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
-        SVMRank(**parameters).fit(example())
+        configured(SVMRank, parameters).fit(example())
 
 
 def test_labels_are_needed() -> None:
-    with pytest.raises(DataError, match="has no labels, and SVMRank learns from labels"):
+    with pytest.raises(DataError, match="has no labels, and SVM-rank learns from labels"):
         SVMRank().fit(RankingDataset.from_arrays(np.eye(2), [1, 1]))

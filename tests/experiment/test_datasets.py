@@ -9,9 +9,10 @@ import pytest
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.datasets import find
-from cldrank.experiment.definition import Data, read
+from cldrank.experiment.definition import read
 from cldrank.experiment.plan import units
-from cldrank.experiment.work import Task, execute
+from cldrank.experiment.sections import Data
+from cldrank.experiment.work import UnitTask, execute
 
 
 def test_files_and_folders(folder: Path) -> None:
@@ -97,7 +98,7 @@ def run_one(experiment: str, data: str, *changes: str) -> dict[str, float]:
     methods = 'methods={CLD={use="cld"}}'
     made = read(experiment, data=data, changes=[*changes, methods], seeds=1, methods=["CLD"])
     (unit,) = units([made])
-    outcome = execute(Task(unit.key, unit.group, unit.fold, unit.configuration))
+    outcome = execute(UnitTask(unit.key, unit.group, unit.fold, unit.configuration))
     assert outcome.error == ""
     return dict(outcome.values)
 

@@ -28,25 +28,25 @@ def test_the_shipped_ones() -> None:
 
 def test_the_papers_conditions() -> None:
     table1 = read("table1").simulation
-    assert (table1.cutoff, table1.eta, table1.sessions, table1.noise) == (5, 0.1, 100_000, 0.1)
+    assert (table1.depth, table1.eta, table1.sessions, table1.noise) == (5, 0.1, 100_000, 0.1)
     wrong = read("rq4-misspecified")
     assert wrong.simulation.eta == 1.0
-    assert wrong.vary["simulation.cutoff"] == (3, 5)
+    assert wrong.vary["simulation.depth"] == (3, 5)
     assumed = wrong.vary["simulation.assumed_eta"]
     assert (min(assumed), max(assumed), 1.0 in assumed) == (0.0, 2.0, True)
-    cutoffs, etas, noises = (
+    depths, etas, noises = (
         read(name).vary[f"simulation.{key}"]
-        for name, key in (("rq1-cutoff", "cutoff"), ("rq1-position", "eta"), ("rq3-noise", "noise"))
+        for name, key in (("rq1-cutoff", "depth"), ("rq1-position", "eta"), ("rq3-noise", "noise"))
     )
-    assert [(min(v), max(v)) for v in (cutoffs, etas, noises)] == [(2, 20), (0.0, 2.0), (0.0, 0.5)]
+    assert [(min(v), max(v)) for v in (depths, etas, noises)] == [(2, 20), (0.0, 2.0), (0.0, 0.5)]
     assert {one.production.fraction for one in shipped()} == {0.01}
 
 
 def test_settings_are_all_combinations() -> None:
     settings = read("rq4-misspecified").settings()
-    assert settings[0].varied == '{"simulation.assumed_eta": 0.0, "simulation.cutoff": 3}'
+    assert settings[0].varied == '{"simulation.assumed_eta": 0.0, "simulation.depth": 3}'
     assert len({setting.varied for setting in settings}) == 10
-    assert settings[-1].experiment.simulation.cutoff == 5
+    assert settings[-1].experiment.simulation.depth == 5
     assert settings[-1].experiment.simulation.assumed_eta == 2.0
 
 
@@ -99,16 +99,16 @@ def test_tune_tables(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("simulation.cutof=3", "small.toml: simulation.cutof is unknown. Did you mean cutoff?"),
-        ("simulation.cutoff=2.5", "small.toml: simulation.cutoff must be a whole number, not 2.5"),
-        ("simulation.cutoff=0", "simulation.cutoff must be at least 1, not 0"),
-        ("simulation.assumed_eta=-1", "simulation.assumed_eta must be at least 0, not -1"),
-        ("simulation.noise=2", "simulation.noise must be at least 0 and at most 1, not 2"),
+        ("simulation.dept=3", "small.toml: simulation.dept is unknown. Did you mean depth?"),
+        ("simulation.depth=2.5", "small.toml: simulation.depth must be a whole number, not 2.5"),
+        ("simulation.depth=0", "simulation.depth must be a whole number of at least 1, not 0"),
+        ("simulation.assumed_eta=-1", "simulation.assumed_eta must be a number of at least 0, not -1"),
+        ("simulation.noise=2", "simulation.noise must be a number of at least 0 and up to 1, not 2"),
         ("simulation.eta=large", "simulation.eta must be a number, not 'large'"),
         ("simulation=3", "simulation must be a table, not 3"),
-        ("production.fraction=0", "production.fraction must be above 0 and at most 1, not 0"),
+        ("production.fraction=0", "production.fraction must be a number above 0 and up to 1, not 0"),
         ("seed=3", "seed is unknown. Did you mean seeds? Known here: title, data, seeds"),
-        ("seeds=0", "seeds must be how many"),
+        ("seeds=0", "seeds must be a number of seeds"),
         ("title=3", "title must be a text, not 3"),
         ("measures=nDGC@3", "there is no measure 'nDGC'"),
         ("measures=[]", "measures must be a list"),
@@ -121,38 +121,38 @@ def test_tune_tables(folder: Path) -> None:
         ("methods.CLD.tune.gamma={low=2}", "methods.CLD.tune.gamma.high is missing"),
         ("vary.simulation.eta=1", "vary.simulation.eta must be a list of values, not 1"),
         ("vary.simulation.etta=[1]", "simulation.etta is unknown. Did you mean eta?"),
-        ("vary.simulation.noise=[0.1, 3]", "simulation.noise must be at least 0 and at most 1, not 3"),
-        ("vary.seeds=[1]", "vary.seeds: what may vary lies in production, simulation, methods"),
+        ("vary.simulation.noise=[0.1, 3]", "simulation.noise must be a number of at least 0 and up to 1, not 3"),
+        ("vary.seeds=[1]", "vary.seeds: only keys of production, simulation and methods can vary"),
         ("vary=1", "vary must be a table"),
         ("simulation.noise", "'simulation.noise' is not of the form KEY=VALUE"),
         ("a b=1", "'a b' is not a key"),
         ("data.name=[1]", "data.name must be a text"),
         ("simulation.sessions=inf", "simulation.sessions must be a finite number, not inf"),
         ("simulation.sessions=nan", "simulation.sessions must be a finite number, not nan"),
-        ("simulation.sessions=-1", "simulation.sessions must be at least 1, not -1"),
-        ("simulation.sessions=1e300", "simulation.sessions is too large a number"),
-        ("simulation.sessions=9223372036854775808", "simulation.sessions is too large a number"),
-        (f"simulation.eta={'9' * 400}", "simulation.eta is too large a number"),
+        ("simulation.sessions=-1", "simulation.sessions must be a whole number of at least 1, not -1"),
+        ("simulation.sessions=1e300", "simulation.sessions is too large"),
+        ("simulation.sessions=9223372036854775808", "simulation.sessions is too large"),
+        (f"simulation.eta={'9' * 400}", "simulation.eta is too large"),
         ("simulation.eta=inf", "simulation.eta must be a finite number, not inf"),
         ("simulation.relevant_from=nan", "simulation.relevant_from must be a finite number, not nan"),
         (
             "simulation.sessions=1979-05-27",
             "simulation.sessions must be a text, a number, true, false or a list of these, not 1979",
         ),
-        (f"simulation.cutoff={'[' * 5000}{']' * 5000}", "nested too deeply"),
-        (f"simulation.cutoff={'[' * 90}{']' * 90}", "nested too deeply"),
-        (f"simulation.cutoff={'9' * 5000}", "Exceeds the limit"),
+        (f"simulation.depth={'[' * 5000}{']' * 5000}", "nested too deeply"),
+        (f"simulation.depth={'[' * 90}{']' * 90}", "nested too deeply"),
+        (f"simulation.depth={'9' * 5000}", "Exceeds the limit"),
         ("methods.CLD.gamma=inf", "methods.CLD.gamma must be a finite number, not inf"),
         ("methods.CLD.gamma=[0.1, nan]", "methods.CLD.gamma must be a finite number, not nan"),
         ("methods.CLD.gamma=1979-05-27", "methods.CLD.gamma must be a text, a number, true, false or a list"),
-        (f"methods.CLD.gamma={'9' * 400}", "methods.CLD.gamma is too large a number"),
+        (f"methods.CLD.gamma={'9' * 400}", "methods.CLD.gamma is too large"),
         ("methods.CLD.tune.gamma=[inf]", "methods.CLD.tune.gamma must be a finite number, not inf"),
         ("methods.CLD.tune.gamma={low=-1e308, high=1e308}", "methods.CLD.tune.gamma"),
         ("vary.methods.CLD.gamma=[07:32:00]", "vary.methods.CLD.gamma must be a text, a number"),
         ("vary={simulation.eta=[1], 'simulation.eta'=[2]}", "vary.simulation.eta is given twice"),
         ("vary.simulation.eta=[1, 1.0]", "vary gives the same setting twice"),
         ("seeds=1000000000", "1,000,000,000 seeds make 3,000,000,000 units"),
-        ("seeds=[4294967296]", "seeds must be how many (at least 1), or a list of seeds from 0 to 4294967295"),
+        ("seeds=[4294967296]", "seeds must be a number of seeds (at least 1), or a list of seeds from 0 to 4294967295"),
         (f"vary.simulation.sessions={list(range(1, 20001))}", "20,000 settings"),
         ("measures=[1]", "measures must be a list"),
     ],
@@ -164,7 +164,7 @@ def test_mistakes_are_explained(folder: Path, change: str, complaint: str) -> No
 
 
 def test_what_varies_cannot_be_set() -> None:
-    with pytest.raises(UsageError, match="simulation.noise varies here; say vary.simulation.noise="):
+    with pytest.raises(UsageError, match="simulation.noise varies here; write vary.simulation.noise="):
         read("rq3-noise", changes=["simulation.noise=0.2"])
 
 
@@ -186,21 +186,21 @@ def test_files_that_are_none(folder: Path) -> None:
 
 
 def test_a_change_that_is_wrong_is_a_wrong_call(folder: Path) -> None:
-    with pytest.raises(UsageError, match="simulation.cutoff must be at least 1"):
-        read("small.toml", changes=["simulation.cutoff=0"])
-    (folder / "wrong.toml").write_text((folder / "small.toml").read_text().replace("cutoff = 3", "cutoff = 0"))
-    with pytest.raises(FormatError, match="simulation.cutoff must be at least 1"):
+    with pytest.raises(UsageError, match="simulation.depth must be a whole number of at least 1"):
+        read("small.toml", changes=["simulation.depth=0"])
+    (folder / "wrong.toml").write_text((folder / "small.toml").read_text().replace("depth = 3", "depth = 0"))
+    with pytest.raises(FormatError, match="simulation.depth must be a whole number of at least 1"):
         read("wrong.toml", seeds=3)
-    assert read("wrong.toml", changes=["simulation.cutoff=2"]).simulation.cutoff == 2
+    assert read("wrong.toml", changes=["simulation.depth=2"]).simulation.depth == 2
 
 
 def test_units_are_counted_before_any_is_made() -> None:
     wide = [f"vary.simulation.{key}={[number / 100 for number in range(100)]}" for key in ("noise", "eta")]
-    wide += ["vary.production.fraction=[0.1, 0.2, 0.3]", "vary.simulation.cutoff=[1, 2, 3, 4]"]
+    wide += ["vary.production.fraction=[0.1, 0.2, 0.3]", "vary.simulation.depth=[1, 2, 3, 4]"]
     with pytest.raises(CldrankError) as caught:
         read("table1", changes=wide)
     assert "120,000 settings, 7 methods and 5 seeds make 4,200,000 units" in str(caught.value)
-    assert "at most 100,000 in one run" in str(caught.value)
+    assert "one run has at most 100,000" in str(caught.value)
     assert "--out" in str(caught.value)
     with pytest.raises(CldrankError, match="tune makes 1,000,000 combinations"):
         read("table1", changes=[f"methods.CLD.tune.{name}={list(range(100))}" for name in ("gamma", "l2", "seed")])

@@ -19,7 +19,7 @@ def scene(eta: float) -> tuple[RankingDataset, ClickTable, Propensities]:
     random = np.random.default_rng(0)
     features = random.random((3000, 2))
     data = RankingDataset.from_arrays(features, np.repeat(np.arange(300), 10), labels=features[:, 0] > 0.6)
-    simulation = Simulation(data, features[:, 1], PositionBased(eta=eta, noise=0.1), cutoff=5)
+    simulation = Simulation(data, features[:, 1], PositionBased(eta=eta, noise=0.1), depth=5)
     return data, simulation.draw(20_000, seed=0), Propensities.power(eta, 5)
 
 

@@ -42,7 +42,7 @@ def test_hashes_are_stable(folder: Path) -> None:
     [
         "simulation.noise=0.2",
         "simulation.sessions=3000",
-        "simulation.cutoff=4",
+        "simulation.depth=4",
         "simulation.relevant_from=2",
         "simulation.assumed_eta=0.5",
         "production.fraction=0.3",
@@ -70,7 +70,7 @@ def test_what_does_not_matter_does_not_make_a_new_unit(folder: Path) -> None:
 
 
 def test_work_is_shared_where_a_method_does_not_see_what_varies(folder: Path) -> None:
-    found = planned("vary.simulation.assumed_eta=[0.0, 1.0, 2.0]", "vary.simulation.cutoff=[2, 3]")
+    found = planned("vary.simulation.assumed_eta=[0.0, 1.0, 2.0]", "vary.simulation.depth=[2, 3]")
     assert len(keys(found, "CLD")) == 3 * 2 * 2
     assert len(keys(found, "Naive")) == 2 * 2  # clicks, whatever propensities are assumed
     assert len(keys(found, "Oracle")) == 1  # labels alone, and nothing is drawn
@@ -95,7 +95,7 @@ def test_parameters_are_checked_before_anything_runs(folder: Path) -> None:
         planned("methods.CLD.gama=0.1")
     with pytest.raises(UsageError, match=r"methods.CLD.tune.gama: CLD has no such parameter"):
         planned("methods.CLD.tune.gama=[0.1]")
-    with pytest.raises(UsageError, match=r"methods.Oracle.tune: it learns from labels, and tuning goes by clicks"):
+    with pytest.raises(UsageError, match=r"methods.Oracle.tune: it learns from labels, but tuning needs clicks"):
         planned("methods.Oracle.tune.l2=[0.1]")
 
 

@@ -11,34 +11,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_experiment import Here
 
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.experiment import results, runner
+from cldrank.experiment import records, runner
 from cldrank.experiment.definition import read
+from cldrank.experiment.plan import plan
+from cldrank.experiment.records import load_results
 
 SLOW = 'methods={Slow={use="own_rankers:Slow", seconds=0.2}}'
 
 
-def run(out: str, *changes: str, retry_failed: bool = False, **options: Any) -> runner.Report:
-    planned = runner.plan([read("small.toml", changes=changes, **options)], out, retry_failed=retry_failed)
+def run(out: str, *changes: str, retry_failed: bool = False, **options: Any) -> runner.RunReport:
+    planned = plan([read("small.toml", changes=changes, **options)], out, retry_failed=retry_failed)
     return runner.run(planned, out, jobs=1, command="the command")
 
 
 def values(out: str) -> dict[tuple[Any, ...], float]:
-    rows = results.read(out).to_pylist()
+    rows = load_results(out).to_pylist()
     return {(row["setting"], row["method"], row["seed"], row["measure"]): row["value"] for row in rows}
 
 
-def test_results_with_their_provenance(folder: Path) -> None:
+def test_results_with_their_provenance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int, int]] = []
     experiment = read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2]"])
-    planned = runner.plan([experiment], "out")
+    planned = plan([experiment], "out")
     report = runner.run(
         planned, "out", jobs=2, command="it", progress=lambda now: seen.append((now.done, now.total, now.failed))
     )
     assert (report.computed, report.failed) == (4 + 4 + 1, 0)  # Oracle once
     assert seen == [(done, 9, 0) for done in range(1, 10)]
-    table = results.read("out")
+    table = load_results("out")
     assert table.num_rows == 2 * 3 * 2 * 2
     assert set(table["status"].to_pylist()) == {"ok"}
     row = next(one for one in table.to_pylist() if one["method"] == "CLD")
@@ -55,56 +58,61 @@ def test_results_with_their_provenance(folder: Path) -> None:
     oracle = {key: value for key, value in values("out").items() if key[1] == "Oracle" and key[3] == "AP"}
     assert len(oracle) == 4
     assert len(set(oracle.values())) == 1
-    assert results.read("out/results.parquet").equals(table)
+    assert load_results("out/results.parquet").equals(table)
 
-    assert not runner.plan([experiment], "out").todo  # nothing is left
-    again = runner.plan([experiment], "again")
+    assert not plan([experiment], "out").todo  # nothing is left
+    monkeypatch.setattr(runner, "Workers", Here)
+    again = plan([experiment], "again")
     runner.run(again, "again", jobs=1)
     assert values("again") == values("out")
 
-    more = runner.plan([read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2, 0.3]"], seeds=3)], "out")
+    more = plan([read("small.toml", changes=["vary.simulation.noise=[0.0, 0.2, 0.3]"], seeds=3)], "out")
     assert len(more.todo) == 3 * 2 * 3 - 8  # Oracle is known
     assert len(more.known) == 5
     (folder / "out" / "results.parquet").unlink()
-    elsewhere = runner.plan([read("small.toml", changes=["vary.simulation.noise=[0.0]"], methods=["CLD"])], "out")
+    elsewhere = plan([read("small.toml", changes=["vary.simulation.noise=[0.0]"], methods=["CLD"])], "out")
     assert (len(elsewhere.todo), elsewhere.finished) == (0, 2)
 
 
-def test_a_failed_unit_is_recorded_and_the_rest_goes_on(folder: Path) -> None:
+def test_a_failed_unit_is_recorded_and_the_rest_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = run("out", methods=["CLD", "own_rankers:Broken", "own_rankers:Dying"], seeds=1)
     assert (report.computed, report.failed) == (3, 2)
-    rows = {row["method"]: row for row in results.read("out").to_pylist()}
+    rows = {row["method"]: row for row in load_results("out").to_pylist()}
     assert rows["CLD"]["status"] == "ok"
     assert rows["Broken"]["status"] == rows["Dying"]["status"] == "failed"
     assert "RuntimeError: it does not work" in rows["Broken"]["error"]
-    assert rows["Dying"]["error"] == "the process ended by itself with exit code 7"
+    assert rows["Dying"]["error"] == "the process exited with code 7"
     assert rows["Broken"]["value"] != rows["Broken"]["value"]
 
     again = [read("small.toml", methods=["CLD", "own_rankers:Broken", "own_rankers:Dying"], seeds=1)]
-    planned = runner.plan(again, "out")
+    planned = plan(again, "out")
     assert (len(planned.todo), planned.finished, planned.failed) == (0, 3, 2)
     source = folder / "own_rankers.py"
-    retried = runner.plan(again, "out", retry_failed=True)
+    retried = plan(again, "out", retry_failed=True)
     assert {found[0].method for found in retried.todo.values()} == {"Broken", "Dying"}
     source.write_text(source.read_text().replace('raise RuntimeError("it does not work")', "return self"))
+    monkeypatch.setattr(runner, "Workers", Here)
+    monkeypatch.delitem(sys.modules, "own_rankers")
     mended = run("out", methods=["CLD", "own_rankers:Broken"], seeds=1)  # another source is another unit
     assert (mended.computed, mended.failed) == (1, 0)
-    assert {row["method"]: row["status"] for row in results.read("out").to_pylist()}["Broken"] == "ok"
+    assert {row["method"]: row["status"] for row in load_results("out").to_pylist()}["Broken"] == "ok"
 
 
+@pytest.mark.usefixtures("in_process")
 def test_tuning_is_done_once_for_all_seeds(folder: Path) -> None:
     changes = ["methods={Mine={use='own_rankers:ByFirst', tune={sign=[-1.0, 1.0]}}}"]
     report = run("out", *changes, methods=["Mine"])
     assert (report.computed, report.failed) == (2, 0)
     (choice,) = (folder / "out" / "tuning").iterdir()
     assert json.loads(choice.read_text())["tuned"] == {"sign": 1.0}
-    rows = results.read("out").to_pylist()
+    rows = load_results("out").to_pylist()
     assert {json.dumps(json.loads(row["configuration"])["tuned"]) for row in rows} == {'{"sign": 1.0}'}
     failing = run("failing", "methods={Mine={use='own_rankers:Broken', tune={sign=[1.0]}}}", methods=["Mine"])
     assert failing.failed == 2
     assert "tuning: RuntimeError" in failing.errors[0]
 
 
+@pytest.mark.usefixtures("in_process")
 def test_results_of_other_conditions_are_not_mixed(folder: Path) -> None:
     run("out", methods=["Naive"], seeds=1)
     with pytest.raises(
@@ -113,12 +121,12 @@ def test_results_of_other_conditions_are_not_mixed(folder: Path) -> None:
         run("out", "simulation.noise=0.3", methods=["Naive"], seeds=1)
     with pytest.raises(UsageError, match=r'with measures \["nDCG@3","AP"\], not \["AP"\]'):
         run("out", "measures=AP", methods=["CLD"], seeds=1)
-    with pytest.raises(UsageError, match="Naive with other parameters, of seeds that this run would not"):
+    with pytest.raises(UsageError, match="Naive with other parameters, for seeds that this run would not"):
         run("out", "methods.Naive.l2=0.5", "seeds=[5]", methods=["Naive"])
     run("out", "methods.Naive.l2=0.5", methods=["Naive"], seeds=1)  # replaces all there is
     assert len(values("out")) == 2
     replaced = values("out")
-    back = runner.plan([read("small.toml", methods=["Naive"], seeds=1)], "out")
+    back = plan([read("small.toml", methods=["Naive"], seeds=1)], "out")
     assert (len(back.todo), len(back.known)) == (0, 1)  # what was replaced is still known
     runner.run(back, "out", jobs=1)
     assert values("out") != replaced
@@ -160,31 +168,33 @@ def group_is_gone(group: int) -> bool:
     return False
 
 
-def test_kill_9_loses_only_the_running_unit(folder: Path) -> None:
+def test_kill_9_loses_only_the_running_unit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process = started(folder)
     wait_for_results(process, folder, 2)
     process.kill()  # the parent alone; its worker must notice
     process.communicate()
     assert group_is_gone(process.pid)
-    kept = {row["seed"] for row in results.read("out").to_pylist()}
+    kept = {row["seed"] for row in load_results("out").to_pylist()}
     diary = (folder / "diary.txt").read_text().split()
     assert 2 <= len(kept) < 5
     assert len(diary) <= len(kept) + 1
-    resumed = started(folder)
-    _, complaint = resumed.communicate(timeout=60)
-    assert resumed.returncode == 0, complaint
-    assert f"{len(kept)} of 5 units are finished already" in complaint
-    assert {row["seed"] for row in results.read("out").to_pylist()} == set(range(5))
+    monkeypatch.setattr(runner, "Workers", Here)
+    planned = plan([read("small.toml", changes=[SLOW], methods=["Slow"], seeds=5)], "out")
+    assert planned.finished == len(kept)
+    assert runner.run(planned, "out", jobs=1).computed == 5 - len(kept)
+    assert {row["seed"] for row in load_results("out").to_pylist()} == set(range(5))
     later = (folder / "diary.txt").read_text().split()[len(diary) :]
     assert sorted(map(int, later)) == sorted(set(range(5)) - kept)  # nothing finished ran twice
 
 
 KILLED = """
 import os, pathlib, signal
-from cldrank.experiment import results, runner
+from cldrank.experiment import records, runner
 from cldrank.experiment.definition import read
+from cldrank.experiment.plan import plan
+from small_experiment import Here
 
-write, done = results.pq.write_table, []
+write, done = records.pq.write_table, []
 
 def half(table, path):
     done.append(path)
@@ -194,13 +204,17 @@ def half(table, path):
     write(table, path)
 
 if __name__ == "__main__":
-    results.pq.write_table = half
-    runner.run(runner.plan([read("small.toml")], "out"), "out", jobs=1)
+    records.pq.write_table, runner.Workers = half, Here
+    runner.run(plan([read("small.toml")], "out"), "out", jobs=1)
 """
 
 
+@pytest.mark.usefixtures("in_process")
 def test_what_kill_9_leaves_in_the_middle_of_writing_goes_with_the_next_run(folder: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120, check=False)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=120, check=False, env=env
+    )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     left = [path.name for path in (folder / "out").rglob("*.part")]
     assert len(left) == 1
@@ -212,7 +226,8 @@ def test_what_kill_9_leaves_in_the_middle_of_writing_goes_with_the_next_run(fold
     assert values("out").items() >= kept.items()
 
 
-def test_a_full_disk_is_what_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_a_full_disk_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "Error writing bytes to file")
 
@@ -223,7 +238,8 @@ def test_a_full_disk_is_what_is_told(folder: Path, monkeypatch: pytest.MonkeyPat
     assert run("out", methods=["CLD"]).failed == 0
 
 
-def test_damaged_choices_of_tuning_are_told(folder: Path) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_damaged_choices_of_tuning_are_reported(folder: Path) -> None:
     changes = ["methods={Mine={use='own_rankers:ByFirst', tune={sign=[-1.0, 1.0]}}}"]
     run("out", *changes, methods=["Mine"], seeds=1)
     (choice,) = (folder / "out" / "tuning").iterdir()
@@ -233,15 +249,16 @@ def test_damaged_choices_of_tuning_are_told(folder: Path) -> None:
             run("out", *changes, methods=["Mine"], seeds=2)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_results_whose_configuration_says_too_little_are_refused(folder: Path) -> None:
     run("out", methods=["CLD"], seeds=1)
-    rows = [{**row, "configuration": "{}"} for row in results.read("out").to_pylist()]
+    rows = [{**row, "configuration": "{}"} for row in load_results("out").to_pylist()]
     (folder / "out" / "results.parquet").unlink()
     for file in (folder / "out" / "results").iterdir():
         file.unlink()
-    results.append("out", rows)
+    records.save_unit("out", rows)
     with pytest.raises(DataError, match="configuration has no 'data'.* choose another folder"):
-        runner.plan([read("small.toml")], "out")
+        plan([read("small.toml")], "out")
 
 
 def test_ctrl_c_stops_cleanly(folder: Path) -> None:
@@ -250,41 +267,8 @@ def test_ctrl_c_stops_cleanly(folder: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the group
     _, complaint = process.communicate(timeout=30)
     assert process.returncode == 130, complaint
-    assert "stopped; what is finished is kept, and the same call goes on from there" in complaint
+    assert "stopped; finished results are kept, and the same call continues from there" in complaint
     assert "Traceback" not in complaint
     assert group_is_gone(process.pid)
     assert not [path for path in (folder / "out").rglob("*") if path.name.endswith(".part")]
-    assert results.read("out/results.parquet").num_rows >= 4
-
-
-def test_a_process_that_is_just_starting_does_not_hear_ctrl_c() -> None:
-    """Spawned processes import the main module before any line of ours could tell them not to listen."""
-    code = """if True:
-        import os, signal
-        from cldrank.experiment import pool
-        if __name__ == "__main__":
-            worker = pool._Worker(1)
-            os.kill(worker.process.pid, signal.SIGINT)  # long before it has imported anything
-            worker.connection.close()
-            worker.process.join(30)
-            print(worker.process.exitcode)
-            signal.raise_signal(signal.SIGINT)  # we ourselves still do
-    """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.stdout == "0\n", ended.stderr
-    assert ended.stderr.count("Traceback") == 1
-    assert ended.returncode in (130, -signal.SIGINT)
-
-
-def test_how_many_at_once() -> None:
-    assert runner.parallel(10, 1 << 30, jobs=3, memory=100 << 30)[0] == 3
-    assert runner.parallel(10, 4 << 30, jobs=3, memory=9 << 30)[0] == 2
-    assert runner.parallel(10, 4 << 30, jobs=3, memory=1 << 30)[0] == 1
-
-
-def test_threads_follow_from_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "available_cores", lambda: 8)
-    assert runner.parallel(10, 1) == (8, 1)
-    assert runner.parallel(1, 1) == (1, 1)  # what is left of an interrupted run is computed as the rest was
-    assert runner.parallel(10, 4 << 30, memory=9 << 30) == (2, 1)
-    assert runner.parallel(10, 1, jobs=2) == (2, 4)
+    assert load_results("out/results.parquet").num_rows >= 4

@@ -13,23 +13,20 @@ from cldrank.estimators import CLD, SVMRank
 from cldrank.evaluation import evaluate
 from cldrank.experiment.definition import read
 from cldrank.experiment.plan import units
-from cldrank.experiment.work import Outcome, Task, execute
+from cldrank.experiment.work import UnitOutcome, UnitTask, execute
 from cldrank.propensity import Propensities
 
 
-def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], Outcome]:
+def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], UnitOutcome]:
     found = units([read("small.toml", changes=changes, **options)])
-    return {
-        (unit.method, unit.seed): execute(Task(unit.key, unit.group, unit.fold, unit.configuration)) for unit in found
-    }
+    tasks = {unit.place[-2:]: UnitTask(unit.key, unit.group, unit.fold, unit.configuration) for unit in found}
+    return {place: execute(task) for place, task in tasks.items()}
 
 
 def test_a_unit_is_what_one_would_do_by_hand(folder: Path) -> None:
     train, test = load("train.txt"), load("test.txt")
     production = SVMRank(fraction=0.2, seed=1).fit(train)
-    clicks = Simulation(train, production.predict(train), PositionBased(eta=1.0, noise=0.1), cutoff=3).draw(
-        2000, seed=1
-    )
+    clicks = Simulation(train, production.predict(train), PositionBased(eta=1.0, noise=0.1), depth=3).draw(2000, seed=1)
     model = CLD(gamma=0.2).fit(train, clicks, Propensities.power(0.5, 3))
     expected = evaluate(model, test, ["nDCG@3", "AP"])
     found = outcomes("simulation.assumed_eta=0.5")["CLD", 1]
@@ -88,10 +85,10 @@ def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
     from cldrank.experiment.plan import canonical, tuning_of
 
     text = canonical(tuning_of(json.loads(unit.configuration)))
-    found = execute(Task("tuning", unit.group, unit.fold, text, tunes=True))
+    found = execute(UnitTask("tuning", unit.group, unit.fold, text, tunes=True))
     assert (found.error, found.tuned) == ("", {"sign": 1.0})
-    worse = execute(Task(unit.key, unit.group, unit.fold, unit.configuration, tuned={"sign": -1.0}))
-    better = execute(Task(unit.key, unit.group, unit.fold, unit.configuration, tuned=found.tuned))
+    worse = execute(UnitTask(unit.key, unit.group, unit.fold, unit.configuration, tuned={"sign": -1.0}))
+    better = execute(UnitTask(unit.key, unit.group, unit.fold, unit.configuration, tuned=found.tuned))
     assert worse.values["AP"] < better.values["AP"]
 
 

@@ -20,7 +20,7 @@ title = "Small"
 data = { train = "train.parquet", test = "train.parquet", name = "small" }
 seeds = 2
 measures = ["nDCG@3"]
-simulation = { sessions = 500, cutoff = 3, eta = 1.0 }
+simulation = { sessions = 500, depth = 3, eta = 1.0 }
 [methods]
 CLD = { gamma = 0.2 }
 Naive = { use = "cldrank:Naive" }
@@ -92,11 +92,11 @@ def checkpoint(path: Path) -> State:
 
 def results(path: Path) -> State:
     """The values of an experiment's units."""
-    from cldrank.experiment.results import read
+    from cldrank.experiment.records import load_results
 
     if not [*path.glob("results/*.parquet"), *path.glob("results.parquet")]:
         return None
-    rows = read(path).select(["unit", "measure", "status", "value"]).to_pylist()
+    rows = load_results(path).select(["unit", "measure", "status", "value"]).to_pylist()
     return json.dumps(sorted((row["unit"], row["measure"], row["status"], row["value"]) for row in rows))
 
 

@@ -211,10 +211,10 @@ def _read_log(path: Path) -> None:
     from cldrank.clicks.aggregate import aggregate
 
     done = aggregate(path, max_rejected=1.0, memory_limit="500MB", threads=1)
-    clicks, report = done.clicks, done.report
+    clicks, account = done.clicks, done.account
     if path.suffix == ".parquet":
-        _same(report.rows, pq.read_metadata(path).num_rows, "rows of the log")
-    _same(int(clicks.impressions.sum()) + report.n_rejected, report.rows, "rows counted and set aside")
+        _same(account.rows, pq.read_metadata(path).num_rows, "rows of the log")
+    _same(int(clicks.impressions.sum()) + account.n_rejected, account.rows, "rows counted and set aside")
     if clicks.n_cells and not (1 <= clicks.position.min() <= clicks.position.max() <= 10_000):
         raise WrongError(f"positions {clicks.position.min()} … {clicks.position.max()}")
     if (clicks.clicks > clicks.impressions).any() or (clicks.clicks < 0).any():
@@ -222,15 +222,15 @@ def _read_log(path: Path) -> None:
 
 
 def _seed_cells(folder: Path) -> None:
-    _clicks(_dataset()).write(folder / "cells.parquet")
+    _clicks(_dataset()).save(folder / "cells.parquet")
 
 
-def _read_cells(path: Path) -> None:
-    from cldrank.clicks.cells import is_cells, read_cells
+def _load_cells(path: Path) -> None:
+    from cldrank.clicks.cell_file import is_cells, load_cells
 
     if not is_cells(path):
         return
-    table = read_cells(path)
+    table = load_cells(path)
     content = pq.read_table(path)
     for name in ("impressions", "clicks"):
         _same(int(getattr(table, name).sum()), sum(int(value) for value in content[name].to_pylist()), name)
@@ -407,7 +407,7 @@ _EXPERIMENT: dict[str, Any] = {
     "seeds": [0, 1],
     "measures": ["nDCG@3", "AP"],
     "production": {"fraction": 0.2},
-    "simulation": {"sessions": 2000, "cutoff": 3, "eta": 1.0, "noise": 0.1},
+    "simulation": {"sessions": 2000, "depth": 3, "eta": 1.0, "noise": 0.1},
     "varies": {"simulation.eta": [0.5, 1.0]},
     "methods": {"Naive": {"use": "cldrank:Naive"}, "CLD": {"gamma": 0.1, "l2": 1e-3}},
 }
@@ -451,7 +451,7 @@ def _read_toml(path: Path) -> None:
 
 
 def _seed_results(folder: Path) -> None:
-    from cldrank.experiment.results import SCHEMA
+    from cldrank.experiment.records import SCHEMA
 
     plain: dict[str, Any] = dict.fromkeys(SCHEMA.names, "")
     rows = [
@@ -469,10 +469,10 @@ def _seed_results(folder: Path) -> None:
 
 
 def _read_results(path: Path) -> None:
-    from cldrank.experiment import results
+    from cldrank.experiment import records, results
     from cldrank.report import save_report
 
-    table = results.read(path)
+    table = records.load_results(path)
     for entry in results.summary(table):
         if entry.interval is not None and not math.isfinite(entry.interval.low):
             raise WrongError(f"an interval of {entry}")
@@ -483,7 +483,7 @@ READERS = {
     "letor": Reader(_seed_letor, _case_letor, _read_letor, 20),
     "features": Reader(_seed_features, _parquet_of("train.parquet"), _read_features, 14),
     "log": Reader(_seed_log, _case_log, _read_log, 4),
-    "cells": Reader(_seed_cells, _parquet_of("cells.parquet"), _read_cells, 12),
+    "cells": Reader(_seed_cells, _parquet_of("cells.parquet"), _load_cells, 12),
     "propensities": Reader(_seed_propensities, _json_of("rho.json"), _read_propensities, 12),
     "affine": Reader(_seed_propensities, _json_of("affine.json"), _read_affine, 8),
     "ranker": Reader(_seed_rankers, _case_ranker, _read_ranker, 10),

@@ -8,7 +8,9 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.simulate import ClickModel, Policy, PositionBased, ShuffledShare, Simulation, TopK
+from cldrank.clicks.simulate.truth import truth_of
 from cldrank.clicks.table import ClickTable
+from cldrank.propensity import AffineClicks
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,13 @@ class World:
         self, policy: Policy | None = None, sessions: float = 2e5, seed: int = 0, model: ClickModel | None = None
     ) -> ClickTable:
         simulation = Simulation(
-            self.data, self.scores, model or PositionBased(1, 0.1), policy or TopK(), cutoff=self.depth
+            self.data, self.scores, model or PositionBased(1, 0.1), policy or TopK(), depth=self.depth
         )
         return simulation.draw(sessions, seed=seed)
 
     def two_rankers(self, sessions: float = 2e5, seed: int = 0, model: ClickModel | None = None) -> ClickTable:
         logs = [
-            Simulation(self.data, scores, model or PositionBased(1, 0.1), cutoff=self.depth).draw(
+            Simulation(self.data, scores, model or PositionBased(1, 0.1), depth=self.depth).draw(
                 sessions / 2, seed=2 * seed + turn
             )
             for turn, scores in enumerate((self.scores, self.other))
@@ -48,6 +50,19 @@ def world() -> World:
     data = cr.RankingDataset.from_arrays(np.zeros((len(labels), 1)), np.repeat(np.arange(200), 15), labels)
     scores = labels + random.normal(0, 2, len(labels))
     return World(data, scores, scores + random.normal(0, 1.5, len(labels)))
+
+
+@pytest.fixture(scope="session")
+def affine_truth() -> Any:
+    """The slopes and bases of a click model, in the first five positions."""
+    data = cr.RankingDataset.from_arrays(np.zeros((6, 1)), np.zeros(6), [0, 1] * 3)
+
+    def of(model: ClickModel) -> AffineClicks:
+        known = truth_of(Simulation(data, np.zeros(6), model, cutoff=5), 10, 0)
+        attraction = known["attraction"]
+        return AffineClicks.of(known["propensities"], attraction["relevant"], attraction["irrelevant"])
+
+    return of
 
 
 def logistic_log(

@@ -9,7 +9,8 @@ import pytest
 
 from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, ShuffledShare
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AdjacentChain, AllPairs, Pivot, PropensityEstimator, Randomised, Swap
+from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised, Swap
+from cldrank.propensity.estimator import CurveEstimator
 
 LOGS = 60
 
@@ -28,7 +29,7 @@ LOGS = 60
     ],
     ids=repr,
 )
-def test_intervals_hold_the_truth_at_the_nominal_rate(world: Any, design: Any, estimator: PropensityEstimator) -> None:
+def test_intervals_hold_the_truth_at_the_nominal_rate(world: Any, design: Any, estimator: CurveEstimator) -> None:
     def log(seed: int) -> ClickTable:
         sessions = 3e4 if isinstance(design, ShuffledShare) else 6e4
         found: ClickTable = (

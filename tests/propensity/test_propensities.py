@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.propensity import AffineClicks, Goodness, Propensities
+from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.checks.goodness import Goodness
 
 
 @given(st.floats(0, 5), st.integers(1, 50))
@@ -30,7 +31,7 @@ def test_clipping_is_said_once_and_only_where_it_happened() -> None:
     clipped = rho.clip(0.1)
     assert clipped.values.tolist() == [1, 0.25, 1 / 9, 0.1, 0.1]
     assert clipped.clipped == (4, 5)
-    assert "clipped to 0.1 at positions 4, 5" in repr(clipped)
+    assert "clipped to 0.1 at positions 4 and 5" in repr(clipped)
 
 
 def test_files(tmp_path: Path) -> None:
@@ -58,11 +59,11 @@ def test_files(tmp_path: Path) -> None:
         (lambda: Propensities.power(1, 3).at([4]), "no propensity for position 4; these go from 1 to 3"),
         (lambda: Propensities.power(1, 3).at([0]), "no propensity for position 0"),
         (lambda: Propensities.power(1, 3).at([1.5]), "whole numbers"),
-        (lambda: Propensities.power(1, 3).clip(0), "above 0 and at most 1"),
+        (lambda: Propensities.power(1, 3).clip(0), "clip must be a number above 0 and up to 1"),
         (lambda: Propensities.parse("power:steep", 3), "not a power law"),
         (lambda: Propensities.power("steep", 3), "eta must be a number of at least 0, not 'steep'"),  # type: ignore[arg-type]
         (lambda: Propensities.power(True, 3), "eta must be a number"),
-        (lambda: Propensities.power(1, 2.5), "k, the number of positions, must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Propensities.power(1, 2.5), "k must be a whole number"),  # type: ignore[arg-type]
         (lambda: Propensities.parse("absent.json", 3), "no such file of propensities"),
     ],
 )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank.experiment.results import SCHEMA, read
+from cldrank.experiment.records import SCHEMA, load_results
 from cldrank.report.sections import Section, sections
 
 METHODS = ("Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle")
@@ -174,7 +174,7 @@ def save(made: Sequence[Mapping[str, Any]], folder: Path) -> Path:
 
 def only(folder: Path, *arguments: Any, **options: Any) -> Section:
     """The one section of results that are left in a folder."""
-    (section,) = sections(read(save(rows(*arguments, **options), folder)))
+    (section,) = sections(load_results(save(rows(*arguments, **options), folder)))
     return section
 
 
@@ -207,7 +207,7 @@ def all_seven(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def found(all_seven: Path) -> dict[tuple[str, str], Section]:
     """The sections of that folder by experiment and data set."""
-    return {(section.experiment, section.data): section for section in sections(read(all_seven))}
+    return {(section.experiment, section.data): section for section in sections(load_results(all_seven))}
 
 
 @pytest.fixture(scope="session")

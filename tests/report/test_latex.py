@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cldrank.experiment.results import read, summary
+from cldrank.experiment.records import load_results
+from cldrank.experiment.results import summary
 from cldrank.report import save_report
 
 
@@ -28,7 +29,7 @@ def test_is_balanced_and_has_all_rows(all_seven: Path, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     check_latex(text)
     section = text.partition("tab:table1-msrd-1")[2].partition(r"\end{table}")[0]
-    rows = [row for row in summary(read(all_seven)) if (row.experiment, row.data) == ("table1", "msrd")]
+    rows = [row for row in summary(load_results(all_seven)) if (row.experiment, row.data) == ("table1", "msrd")]
     for row in rows:
         half = row.mean - row.low
         assert f"{row.mean:.3f}$\\,\\pm\\,${half:.3f}" in section

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from cldrank.experiment.results import read, summary
+from cldrank.experiment.records import load_results
+from cldrank.experiment.results import summary
 from cldrank.report import save_report
 
 
@@ -15,7 +16,7 @@ def test_tables_have_the_numbers_and_pictures_are_there(all_seven: Path, tmp_pat
     assert len(pictures) == 9
     assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", text) == [picture.name for picture in pictures]
     assert all(picture.parent == path.parent for picture in pictures)
-    for row in summary(read(all_seven)):
+    for row in summary(load_results(all_seven)):
         shown = f"**{row.interval:.3f}**" if row.best else f"{row.interval:.3f}"
         assert shown in text
     assert "**synthetic data**" in text
@@ -47,5 +48,5 @@ def test_pictures_stand_alone(all_seven: Path, evil: Path, tmp_path: Path) -> No
 
 def test_shares_of_the_gap_are_written_whole(all_seven: Path, tmp_path: Path) -> None:
     text = save_report(all_seven, tmp_path / "out.md", format="md")[0].read_text(encoding="utf-8")
-    for row in summary(read(all_seven)):
+    for row in summary(load_results(all_seven)):
         assert math.isnan(row.gap) or f"{100 * row.gap:.0f}%".replace("-", "−") in text

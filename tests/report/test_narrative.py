@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cldrank.experiment.results import read
+from cldrank.experiment.records import load_results
 from cldrank.report.narrative import what_came_out, what_was_run
 from cldrank.report.plots import figures, method_looks
 from cldrank.report.result_tables import notes, tables
@@ -60,14 +60,14 @@ def test_naive_closes_no_gap(made: Any, tmp_path: Path) -> None:
     rows = made.rows("mine", methods=("Naive", "IPS", "Oracle"))
     for row in rows:
         row["value"] += 0.2 * (row["method"] == "Naive") + 0.4 * (row["method"] == "Oracle")
-    (section,) = sections(read(made.save(rows, tmp_path)))
+    (section,) = sections(load_results(made.save(rows, tmp_path)))
     assert what_came_out(section).startswith("Naive is best by nDCG@3")
     assert "gap" not in what_came_out(section)
 
 
 def test_what_the_methods_assume_is_told(made: Any, tmp_path: Path) -> None:
     rows = made.rows("mine", settings=[{"simulation.assumed_eta": 1.25}])
-    (section,) = sections(read(made.save(rows, tmp_path / "other")))
+    (section,) = sections(load_results(made.save(rows, tmp_path / "other")))
     assert "position bias η = 1 (the methods assume 1.25), click noise" in what_was_run(section)
-    (true,) = sections(read(made.save(made.rows("mine"), tmp_path / "true")))
+    (true,) = sections(load_results(made.save(made.rows("mine"), tmp_path / "true")))
     assert "position bias η = 1, click noise" in what_was_run(true)

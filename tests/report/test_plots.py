@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.drawing.svg import BOTTOM, TOP, draw_figure
-from cldrank.experiment.results import read
+from cldrank.experiment.records import load_results
 from cldrank.report.plots import figures, method_looks
 from cldrank.report.sections import Section, sections
 
@@ -29,7 +29,7 @@ class TestWideIntervals:
         for row in rows:
             if row["method"] == "IPS" and row["seed"] == 1:
                 row["value"] = 0.9  # so that its interval spans from far below 0 to far above 1
-        (section,) = sections(read(made.save(rows, tmp_path)))
+        (section,) = sections(load_results(made.save(rows, tmp_path)))
         figure = figures(section, method_looks(section.methods))[0]
         means = [point.value for series in figure.series for point in series.points]
         assert figure.is_cut_off

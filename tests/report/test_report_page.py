@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from browser import Checked, look, seen_in
 
-from cldrank.experiment.results import read, summary
+from cldrank.experiment.records import load_results
+from cldrank.experiment.results import summary
 from cldrank.report import save_report
 from cldrank.report.narrative import what_came_out
 from cldrank.report.sections import sections
@@ -36,7 +37,9 @@ class TestContent:
         section = page.partition('<section id="table1-web10k"')[2].partition("</section>")[0]
         rows = {row[0]: row[1:] for row in Checked(section).rows if len(row) == 10}
         cells = {
-            (c.method, c.measure): c for c in summary(read(all_seven)) if (c.experiment, c.data) == ("table1", "web10k")
+            (c.method, c.measure): c
+            for c in summary(load_results(all_seven))
+            if (c.experiment, c.data) == ("table1", "web10k")
         }
         measures = ("nDCG@1", "nDCG@3", "AP")
         assert rows.pop("method") == [*measures] * 3
@@ -119,7 +122,7 @@ class TestContent:
 
 
 def test_a_conclusion_is_told_once(page: str, all_seven: Path) -> None:
-    for section in sections(read(all_seven)):
+    for section in sections(load_results(all_seven)):
         assert page.count(escape(what_came_out(section))) == 1, section.name
 
 
@@ -193,7 +196,7 @@ class TestInABrowser:
         setting = '{"simulation.assumed_eta": 2.0, "simulation.depth": 3}'
         cells = [
             cell
-            for cell in summary(read(all_seven))
+            for cell in summary(load_results(all_seven))
             if (cell.experiment, cell.setting, cell.measure) == ("rq4-misspecified", setting, "nDCG@3")
         ]
         told = [f"{cell.method}{cell.interval:.4f}" for cell in sorted(cells, key=lambda cell: -cell.mean)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cldrank.experiment.results import read
+from cldrank.experiment.records import load_results
 from cldrank.report.result_tables import notes, shares, tables
 from cldrank.report.sections import Section, sections
 
@@ -29,7 +29,7 @@ def test_an_oracle_below_naive(made: Any, tmp_path: Path) -> None:
     rows = made.rows("mine")
     for row in rows:
         row["value"] -= row["method"] == "Oracle"
-    (section,) = sections(read(made.save(rows, tmp_path)))
+    (section,) = sections(load_results(made.save(rows, tmp_path)))
     assert any("Oracle is not better than Naive" in note for note in notes(section))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError
-from cldrank.experiment.results import SCHEMA
+from cldrank.experiment.records import SCHEMA
 from cldrank.report import save_report
 from cldrank.report.latex import render_latex
 from cldrank.report.listing import as_csv

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.experiment.definition import SHIPPED
-from cldrank.experiment.results import read
+from cldrank.experiment.records import load_results
 from cldrank.report.plots import figures, method_looks
 from cldrank.report.result_tables import tables
 from cldrank.report.sections import Section, sections
@@ -44,12 +44,12 @@ class TestBlocks:
         rows = made.rows("mine", settings=[{"simulation.eta": eta} for eta in (0.0, 1.0)], methods=("Oracle",))
         for row in rows:
             row["unit"], row["seconds"] = f"seed {row['seed']}", 2.0
-        (section,) = sections(read(made.save(rows, tmp_path)))
+        (section,) = sections(load_results(made.save(rows, tmp_path)))
         assert (section.units, section.timings[0].fits, section.seconds) == (10, 5, 10.0)
 
     def test_names_stay_apart(self, made: Any, tmp_path: Path) -> None:
         rows = [row for data in ("a b", "a-b", "ø", "å") for row in made.rows("mine", data=data)]
-        names = [section.name for section in sections(read(made.save(rows, tmp_path)))]
+        names = [section.name for section in sections(load_results(made.save(rows, tmp_path)))]
         assert len(set(names)) == 4
 
     def test_parameters_that_tuning_chose_are_listed(self, made: Any, tmp_path: Path) -> None:
@@ -57,5 +57,5 @@ class TestBlocks:
         for row in rows:
             told = json.loads(row["configuration"])
             row["configuration"] = json.dumps({**told, "tuned": {"gamma": 0.1 + 0.1 * row["seed"]}})
-        (section,) = sections(read(made.save(rows, tmp_path)))
+        (section,) = sections(load_results(made.save(rows, tmp_path)))
         assert section.parameters == {"CLD": "cldrank.estimators:CLD, gamma = 0.1 or 0.2, l2 = 0.003"}

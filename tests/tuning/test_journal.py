@@ -81,7 +81,7 @@ def test_a_full_disk_leaves_whole_lines_and_is_told_with_the_file(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(CldrankError, match=r"trials\.log cannot be written: No space left on device.*goes on"):
+        with pytest.raises(CldrankError, match=r"trials\.log cannot be written: No space left on device.*continues"):
             journal.append_logs([{"op_code": 2}])
     journal.append_logs([{"op_code": 3}])
     assert [record["op_code"] for record in journal.read_logs(0)] == [1, 3]

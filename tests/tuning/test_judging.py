@@ -27,7 +27,7 @@ def test_concordance_is_that_of_the_training_loop(seed: int, ties: bool) -> None
     lists = click_lists(*given_scene)
     scores = np.random.default_rng(seed).normal(size=given_scene.data.n_rows)
     scores = np.round(scores) if ties else scores
-    right, whole = judging.concordance(scores, lists)
+    right, whole = judging.preference_agreement(scores, lists)
     for index in range(len(lists)):
         own = slice(lists.offsets[index], lists.offsets[index + 1])
         target, weight = (torch.from_numpy(values[own])[None].double() for values in (lists.target, lists.weight))
@@ -40,9 +40,9 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     given_scene = scene(1)
     lists = click_lists(*given_scene)
     scores = np.random.default_rng(0).normal(size=given_scene.data.n_rows)
-    whole = judging.concordance(scores, lists)
+    whole = judging.preference_agreement(scores, lists)
     monkeypatch.setattr(judging, "_BLOCK", 20)
-    np.testing.assert_array_equal(judging.concordance(scores, lists), whole)
+    np.testing.assert_array_equal(judging.preference_agreement(scores, lists), whole)
 
 
 def test_any_model_is_judged_by_its_scores() -> None:
@@ -60,7 +60,7 @@ def test_any_model_is_judged_by_its_scores() -> None:
         np.testing.assert_array_equal(judge.gains(model), judge.gains(fitted))
     np.testing.assert_allclose(judge.gains(scores) + judge.gains(-scores), judge.weight)
     for wrong in (scores[1:], np.where(scores == scores[0], np.nan, scores)):
-        with pytest.raises(DataError, match="each needs a finite one"):
+        with pytest.raises(DataError, match="judging needs a finite score of each"):
             judge.gains(wrong)
 
 
@@ -93,7 +93,7 @@ def test_labels_are_judged_as_by_evaluate() -> None:
     assert judge.name == "nDCG@3"
     found = judging.mean_of(judge.gains(ranker), judge.weight)
     assert found.value == pytest.approx(evaluate(ranker, data, "nDCG@3")["nDCG@3"])
-    with pytest.raises(UsageError, match="the better the smaller"):
+    with pytest.raises(UsageError, match="smaller values of ARP are better"):
         judging.Labels(data, "ARP")
     with pytest.raises(UsageError, match="no labels"):
         judging.Labels(fitted.data, "AP")
@@ -101,7 +101,7 @@ def test_labels_are_judged_as_by_evaluate() -> None:
         judging.Labels(data[:1], "AP")
 
 
-def test_only_a_measure_that_is_the_better_the_larger_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_measure_to_maximise_is_tuned_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Measure, "known", dict(Measure.known))  # forget the two below afterwards
 
     class Depth(Measure):
@@ -114,6 +114,6 @@ def test_only_a_measure_that_is_the_better_the_larger_is_tuned_on(monkeypatch: p
         name, higher_is_better = "ARPlus", True
 
     data = RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], [0, 1, 0, 1])
-    with pytest.raises(UsageError, match=r"Depth is the better the smaller.*nDCG@10"):
+    with pytest.raises(UsageError, match=r"smaller values of Depth are better.*nDCG@10"):
         judging.Labels(data, "depth")
     assert judging.Labels(data, "arplus").name == "ARPlus"

@@ -102,7 +102,7 @@ def test_trials_that_fail_are_counted_and_told() -> None:
     assert failed
     assert all("not finite" in trial.note for trial in failed)
     assert tuned.best_parameters["learning_rate"] == 2e-3
-    with pytest.raises(DataError, match="no trial came to its end: CLDPair met numbers that are not finite"):
+    with pytest.raises(DataError, match="no trial was completed: CLDPair met numbers that are not finite"):
         tune(SMALL, *SCENE, {"learning_rate": [1e30]}, trials=2)
 
 
@@ -112,7 +112,7 @@ def test_late_trials_do_not_begin() -> None:
     assert 1 <= len(tuned.trials) < 10_000
     assert [number for number, _ in told] == list(range(1, len(tuned.trials) + 1))
     assert told[-1][1] == tuned.best_value
-    with pytest.raises(DataError, match="no trial came to its end in time"):
+    with pytest.raises(DataError, match="no trial was completed in time"):
         tune(IPS(), *SCENE, trials=3, timeout=1e-300)
 
 

@@ -15,13 +15,14 @@ from typer.core import TyperGroup
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
 from cldrank.cli.output import flush, print_error, say
+from cldrank.cli.simulate_options import SimulateCommand
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
 
 
 class _Interruptible(TyperGroup):
-    """Says what Ctrl-C leaves, where the command itself has not: typer would end without a word."""
+    """Says what Ctrl-C leaves behind if the command has not: typer would end silently."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         try:
@@ -67,7 +68,7 @@ def _root(
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
-app.command("simulate")(simulate.simulate)
+app.command("simulate", cls=SimulateCommand)(simulate.simulate)
 app.add_typer(train.app, name="train")
 app.add_typer(tune.app, name="tune")
 app.command("evaluate")(evaluate.evaluate)
@@ -109,20 +110,20 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Our warnings in one line; those of other packages are for developers, who run Python itself."""
+    """Our warnings in one line; those of other packages are for developers and stay silent."""
     del category, filename, lineno, file, line
     if isinstance(message, CldrankWarning):
         say(f"warning: {message.said('shell')}")
 
 
 def _terminate(number: int, frame: object) -> None:
-    """End as Ctrl-C ends, so that temporary files go."""
+    """End as Ctrl-C does, so that temporary files are removed."""
     del frame
     sys.exit(128 + number)
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """What to tell the user of an error, and the exit code."""
+    """The message for an error, and the exit code."""
     if _is_misspelled_call(error):
         message: str = error.format_message().replace(": Value error, ", ": ")  # type: ignore[attr-defined]
         context = getattr(error, "ctx", None)
@@ -140,12 +141,12 @@ def _explained(error: Exception) -> tuple[str, int]:
         case typer.Abort():
             return "stopped.", 130
         case _:
-            told = f"{type(error).__name__}: {error}"
-            return f"a fault in cldrank itself ({told}). Please report it, with what --debug shows.", 1
+            fault = f"{type(error).__name__}: {error}"
+            return f"a fault in cldrank itself ({fault}). Please report it, with what --debug shows.", 1
 
 
 def _nameless(error: OSError) -> str:
-    """What an error is about that names no file."""
+    """What an error without a file name is about."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = str(frame.f_globals.get("__name__"))
     if module in ("cldrank.cli.output", "json") or module.startswith(("rich.", "click.", "typer.")):
@@ -155,10 +156,10 @@ def _nameless(error: OSError) -> str:
 
 
 def _discard_output() -> None:
-    """Let nothing more go to standard output, which cannot take it, also not at the very end."""
+    """Write nothing more to standard output, not even when Python flushes it at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_misspelled_call(error: Exception) -> bool:
-    """Whether the parser of the command line raised it: an unknown command or option, a missing or bad value."""
+    """Whether the parser of the command line raised it, for an unknown command or option, a missing or bad value."""
     return hasattr(error, "format_message")  # the class itself has no public name in typer

@@ -14,10 +14,10 @@ from cldrank.files import replacing
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cldrank.clicks.aggregate import Report
+    from cldrank.clicks.aggregate import Account
     from cldrank.clicks.table import ClickTable
 
-app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, look at them, audit them.")
+app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, look at cells, audit logs.")
 app.command("audit")(clicks_audit.audit)
 
 
@@ -34,7 +34,8 @@ def aggregate(
     one_query: options.OneQuery = False,
     by_time: options.ByTime = False,
     every_click: Annotated[
-        bool, typer.Option("--every-click", help="Count several clicks on one result in one session each, not once.")
+        bool,
+        typer.Option("--every-click", help="Count each click on a result in a session, not just one."),
     ] = False,
     add_to: Annotated[
         Path | None,
@@ -42,7 +43,7 @@ def aggregate(
     ] = None,
     again: Annotated[
         bool,
-        typer.Option("--again", help="Count files again that are named twice, or that went into --add-to already."),
+        typer.Option("--again", help="Count files even if they are named twice, or went into --add-to already."),
     ] = False,
     rejects: Annotated[
         Path | None,
@@ -60,7 +61,7 @@ def aggregate(
 
     A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
     position (from 1) and clicked, or one row per page with documents and clicked_positions. Rows that cannot be right
-    are counted, reported and set aside, never silently dropped.
+    are set aside, counted and reported, never silently dropped.
 
     Example: `cldrank clicks aggregate logs/ --features train.parquet --out cells.parquet`
     """
@@ -92,21 +93,21 @@ def aggregate(
             )
     except TooManyRejectsError as error:
         if rejects:
-            _write(error.rejects, rejects)
+            _save(error.rejects, rejects)
             say(f"the rows set aside: {rejects}")
-        say(str(error.report))
+        say(str(error.account))
         raise
     if rejects:
-        _write(result.rejects, rejects)
+        _save(result.rejects, rejects)
     cells = earlier.merge(result.clicks, again=again) if earlier is not None else result.clicks
-    cells.write(out)
+    cells.save(out)
     if as_json:
-        print_json({"out": str(out), **_summary(cells), "log": _accounted(result.report)})
+        print_json({"out": str(out), **_summary(cells), "log": _account(result.account)})
         return
-    console.print(str(result.report), markup=False)
-    if result.report.rejected and rejects:
+    console.print(str(result.account), markup=False)
+    if result.account.rejected and rejects:
         console.print(f"the rows set aside: {rejects}", markup=False)
-    elif result.report.rejected:
+    elif result.account.rejected:
         say("Write them to a file with --rejects FILE.")
     console.print(f"wrote {out}: {cells!r}", markup=False)
 
@@ -117,18 +118,18 @@ def show(
     features: options.OptionalFeatures = None,
     as_json: options.Json = False,
 ) -> None:
-    """Tell what a file of cells holds: impressions, clicks and click rate by position.
+    """Show what a file of cells holds: impressions, clicks and click-through rate by position.
 
     Example: `cldrank clicks show cells.parquet`
     """
-    from cldrank.clicks.cells import is_cells
+    from cldrank.clicks.cell_file import is_cells
     from cldrank.clicks.table import ClickTable
     from cldrank.errors import DataError, UsageError
 
     if not cells.exists():
         raise UsageError(f"{cells}: no such file.")
     if not is_cells(cells):
-        raise DataError(f"{cells} holds no cells; make some with `cldrank clicks aggregate`.")
+        raise DataError(f"{cells} does not hold cells; make some with `cldrank clicks aggregate`.")
     table = ClickTable.read(cells, options.Reading().load(features) if features else None)
     summary = _summary(table)
     if as_json:
@@ -170,17 +171,17 @@ def _summary(table: ClickTable) -> dict[str, Any]:
     }
 
 
-def _accounted(report: Report) -> dict[str, Any]:
+def _account(account: Account) -> dict[str, Any]:
     return {
-        "rows": report.rows,
-        "set_aside": report.n_rejected,
-        "share_set_aside": report.share_rejected,
-        "reasons": dict(report.rejected),
-        "seconds": round(report.seconds, 3),
+        "rows": account.rows,
+        "set_aside": account.n_rejected,
+        "share_set_aside": account.share_rejected,
+        "reasons": dict(account.rejected),
+        "seconds": round(account.seconds, 3),
     }
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def _save(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet as pq
 
     with replacing(path) as temporary:

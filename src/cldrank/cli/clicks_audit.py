@@ -10,6 +10,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.output import console, new_table, print_json, say, working
 from cldrank.files import replacing
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,14 +31,14 @@ def audit(
     by_time: options.ByTime = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with charts, which needs no other files."),
+        typer.Option("--html", metavar="FILE", help="Write a page with charts that needs no other files."),
     ] = None,
     engine: options.EngineName = "duckdb",
     master: options.Master = "local[*]",
     memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
 ) -> None:
-    """Tell what a click log can and cannot support, before training on it.
+    """Find out what a click log can and cannot support, before training on it.
 
     Clicks by position, candidates never shown, odd pages, suspicious users, drift, and whether propensities can be
     estimated, by which method and how precisely. Takes logs as `cldrank clicks aggregate` does, or a file of cells.
@@ -60,7 +61,7 @@ def audit(
             by_time=by_time,
             memory_limit=memory_limit,
             master=master,
-        )
+        ).said("shell")
     if html:
         with replacing(html) as temporary:
             temporary.write_text(result.to_html(), encoding="utf-8")
@@ -77,8 +78,8 @@ def audit(
 def _print(result: Audit) -> None:
     facts, verdict = result.facts, result.verdict
     console.print(
-        f"{facts.source}: {facts.impressions:,} impressions, {facts.clicks:,} clicks, {facts.queries.searched:,} "
-        f"{'query' if facts.queries.searched == 1 else 'queries'}, {facts.depth} positions deep",
+        f"{facts.source}: {facts.impressions:,} impressions, {facts.clicks:,} clicks, "
+        f"{count(facts.queries.searched, 'query', 'queries')}, {facts.depth} positions deep",
         style="bold",
         markup=False,
     )
@@ -86,8 +87,8 @@ def _print(result: Audit) -> None:
     if len(facts.curve) > _MOST_POSITIONS:
         console.print(f"and {len(facts.curve) - _MOST_POSITIONS} more positions", style="dim")
     console.print(
-        "in common: candidates that the position above has shown too; error: standard error of the log of the ratio of "
-        "their propensities, from clicks on those\n",
+        "in common: candidates also shown at the position above; error: standard error of the log ratio of the two "
+        "propensities, from clicks on those\n",
         style="dim",
     )
     for finding in verdict.findings:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, print_json, print_wide, working
+from cldrank.cli.output import Story, print_json, print_wide, working
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.files import make_folder, replacing
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.clicks.audit import Audit
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from cldrank.propensity import Propensities
 
 _KIND = "web10k-like"
-_ETA, _CUTOFF, _NOISE, _SESSIONS, _LOGGED = 1.0, 10, 0.1, 100_000, 10_000
-# The share of labels that the production ranker has learned from. It is chosen small, so that both biases show: a
-# better one leaves little to win, as Naive inherits its order; the demo's last lines invite to see that.
+_ETA, _DEPTH, _NOISE, _SESSIONS, _LOGGED = 1.0, 10, 0.1, 100_000, 10_000
+# The share of labels that the production ranker has learned from. It is small, so that both biases show: a better one
+# leaves little to gain, as Naive inherits its order. The last lines of the demo invite to try that.
 _FRACTION = 0.002
 _MEASURES = ("nDCG@1", "nDCG@3", "AP")
 _FILES = (
@@ -36,22 +37,18 @@ _FILES = (
     "clicks2.parquet",
     "rho.json",
 )
-_WITH_NETWORKS = {
-    "Naive": {"model": "mlp"},
-    "IPS": {"model": "mlp"},
-    "Heckman^rank": {},
-    "RankAgg": {},
-    "CLD": {},
-    "CLD-pair": {},
-    "Oracle": {"model": "mlp"},
-}  # as in the paper's table 1
-_LINEAR = {
-    "Naive": {},
-    "IPS": {},
-    "Heckman^rank": {},
-    "CLD": {},
-    "Oracle": {},
-}
+_METHODS = """Naive = { model = "mlp" }
+IPS = { model = "mlp" }
+"Heckman^rank" = {}
+RankAgg = {}
+CLD = {}
+CLD-pair = {}
+Oracle = { model = "mlp" }"""  # as in the paper's table 1
+_LINEAR_METHODS = """Naive = {}
+IPS = {}
+"Heckman^rank" = {}
+CLD = {}
+Oracle = {}"""
 
 
 def demo(
@@ -72,89 +69,50 @@ def demo(
 ) -> None:
     """The whole story in three minutes: data, biased clicks, propensities, seven ways to learn, a report.
 
-    All data are synthetic. Every step shows the commands that do the same. A demo that was stopped goes on where it
-    was when it is called again.
+    All data are synthetic. Every step shows the commands that do the same. Called again, a demo that was stopped
+    continues where it was.
     """
     _check_installed(linear)
     options.check_folder(out)
     make_folder(out)
     _check_place(out)
-    story = Story(out, quiet=as_json)
-    train = _make_data(story, queries)
-    audit = _show_clicks(story, train)
-    eta = _estimate(story, train)
-    found = _run(story, eta, seeds, linear)
-    page = _report(story, found)
+    story = Story(quiet=as_json)
+    train = _make_data(story, out, queries)
+    audit = _show_clicks(story, out, train)
+    eta = _estimate_propensities(story, out, train)
+    found = _run_methods(story, out, eta, seeds, linear)
+    page = _write_report(story, out, found)
+    _show_what_is_next(story, out)
     if as_json:
-        print_json(
-            {
-                "out": str(out),
-                "audit": audit.verdict.sentence,
-                "eta": eta._asdict(),
-                "results": [one.as_dict() for one in found],
-                "report": str(page),
-            }
-        )
+        results = [one.as_dict() for one in found]
+        facts = {"out": str(out), "audit": audit.verdict.sentence, "eta": eta._asdict()}
+        print_json({**facts, "results": results, "report": str(page)})
 
 
-class Story:
-    """What is told meanwhile, step by step; nothing, if machines listen."""
-
-    def __init__(self, out: Path, quiet: bool) -> None:
-        self.out, self.quiet, self.steps = out, quiet, 0
-
-    def step(self, title: str, why: str, *commands: str) -> None:
-        """The next step: what happens, why it matters, the commands that do the same."""
-        self.steps += 1
-        self.tell(f"{self.steps}. {title}", style="bold", above=self.steps > 1)
-        self.tell(why, indent=3)
-        self.commands(*commands)
-
-    def commands(self, *commands: str) -> None:
-        """Commands that can be called like this."""
-        for command in commands:
-            self.line(f"   $ cldrank {command}", style="dim")
-
-    def found(self, text: str) -> None:
-        """What came out."""
-        self.tell(f"→ {text}", style="green", indent=3)
-
-    def line(self, text: str, style: str) -> None:
-        """A line to be copied: it stays whole, however narrow the terminal."""
-        if not self.quiet:
-            console.print(text, style=style, markup=False, soft_wrap=True)
-
-    def tell(self, text: str, *, style: str = "", indent: int = 0, above: bool = False) -> None:
-        """A text that wraps where the terminal ends, with a free line above or without."""
-        from rich.padding import Padding
-        from rich.text import Text
-
-        if not self.quiet:
-            console.print(Padding(Text(text, style=style), (int(above), 0, 0, indent), expand=False))
+# -- before it begins --------------------------------------------------------------------------------------------
 
 
 def _check_installed(linear: bool) -> None:
-    """Say what is missing before anything is computed."""
     from importlib.util import find_spec
 
     if not linear and find_spec("torch") is None:
         raise MissingDependencyError(
-            "four of the seven methods are neural and need PyTorch: pip install 'cldrank[neural]', or see the linear "
+            "four of the seven methods are neural and need PyTorch: pip install 'cldrank[neural]', or run the linear "
             "ones alone: cldrank demo --linear."
         )
 
 
 def _check_place(out: Path) -> None:
-    """Refuse to write over files that are somebody's own, under the names that the demo uses."""
+    """Refuse to overwrite files that no demo has left under the names that it uses."""
     taken = [name for name in _FILES if (out / name).exists()]
-    if taken and not (out / "demo.toml").is_file() and not _is_made(out / "train.parquet"):
+    if taken and not (out / "demo.toml").is_file() and not _is_synthetic(out / "train.parquet"):
         raise UsageError(
-            f"{out} holds {taken[0]}, which no demo has left there, and it would be written over; name another folder "
+            f"{out} holds {taken[0]}, which no demo has left there and which would be overwritten; name another folder "
             "with --out."
         )
 
 
-def _is_made(path: Path) -> bool:
+def _is_synthetic(path: Path) -> bool:
     """Whether a file holds a synthetic dataset, as a demo that was stopped leaves it."""
     from cldrank.data import load
 
@@ -167,136 +125,131 @@ def _is_made(path: Path) -> bool:
 # -- the steps ---------------------------------------------------------------------------------------------------
 
 
-def _make_data(story: Story, queries: int) -> RankingDataset:
+def _make_data(story: Story, out: Path, queries: int) -> RankingDataset:
     from cldrank.data import synthetic
 
-    out, tests = story.out, queries // 2
+    tests = queries // 2
     story.step(
         "Data: queries and their candidates, with features and expert labels",
-        "Synthetic, in the shape of WEB10K. Labels serve the simulation, Oracle and the measuring.",
+        "Synthetic, in the shape of WEB10K. Labels are used to simulate clicks, to train Oracle and to measure.",
         f"data make {_KIND} -n {queries} --seed 0 -o {out}/train.parquet",
         f"data make {_KIND} -n {tests} --seed 1 -o {out}/test.parquet",
     )
     with working("making data …"):
         train, test = synthetic.make(_KIND, queries, 0), synthetic.make(_KIND, tests, 1)
-        for part, dataset in (("train", train), ("test", test)):
-            dataset.save(out / f"{part}.parquet")
+        train.save(out / "train.parquet")
+        test.save(out / "test.parquet")
     story.found(f"{train.n_queries:,} queries with {train.n_rows:,} candidates to train on, {tests:,} to test on")
     return train
 
 
-def _show_clicks(story: Story, train: RankingDataset) -> Audit:
+def _show_clicks(story: Story, out: Path, train: RankingDataset) -> Audit:
     import numpy as np
 
     from cldrank.clicks.audit import audit
 
-    out = story.out
     story.step(
-        f"Clicks: a production ranker shows its top {_CUTOFF}, people click",
-        f"It learned from {_FRACTION:.1%} of the labels. People look at position k with probability 1/k, click what is "
+        f"Clicks: a production ranker shows its top {_DEPTH}, people click",
+        f"It learned from {_FRACTION:.1%} of the labels. People examine position k with probability 1/k, click what is "
         f"relevant, and {_NOISE:.0%} of what is not.",
-        f"{_simulate(out, _LOGGED, 0)} --log {out}/log.parquet",
+        f"{_simulate_command(out, _LOGGED, 0)} --log {out}/log.parquet",
         f"clicks audit {out}/log.parquet -f {out}/train.parquet --html {out}/audit.html",
     )
     with working("simulating a log, auditing it …"):
         simulation = _simulation(train, seed=0)
-        simulation.write_log(out / "log.parquet", _LOGGED, seed=0)
-        found = audit(str(out / "log.parquet"), train)
+        simulation.save_log(out / "log.parquet", _LOGGED, seed=0)
+        found = audit(str(out / "log.parquet"), train).said("shell")
         with replacing(out / "audit.html") as temporary:
             temporary.write_text(found.to_html(), encoding="utf-8")
     top, last = found.facts.curve[0], found.facts.curve[-1]
     relevant, shown = simulation.relevant, np.zeros(train.n_rows, bool)
     shown[simulation.showable] = True
+    hidden = (relevant & ~shown).sum() / relevant.sum()
     story.found(
-        f"position bias: {top.rate:.1%} of the first results are clicked, {last.rate:.1%} of those at position "
+        f"position bias: the click-through rate is {top.rate:.1%} at position 1 and {last.rate:.1%} at position "
         f"{last.position}"
     )
     story.found(
-        f"selection bias: {1 - shown.mean():.0%} of all candidates are never shown, with "
-        f"{(relevant & ~shown).sum() / relevant.sum():.0%} of the relevant ones"
+        f"selection bias: {1 - shown.mean():.0%} of all candidates are never shown, among them {hidden:.0%} of the "
+        "relevant ones"
     )
     story.found(f"audit: {found.verdict.sentence}")
     return found
 
 
-class Eta(NamedTuple):
-    """The severity of position bias that the methods are told: estimated from clicks, with its 90% interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def _estimate(story: Story, train: RankingDataset) -> Eta:
+def _estimate_propensities(story: Story, out: Path, train: RankingDataset) -> Eta:
     from cldrank.propensity import AllPairs
     from cldrank.propensity.smoothing import power_law
 
-    out = story.out
-    logs = [f"{_simulate(out, _SESSIONS, seed)} -o {out}/clicks{seed + 1}.parquet" for seed in (0, 1)]
-    cells = f"{out}/clicks1.parquet {out}/clicks2.parquet"
+    cells = [f"{out}/clicks{seed + 1}.parquet" for seed in (0, 1)]
     story.step(
-        "Propensities: how likely is each position looked at?",
-        "One ranker alone cannot tell. Two that take turns show some results at two positions, and those tell.",
-        *logs,
-        f"propensity estimate {cells} --smooth power -o {out}/rho.json",
+        "Propensities: how likely is each position to be examined?",
+        "One ranker alone cannot tell. Two that take turns show some results at two positions, and those can.",
+        *(f"{_simulate_command(out, _SESSIONS, seed)} -o {cells[seed]}" for seed in (0, 1)),
+        f"propensity estimate {' '.join(cells)} --smooth power -o {out}/rho.json",
     )
     with working("estimating propensities …"):
         first, second = (_simulation(train, seed).draw(_SESSIONS, seed=seed) for seed in (0, 1))
-        first.write(out / "clicks1.parquet")
-        second.write(out / "clicks2.parquet")
+        first.save(cells[0])
+        second.save(cells[1])
         rho = power_law(AllPairs().fit(first.merge(second)))
         rho.save(out / "rho.json")
-    eta = _exponent(rho)
+    eta = Eta.of(rho)
     story.found(
         f"(1/k)^η with η = {eta.value:.3f} ({eta.low:.3f} to {eta.high:.3f}); the truth is {_ETA:g}. "
-        "The methods below get the estimate."
+        "The methods below use the estimate."
     )
     return eta
 
 
-def _run(story: Story, eta: Eta, seeds: int, linear: bool) -> list[Summary]:
+def _run_methods(story: Story, out: Path, eta: Eta, seeds: int, linear: bool) -> list[Summary]:
     from cldrank.cli.experiment_running import carry_out, prepare
-    from cldrank.experiment import results
     from cldrank.experiment.definition import read
+    from cldrank.experiment.records import load_results
+    from cldrank.experiment.results import summary
 
-    methods = _LINEAR if linear else _WITH_NETWORKS
-    file, folder = story.out / "demo.toml", story.out / "experiment"
+    methods = _LINEAR_METHODS if linear else _METHODS
+    file, folder = out / "demo.toml", out / "experiment"
     story.step(
-        f"Learning: {len(methods)} methods from the same clicks, with {seeds} seed{'s' if seeds > 1 else ''}",
-        "Naive takes clicks for relevance. IPS mends position bias, Heckman^rank selection bias"
-        f"{'' if linear else ', RankAgg joins their votes'}; CLD{'' if linear else ' and CLD-pair'} mend"
-        f"{'s' if linear else ''} both at once. Oracle sees all labels: the ceiling.",
+        f"Learning: {len(methods.splitlines())} methods from the same clicks, with {count(seeds, 'seed')}",
+        "Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias"
+        + ("; CLD corrects both" if linear else ", RankAgg combines the two; CLD and CLD-pair correct both")
+        + " at once. Oracle sees all labels: the ceiling.",
         f"experiment run {file} --out {folder}",
     )
     with replacing(file) as temporary:
-        temporary.write_text(_definition(story.out, eta, seeds, methods), encoding="utf-8")
+        temporary.write_text(_definition(out, eta, seeds, methods), encoding="utf-8")
     wanted = read(file)
     done = carry_out(prepare([wanted], folder, retry_failed=True), folder)
     if done.failed:
-        raise CldrankError(f"{done.failed} fits failed: {'; '.join(done.errors[:3])}")
-    return [one for one in results.summary(results.read(folder)) if one.experiment == wanted.name]
+        raise CldrankError(f"{count(done.failed, 'fit')} failed: {'; '.join(done.errors[:3])}")
+    return [one for one in summary(load_results(folder)) if one.experiment == wanted.name]
 
 
-def _report(story: Story, found: list[Summary]) -> Path:
-    from cldrank.experiment.results import read
+def _write_report(story: Story, out: Path, found: list[Summary]) -> Path:
+    from cldrank.experiment.records import load_results
     from cldrank.report import save_report
     from cldrank.report.narrative import what_came_out
     from cldrank.report.sections import sections
 
-    out, folder = story.out, story.out / "experiment"
+    folder = out / "experiment"
     if not story.quiet:
-        _print(found)
+        _print_results(found)
         story.tell(
-            "mean over seeds ± half of its 90% interval; * best or statistically tied, Oracle aside; gap closed: the "
-            "share of the way from Naive to Oracle",
+            "mean over seeds ± half of its 90% interval; * best or statistically tied, except Oracle; gap closed: the "
+            "share of the gap between Naive and Oracle",
             style="dim",
             indent=3,
         )
-        story.found(what_came_out(sections(read(folder))[0]))
+        story.found(what_came_out(sections(load_results(folder))[0]))
     story.step("Report: one page that needs nothing else", "Open it in a browser.", f"experiment report {folder}")
     with working("writing the report …"):
         (page,) = save_report(folder, folder)
     story.line(f"   → {page.resolve()}", style="green")
+    return page
+
+
+def _show_what_is_next(story: Story, out: Path) -> None:
     story.tell("Go on", style="bold", above=True)
     story.tell("What if the production ranker is better? Naive inherits its order.", indent=3)
     story.commands(f"experiment run {out}/demo.toml --set production.fraction=0.02 -o {out}/better")
@@ -309,26 +262,27 @@ def _report(story: Story, found: list[Summary]) -> Path:
         "train cld-pair -f FEATURES -c LOG -p rho.json -o ranker",
     )
     story.tell("Its columns have other names? --column doc_id=item; with train, --log-column doc_id=item.", indent=3)
-    return page
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------
 
 
-def _simulate(out: Path, sessions: int, seed: int) -> str:
-    """The command that simulates as `_simulation` does."""
-    return (
-        f"simulate {out}/train.parquet -n {_scientific(sessions)} -k {_CUTOFF} --fraction {_FRACTION:g} --seed {seed}"
-    )
+class Eta(NamedTuple):
+    """The severity of position bias as estimated from clicks, with its 90% interval."""
 
+    value: float
+    low: float
+    high: float
 
-def _scientific(count: int) -> str:
-    """A round number in few letters.
+    @classmethod
+    def of(cls, rho: Propensities) -> Eta:
+        """The η of a power law, and of the ends of its interval."""
 
-    >>> _scientific(100_000)
-    '1e5'
-    """
-    return f"{count:.0e}".replace("e+0", "e")
+        def exponent(values: Any) -> float:
+            return -math.log(float(values[1])) / math.log(2)
+
+        low, high = (rho.values if end is None else end for end in (rho.low, rho.high))
+        return cls(exponent(rho.values), exponent(high), exponent(low))
 
 
 def _simulation(train: RankingDataset, seed: int) -> Simulation:
@@ -337,58 +291,49 @@ def _simulation(train: RankingDataset, seed: int) -> Simulation:
     from cldrank.models import Run
 
     production = SVMRank(fraction=_FRACTION, run=Run(seed=seed)).fit(train)
-    return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), cutoff=_CUTOFF)
+    return Simulation(train, production.predict(train), model=PositionBased(eta=_ETA, noise=_NOISE), depth=_DEPTH)
 
 
-def _definition(out: Path, eta: Eta, seeds: int, methods: dict[str, dict[str, str]]) -> str:
+def _simulate_command(out: Path, sessions: int, seed: int) -> str:
+    """The command that simulates as `_simulation` does."""
+    number = f"{sessions:.0e}".replace("e+0", "e")
+    return f"simulate {out}/train.parquet -n {number} -k {_DEPTH} --fraction {_FRACTION:g} --seed {seed}"
+
+
+def _definition(out: Path, eta: Eta, seeds: int, methods: str) -> str:
     """The experiment as a file, to be changed and run again."""
-    named = "\n".join(
-        f"{json.dumps(label)} = {{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in chosen.items())} }}"
-        for label, chosen in methods.items()
-    )
     return f"""title = "Learning to rank from biased clicks"
 data = {{ name = "{_KIND}", train = {json.dumps(f"{out}/train.parquet")}, test = {json.dumps(f"{out}/test.parquet")} }}
 seeds = {seeds}
-measures = {json.dumps(list(_MEASURES))}
+measures = {json.dumps(_MEASURES)}
 
 [production]
 fraction = {_FRACTION}
 
 [simulation]
 sessions = {_SESSIONS}
-cutoff = {_CUTOFF}
+depth = {_DEPTH}
 eta = {_ETA}
 assumed_eta = {eta.value:.4g} # estimated from the clicks of two rankers
 noise = {_NOISE}
 
 [methods]
-{named}
+{methods}
 """
 
 
-def _exponent(rho: Propensities) -> Eta:
-    """The η of a power law, and of the ends of its interval."""
-
-    def exponent(values: Any) -> float:
-        return -math.log(float(values[1])) / math.log(2)
-
-    low, high = (rho.values if end is None else end for end in (rho.low, rho.high))
-    return Eta(exponent(rho.values), exponent(high), exponent(low))
-
-
-def _print(found: list[Summary]) -> None:
-    """A line for each method, with intervals and the share of the way from Naive to Oracle."""
-    measures = list(dict.fromkeys(one.measure for one in found))
+def _print_results(found: list[Summary]) -> None:
+    """A line per method, with intervals and the share of the gap that it closes."""
     cells = {(one.method, one.measure): one for one in found}
     rows, best = [], []
     for method in dict.fromkeys(one.method for one in found):
-        gap = cells[method, _MEASURES[1]].gap
-        told = [_told(cells[method, measure]) for measure in measures]
-        rows.append((method, [*told, "–" if math.isnan(gap) else f"{gap:.0%}"]))
-        best += [method] if cells[method, _MEASURES[1]].best else []
-    print_wide("method", rows, [*measures, f"gap closed,\n{_MEASURES[1]}"], bold=best)
+        decisive = cells[method, _MEASURES[1]]
+        texts = [_interval(cells[method, measure]) for measure in _MEASURES]
+        rows.append((method, [*texts, "–" if math.isnan(decisive.gap) else f"{decisive.gap:.0%}"]))
+        best += [method] if decisive.best else []
+    print_wide("method", rows, [*_MEASURES, f"gap closed,\n{_MEASURES[1]}"], bold=best)
 
 
-def _told(one: Summary) -> str:
+def _interval(one: Summary) -> str:
     half = "" if math.isnan(one.low) else f" ± {one.mean - one.low:.3f}"
     return f"{one.mean:.3f}{half}{'*' if one.best or one.tied else ' '}"

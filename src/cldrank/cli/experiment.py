@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.experiment_running import carry_out, duration, prepare
+from cldrank.cli.experiment_running import carry_out, prepare
 from cldrank.cli.output import add_row, console, fits, new_table, print_json, print_wide, say, working
 from cldrank.errors import CldrankError, UsageError
+from cldrank.wording import duration
 
 if TYPE_CHECKING:
     from cldrank.experiment.definition import Experiment
     from cldrank.experiment.forecast import Forecast
-    from cldrank.experiment.results import Summary
-    from cldrank.experiment.runner import Plan
+    from cldrank.experiment.plan import Plan
+    from cldrank.experiment.results import Contrast, Summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,6 +44,49 @@ class Format(StrEnum):
     png = "png"
 
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.  [default: experiments/NAME]"),
+]
+DataName = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="NAME",
+        help="The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
+        "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change anything in the file: `--set simulation.noise=0.2`."),
+]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="The number of seeds.")]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="METHOD",
+        help="Only these methods. `module:Class` adds a class of yours, with `fit` and `predict`.",
+    ),
+]
+Device = Annotated[str | None, typer.Option("--device", help="`cuda` to train on a GPU what can be trained there.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one per core]")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory", metavar="SIZE", help="Start no more processes than fit into this: `8GiB`.  [default: ¾ of free]"
+    ),
+]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try failed units again.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be run, and estimate the time.")]
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder that `run` left its results in.", show_default=False)
 ]
@@ -62,7 +106,7 @@ def list_experiments(as_json: options.Json = False) -> None:
         return
     table = new_table("name", "varies", "settings", "methods", "seeds", "units")
     for entry in found:
-        varies = "; ".join(f"{key.partition('.')[2]} {_some(values)}" for key, values in entry["varies"].items())
+        varies = "; ".join(f"{key.partition('.')[2]} {_span(values)}" for key, values in entry["varies"].items())
         counts = (entry["settings"], len(entry["methods"]), entry["seeds"], entry["units"])
         table.add_row(entry["name"], varies or "–", *map(str, counts))
     console.print(table)
@@ -71,60 +115,20 @@ def list_experiments(as_json: options.Json = False) -> None:
 
 @app.command()
 def run(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.  [default: experiments/NAME]"),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="NAME",
-            help="The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
-            "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
-        ),
-    ] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change anything that the file says: `--set simulation.noise=0.2`."
-        ),
-    ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="How many seeds.")] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method",
-            "-m",
-            metavar="METHOD",
-            help="Only these methods. `module:Class` adds a class of yours, with `fit` and `predict`.",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option("--device", help="`cuda` to train on a GPU what can be trained there.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one per core]")
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            "--memory", metavar="SIZE", help="Start no more processes than fit into this: `8GiB`.  [default: ¾ of free]"
-        ),
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try units again that have failed.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be run, and guess the time.")
-    ] = False,
+    experiment: Source,
+    out: Out = None,
+    data: DataName = None,
+    change: Changes = None,
+    seeds: Seeds = None,
+    method: Methods = None,
+    device: Device = None,
+    jobs: Jobs = None,
+    memory: Memory = None,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
     as_json: options.Json = False,
 ) -> None:
-    """Run an experiment. What is finished is never run again, so the same call goes on where it was stopped.
+    """Run an experiment. What is finished is never run again, so the same call continues where it was stopped.
 
     An experiment file is a program: a `module:Class` in it is imported and run. Read a stranger's before you run it.
 
@@ -147,9 +151,9 @@ def run(
     _print_results(wanted, folder, as_json)
     failed = done.failed + plan.failed
     if failed:
-        told = "".join(f"\n  {error}" for error in done.errors[:5])
+        reasons = "".join(f"\n  {error}" for error in done.errors[:5])
         hint = "" if done.failed else " before; --retry-failed tries them again"
-        raise CldrankError(f"{failed} of {len(plan.units)} units failed{hint}.{told}")
+        raise CldrankError(f"{failed} of {len(plan.units)} units failed{hint}.{reasons}")
 
 
 @app.command()
@@ -165,30 +169,16 @@ def compare(
     """
     from dataclasses import asdict
 
-    from cldrank.experiment import comparison, results
+    from cldrank.experiment.records import load_results
+    from cldrank.experiment.results import contrasts
 
-    found = comparison.compare(results.read(folder), first, second)
+    found = contrasts(load_results(folder), first, second)
     if as_json:
         print_json([asdict(one) for one in found])
         return
-    for key in dict.fromkeys((one.experiment, one.data) for one in found):
-        console.print(f"{first} minus {second}: {key[0]} on {key[1]}", style="bold", markup=False)
-        names = _named(one.setting for one in found if (one.experiment, one.data) == key)
-        table = new_table("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
-        for one in found:
-            if (one.experiment, one.data) == key:
-                interval = one.interval
-                add_row(
-                    table,
-                    names[one.setting],
-                    one.measure,
-                    f"{one.first:.4f}",
-                    f"{one.second:.4f}",
-                    f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}",
-                    f"{one.p_value:.2g}",
-                    f"{one.wins}/{interval.n}",
-                )
-        console.print(table)
+    for name, data in dict.fromkeys((one.experiment, one.data) for one in found):
+        console.print(f"{first} minus {second}: {name} on {data}", style="bold", markup=False)
+        _print_contrasts([one for one in found if (one.experiment, one.data) == (name, data)])
 
 
 @app.command()
@@ -199,7 +189,7 @@ def report(
     ] = None,
     form: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = Format.html,
 ) -> None:
-    """Write a report of what `run` found: one HTML page, or a table as Markdown, CSV or LaTeX, or pictures.
+    """Write a report on the results of `run`: one HTML page, or a table as Markdown, CSV or LaTeX, or pictures.
 
     Example: `cldrank experiment report experiments/table1`
     """
@@ -235,9 +225,9 @@ def _described(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _some(values: Sequence[Any]) -> str:
-    shown = [f"{value:,.15g}" for value in values]
-    return ", ".join(shown) if len(shown) < 4 else f"{shown[0]} … {shown[-1]}"
+def _span(values: Sequence[Any]) -> str:
+    texts = [f"{value:,.15g}" for value in values]
+    return ", ".join(texts) if len(texts) < 4 else f"{texts[0]} … {texts[-1]}"
 
 
 def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as_json: bool) -> None:
@@ -268,11 +258,30 @@ def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as
     )
 
 
+def _print_contrasts(found: Sequence[Contrast]) -> None:
+    names = _named(one.setting for one in found)
+    table = new_table("setting", "measure", "first", "second", "difference,\n90% interval", "p", "won")
+    for one in found:
+        interval = one.interval
+        add_row(
+            table,
+            names[one.setting],
+            one.measure,
+            f"{one.first:.4f}",
+            f"{one.second:.4f}",
+            f"{interval.estimate:+.4f} ± {interval.high - interval.estimate:.4f}",
+            f"{one.p_value:.2g}",
+            f"{one.wins}/{interval.n}",
+        )
+    console.print(table)
+
+
 def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) -> None:
-    from cldrank.experiment import results
+    from cldrank.experiment.records import load_results
+    from cldrank.experiment.results import summary
 
     names = {experiment.name for experiment in wanted}
-    found = [one for one in results.summary(results.read(folder)) if one.experiment in names]
+    found = [one for one in summary(load_results(folder)) if one.experiment in names]
     if as_json:
         print_json({"out": str(folder), "results": [one.as_dict() for one in found]})
         return
@@ -281,14 +290,14 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
         described = f"{data} (synthetic)" if here[0].synthetic else data
         console.print(f"{name} on {described}", style="bold", markup=False)
         print_table(here)
-    console.print("mean over seeds ± half of its 90% interval; * best or tied with it, Oracle aside", style="dim")
-    console.print("gap: the share of the way from Naive to Oracle", style="dim")
+    console.print("mean over seeds ± half of its 90% interval; * best or tied, except Oracle", style="dim")
+    console.print("gap: the share of the gap between Naive and Oracle that is closed", style="dim")
     console.print(f"results: {folder / 'results.parquet'}", markup=False, soft_wrap=True)
     console.print(f"a page to look at: cldrank experiment report {folder}", markup=False, soft_wrap=True)
 
 
 def print_table(found: Sequence[Summary]) -> None:
-    """One setting: a method a row, a measure a column. Several: a setting a row, a method a column, one measure."""
+    """One setting: a row per method, a column per measure. Several: a row per setting, a column per method."""
     measures = list(dict.fromkeys(one.measure for one in found))
     methods = list(dict.fromkeys(one.method for one in found))
     settings = list(dict.fromkeys(one.setting for one in found))
@@ -335,20 +344,20 @@ def _cell(one: Summary | None, intervals: bool = True) -> str:
 
 
 def _named(settings: Iterable[str]) -> dict[str, str]:
-    """Settings for people: the last part of each key and its value, or the whole key where two would read alike.
+    """Settings to read: the last part of each key and its value, or the whole key if two would look the same.
 
     >>> _named(['{"simulation.noise": 0.1}']), _named(['{"methods.A.l2": 1}', '{"methods.B.l2": 1}'])
     ({'{"simulation.noise": 0.1}': 'noise 0.1'},
      {'{"methods.A.l2": 1}': 'methods.A.l2 1', '{"methods.B.l2": 1}': 'methods.B.l2 1'})
     """
     varied = {text: json.loads(text) for text in settings}
-    found = {text: _told(chosen, short=True) for text, chosen in varied.items()}
+    found = {text: _in_words(chosen, short=True) for text, chosen in varied.items()}
     if len(set(found.values())) < len(found) or any(_repeats(chosen) for chosen in varied.values()):
-        return {text: _told(chosen, short=False) for text, chosen in varied.items()}
+        return {text: _in_words(chosen, short=False) for text, chosen in varied.items()}
     return found
 
 
-def _told(chosen: dict[str, Any], *, short: bool) -> str:
+def _in_words(chosen: dict[str, Any], *, short: bool) -> str:
     return ", ".join(f"{key.rpartition('.')[2] if short else key} {value}" for key, value in chosen.items()) or "–"
 
 

@@ -1,4 +1,4 @@
-"""How commands speak: results on standard output, everything else on standard error."""
+"""How commands print: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Rows = Sequence[tuple[str, Sequence[str]]]  # a name, and what stands beside it
 
-# highlight=False: numbers keep their plain colour; emoji=False: `mq2008:train` is no tram; soft_wrap: a message is one
-# line however narrow the terminal
+# highlight=False: numbers keep their plain colour; emoji=False: `mq2008:train:` is not a tram; soft_wrap: a message is
+# one line however narrow the terminal
 console = Console(highlight=False, emoji=False)
 messages = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
@@ -33,19 +33,19 @@ def print_error(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A remark that is no result, on standard error."""
+    """A remark, which is not a result, on standard error."""
     messages.print(text, markup=False, style="dim")
 
 
 def print_json(value: Any) -> None:
-    """A result for machines: one JSON document, valid everywhere (no NaN)."""
+    """A result for programs: one JSON document, valid everywhere (without NaN)."""
     target = sys.stderr if console.stderr else sys.stdout
     json.dump(_plain(value), target, indent=2, ensure_ascii=False, allow_nan=False, default=str)
     target.write("\n")
 
 
 def flush() -> None:
-    """Bring all that was printed to where it goes."""
+    """Write out what is still buffered."""
     sys.stdout.flush()
 
 
@@ -60,25 +60,25 @@ def _plain(value: Any) -> Any:
 
 
 def check_parquet_name(path: Path) -> None:
-    """Refuse a name that does not say what the file will be."""
+    """Refuse a file name that does not say that it is Parquet."""
     if path.suffix not in (".parquet", ".pq"):
         raise UsageError(f"{path}: the file to write must end in .parquet.")
 
 
 def new_table(*columns: str) -> Table:
-    """A plain table; the first column reads from the left, numbers line up on the right."""
+    """A plain table: the first column is aligned to the left, the others to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for index, column in enumerate(columns):  # folded, not cut: two names must never come to read alike
+    for index, column in enumerate(columns):  # folded, not cut: two names must stay different
         table.add_column(Text(column), justify="left" if index == 0 else "right", overflow="fold")
     return table
 
 
 def add_row(table: Table, *cells: str, style: str = "") -> None:
-    """A row of names that somebody chose: [these] are letters, not a style."""
+    """A row of texts as they are: [these] are letters, not a style."""
     from rich.text import Text
 
     table.add_row(*map(Text, cells), style=style)
@@ -90,7 +90,7 @@ def fits(table: Table) -> bool:
 
 
 def print_wide(head: str, rows: Rows, columns: Sequence[str], bold: Container[str] = ()) -> None:
-    """A table with a line for each name; columns that do not fit beside the others follow in tables of their own."""
+    """A table with a line per name; columns that do not fit beside the others follow in further tables."""
     start = 0
     while start < len(columns):
         for end in range(len(columns), start, -1):
@@ -103,19 +103,9 @@ def print_wide(head: str, rows: Rows, columns: Sequence[str], bold: Container[st
         start = end
 
 
-def some(names: Sequence[str], most: int = 6) -> str:
-    """The first few names, and how many more there are.
-
-    >>> some(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show that something is going on, where somebody watches."""
+    """Show that something is going on, if a terminal is there."""
     with messages.status(text):
         yield
 
@@ -141,3 +131,39 @@ def download_bar() -> Progress:
         TimeRemainingColumn(),
         console=messages,
     )
+
+
+class Story:
+    """What a demonstration tells, step by step; nothing if it is quiet, for programs."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet, self.steps = quiet, 0
+
+    def step(self, title: str, why: str, *commands: str) -> None:
+        """The next step: what happens, why it matters, the commands that do the same."""
+        self.steps += 1
+        self.tell(f"{self.steps}. {title}", style="bold", above=self.steps > 1)
+        self.tell(why, indent=3)
+        self.commands(*commands)
+
+    def commands(self, *commands: str) -> None:
+        """Commands to copy."""
+        for command in commands:
+            self.line(f"   $ cldrank {command}", style="dim")
+
+    def found(self, text: str) -> None:
+        """A result."""
+        self.tell(f"→ {text}", style="green", indent=3)
+
+    def line(self, text: str, style: str) -> None:
+        """A line to copy: it stays whole, however narrow the terminal."""
+        if not self.quiet:
+            console.print(text, style=style, markup=False, soft_wrap=True)
+
+    def tell(self, text: str, *, style: str = "", indent: int = 0, above: bool = False) -> None:
+        """A text that wraps at the edge of the terminal, with an empty line above it or without."""
+        from rich.padding import Padding
+        from rich.text import Text
+
+        if not self.quiet:
+            console.print(Padding(Text(text, style=style), (int(above), 0, 0, indent), expand=False))

@@ -6,18 +6,27 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cldrank.cli import options
+from cldrank.cli.derived import Command, choice, field_options, lazy_group, option, options_of, with_options
 from cldrank.cli.output import console, print_json, say
-from cldrank.cli.propensity_methods import WAYS, Estimation, Method, Shape, Source, best_choice, compared, load_features
+from cldrank.cli.propensity_methods import (
+    AUTO,
+    ChosenMethod,
+    Estimation,
+    LogSource,
+    Smoothing,
+    choose_method,
+    compared,
+    load_features,
+)
 from cldrank.cli.propensity_output import (
     as_dict,
     choice_as_dict,
     comparison_as_dict,
-    curve_of,
     load,
     print_comparison,
     print_found,
@@ -30,21 +39,8 @@ from cldrank.files import replacing
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.propensity import Comparison
+    from cldrank.propensity.checks.agreement import EstimatorComparison
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Estimate how likely each position is looked at, with intervals, or hear why a log cannot tell.",
-)
-
-
-Depth = Annotated[
-    int | None, typer.Option("--depth", min=2, help="Estimate only so many positions from the top.", show_default=False)
-]
-Replicates = Annotated[
-    int | None, typer.Option("--replicates", min=20, help="How often the log is resampled (400).", show_default=False)
-]
 Candidates = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,33 +53,42 @@ Candidates = Annotated[
 Chart = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves into this SVG file.")]
 
 
-@app.command()
+def _estimate_command() -> Command:
+    """`estimate`, with a method for each estimator and an option for each of their parameters."""
+    from cldrank.propensity import estimators
+
+    known = estimators()
+    described = {AUTO: "The most reliable that the log allows", **{name: one.sentence for name, one in known.items()}}
+    about = " ".join(f"`{name}`: {sentence}." for name, sentence in described.items())
+    method = option("method", choice("method", described), AUTO, help=about)
+    return with_options(estimate, [method, *field_options(LogSource), *options_of(known)])
+
+
+def _compare_command() -> Command:
+    """`compare`, with the options that all estimators have."""
+    from cldrank.propensity import PropensityEstimator
+
+    return with_options(compare, [*field_options(LogSource), *options_of({"": PropensityEstimator})])
+
+
+app = typer.Typer(
+    cls=lazy_group({"estimate": _estimate_command, "compare": _compare_command}),
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Estimate how likely each position is looked at, with intervals, or learn why a log does not show it.",
+)
+
+
 def estimate(
-    log: options.LogFiles,
     out: Annotated[
         Path,
         typer.Option(
             "--out", "-o", metavar="FILE", help="The JSON file to write, for `--propensity`.", show_default=False
         ),
     ],
-    method: Annotated[
-        Method,
-        typer.Option(
-            "--method",
-            help="`auto`: the most reliable that the log allows. `randomised`: pages in random order. `logged`: the "
-            "log tells the probability of each display. `swap-first`, `swap-neighbours`: results change places on some "
-            "pages. `all-pairs`, `adjacent-chain`, `pivot`: several rankers, or one that changes; with these, "
-            "`trust-bias` also tells trust in high positions. `regression-em`, `dual-learning`: one ranker; relevance "
-            "is modelled by --features, and what these do not know of it counts as position. `click-through`: plain "
-            "rates, biased.",
-        ),
-    ] = Method.auto,
-    depth: Depth = None,
-    confidence: options.Confidence = 0.9,
-    replicates: Replicates = None,
-    seed: options.Seed = 0,
+    method: str = AUTO,
     smooth: Annotated[
-        Shape | None, typer.Option("--smooth", help="To the nearest curve that falls, or that is a power law.")
+        Smoothing | None, typer.Option("--smooth", help="To the nearest curve that falls, or that is a power law.")
     ] = None,
     clip: Annotated[float | None, typer.Option("--clip", help="Raise smaller propensities to this.")] = None,
     segment: Annotated[
@@ -97,47 +102,43 @@ def estimate(
     ] = None,
     plot: Chart = None,
     features: Candidates = None,
-    column: options.LogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
-    engine: options.EngineName = "duckdb",
-    master: options.Master = "local[*]",
-    memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
+    **settings: Any,
 ) -> None:
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
-    Takes logs as `cldrank clicks aggregate` does, or files of cells. Where the log cannot tell, it says why, and what
-    data would be needed; then the exit code is 1, and nothing is written.
+    Reads logs as `cldrank clicks aggregate` does, or files of cells. Where the log cannot support an estimate, it says
+    why, and what data would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
     """
-    _check_chart(plot)
-    options.check_outputs([out, plot], [*log, *(features or [])])
-    source = Source(log, options.log_columns(column), first_position, one_query, engine, master, memory_limit)
-    settings = {"depth": depth, "confidence": confidence, "replicates": replicates, "seed": seed}
-    task = Estimation(method, settings, smooth, clip)
+    from cldrank.propensity.affine_clicks import curve_of
+
+    source = LogSource.taken(settings)
+    _check_files([out, plot], plot, source, features)
+    task = Estimation(str(method), settings, smooth, clip)
     dataset = load_features(features)
+    task.check(source, dataset, segment)
     if segment is not None:
         _estimate_segments(task, source, segment, dataset, out, plot, as_json)
         return
     table = source.table(dataset)
-    found, choice = task.of(table, source, dataset)
+    found, chosen = task.of(table, source, dataset)
     found.save(out)
     if plot:
         curve_of(found).plot(plot)
     if as_json:
-        print_json({**choice_as_dict(choice), **as_dict(found), "out": str(out), "plot": plot and str(plot)})
+        print_json({**choice_as_dict(chosen), **as_dict(found), "out": str(out), "plot": plot and str(plot)})
         return
-    say_choice(choice)
+    say_choice(chosen)
     print_found(found)
     console.print(f"wrote {out}{f' and {plot}' if plot else ''}", markup=False, soft_wrap=True)
-    _say_next(choice.method, source, features, f"{out}", len(found) if len(found) < table.depth else None)
+    _say_next(chosen, source, features, f"{out}", len(found) if len(found) < table.depth else None)
 
 
 def _estimate_segments(
     task: Estimation,
-    source: Source,
+    source: LogSource,
     column: str,
     dataset: RankingDataset | None,
     out: Path,
@@ -147,7 +148,7 @@ def _estimate_segments(
     """Estimate by segment; the mean goes to `out`, each segment beside it."""
     from cldrank.propensity.chart import save_chart
 
-    found, choice = task.of_segments(source.segments(column, dataset))
+    found, chosen = task.of_segments(source.segments(column, dataset))
     files = _segment_files(out, list(found))
     options.check_outputs([out, plot, *files.values()], source.log)
     found.pooled.save(out)
@@ -158,48 +159,40 @@ def _estimate_segments(
     if as_json:
         segments = {name: {**as_dict(rho), "out": str(files[name])} for name, rho in found.items()}
         written = {"mean": as_dict(found.pooled), "out": str(out), "plot": plot and str(plot)}
-        print_json({**choice_as_dict(choice), "segments": segments, "refusals": dict(found.refusals), **written})
+        refusals = {name: refusal.said("shell") for name, refusal in found.refusals.items()}
+        print_json({**choice_as_dict(chosen), "segments": segments, "refusals": refusals, **written})
         return
-    say_choice(choice)
+    say_choice(chosen)
     print_segments(found)
     names = ", ".join(str(path) for path in files.values())
     console.print(f"wrote {names}, the mean to {out}{f', and {plot}' if plot else ''}", markup=False, soft_wrap=True)
     say("Each file is for clicks of its own segment; for a model of all clicks, estimate without --segment.")
 
 
-@app.command()
 def compare(
-    log: options.LogFiles,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the comparison to this JSON file.")
     ] = None,
     plot: Chart = None,
-    depth: Depth = None,
-    confidence: options.Confidence = 0.9,
-    replicates: Replicates = None,
-    seed: options.Seed = 0,
     features: Candidates = None,
-    column: options.LogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
-    engine: options.EngineName = "duckdb",
-    master: options.Master = "local[*]",
-    memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
+    **settings: Any,
 ) -> None:
-    """Estimate by all methods that apply, side by side, and tell why the others do not.
+    """Estimate by all methods that apply, side by side, and say why the others do not.
 
     Example: `cldrank propensity compare logs/ --plot curves.svg`
     """
-    _check_chart(plot)
-    options.check_outputs([out, plot], [*log, *(features or [])])
-    source = Source(log, options.log_columns(column), first_position, one_query, engine, master, memory_limit)
+    from cldrank.propensity.checks.refusal import quoted
+
+    source = LogSource.taken(settings)
+    _check_files([out, plot], plot, source, features)
     dataset = load_features(features)
     table = source.table(dataset)
-    settings = {"depth": depth, "confidence": confidence, "replicates": replicates, "seed": seed}
     found = compared(settings, table, source, dataset)
     if not found.estimates:
-        raise UnidentifiableError(f"nothing can be estimated from this log: {next(iter(found.refusals.values()))}")
+        raise UnidentifiableError(
+            "nothing can be estimated from this log: {}", quoted(next(iter(found.refusals.values())))
+        )
     content = comparison_as_dict(found)
     if out:
         with replacing(out) as temporary:
@@ -210,7 +203,7 @@ def compare(
         print_json({**content, "out": out and str(out), "plot": plot and str(plot)})
         return
     print_comparison(found)
-    _say_best(found, table, depth)
+    _say_best(found, table, settings.get("depth"))
     if out or plot:
         console.print(f"wrote {' and '.join(str(path) for path in (out, plot) if path)}", markup=False)
 
@@ -221,7 +214,7 @@ def show(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="Files of propensities; the truth beside a simulated log will do, too.",
+            help="Files of propensities, or the truth beside a simulated log.",
             show_default=False,
         ),
     ],
@@ -232,6 +225,7 @@ def show(
 
     Example: `cldrank propensity show rho.json cells.parquet.json --plot both.svg`
     """
+    from cldrank.propensity.affine_clicks import curve_of
     from cldrank.propensity.chart import save_chart
 
     _check_chart(plot)
@@ -252,9 +246,9 @@ def show(
 # -- what to do next, and where ------------------------------------------------------------------------------------
 
 
-def _say_next(method: Method, source: Source, features: list[str] | None, out: str, depth: int | None) -> None:
+def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | None, out: str, depth: int | None) -> None:
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
-    use = "affine-ips" if WAYS[method].affine else "cld"
+    use = "affine-ips" if chosen.affine else "cld"
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     for role, name in (source.columns or {}).items():
@@ -264,19 +258,19 @@ def _say_next(method: Method, source: Source, features: list[str] | None, out: s
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:
-        say(f"Positions below {depth} have no propensity; --depth {depth} takes pages as if they ended there.")
+        say(f"Positions below {depth} have no propensity; --depth {depth} treats pages as if they ended there.")
 
 
-def _say_best(found: Comparison, table: ClickTable, depth: int | None) -> None:
+def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) -> None:
     """Which of them `estimate` would choose."""
     try:
-        best = best_choice(table, depth)
+        best = choose_method(table, depth)
     except UnidentifiableError:
-        if list(found.estimates) == [Method.click_through]:
-            say("click-through alone is left, and it takes relevance for examination: do not train with it.")
+        if list(found.estimates) == ["click-through"]:
+            say("click-through alone is left, and it counts relevance as examination: do not train with it.")
         return
-    if best.method in found.estimates:
-        say(f"`cldrank propensity estimate` chooses {best.method}: {best.reason}.")
+    if best.name in found.estimates:
+        say(f"`cldrank propensity estimate` chooses {best.name}: {best.reason}.")
 
 
 def _segment_files(out: Path, segments: list[str]) -> dict[str, Path]:
@@ -291,6 +285,11 @@ def _segment_files(out: Path, segments: list[str]) -> dict[str, Path]:
         path = out.with_name(f"{out.stem}.{plain}{out.suffix}")
         files[name] = path if path not in files.values() else out.with_name(f"{out.stem}.{plain}-{number}{out.suffix}")
     return files
+
+
+def _check_files(outputs: list[Path | None], plot: Path | None, source: LogSource, features: list[str] | None) -> None:
+    _check_chart(plot)
+    options.check_outputs(outputs, [*source.log, *(features or [])])
 
 
 def _check_chart(path: Path | None) -> None:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import TypeIs
 
-    from cldrank.cli.propensity_methods import Choice
-    from cldrank.propensity import AffineClicks, Comparison, Propensities, SegmentPropensities
+    from cldrank.cli.propensity_methods import ChosenMethod
+    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.propensity.checks.agreement import EstimatorComparison
+    from cldrank.propensity.segmented import SegmentPropensities
 
 _MOST_POSITIONS = 50
 
@@ -37,11 +39,6 @@ def load(path: str) -> Propensities | AffineClicks:
     return AffineClicks.load(path) if affine else Propensities.load(path)
 
 
-def curve_of(found: Propensities | AffineClicks) -> Propensities:
-    """The propensities themselves, or the slopes."""
-    return found.propensities() if _is_affine(found) else found
-
-
 def _is_affine(found: Propensities | AffineClicks) -> TypeIs[AffineClicks]:
     return hasattr(found, "slope")
 
@@ -49,14 +46,14 @@ def _is_affine(found: Propensities | AffineClicks) -> TypeIs[AffineClicks]:
 # -- for people ----------------------------------------------------------------------------------------------------
 
 
-def say_choice(choice: Choice) -> None:
+def say_choice(chosen: ChosenMethod) -> None:
     """Which method was chosen and why, if it was not the user who chose."""
-    if choice.reason:
-        say(f"{choice.method} was chosen: {choice.reason}.")
+    if chosen.reason:
+        say(f"{chosen.name} was chosen: {chosen.reason}.")
 
 
 def print_found(found: Propensities | AffineClicks) -> None:
-    """One line per position, then the fit and all there is to know."""
+    """One line per position, then the fit and the notes."""
     console.print(found.origin, markup=False)
     if _is_affine(found):
         _print_affine(found)
@@ -97,16 +94,16 @@ def _print_affine(found: AffineClicks) -> None:
 
 
 def print_segments(found: SegmentPropensities) -> None:
-    """All segments side by side with their mean, and what there is to know of each."""
+    """All segments side by side with their mean, then their notes."""
     _print_side_by_side({"mean": found.pooled, **found})
     for name, rho in found.items():
         for note in rho.notes:
             _remark(f"{name}: {note}")
         if name in found.refusals:
-            _remark(f"{name}, alone: {found.refusals[name]}", "warning")
+            _remark(f"{name}, alone: {found.refusals[name].said('shell')}", "warning")
 
 
-def print_comparison(found: Comparison) -> None:
+def print_comparison(found: EstimatorComparison) -> None:
     """All estimates side by side, their fit, how far they agree, and why the other methods refuse."""
     fits = any(rho.goodness for rho in found.estimates.values())
     _print_side_by_side(found.estimates, fits)
@@ -119,12 +116,19 @@ def print_comparison(found: Comparison) -> None:
     doubts = {note for rho in found.estimates.values() for note in _doubts(rho)}
     for note, names in _by_text(noted).items():
         _remark(f"{', '.join(names)}: {note}", "warning" if note in doubts else "note")
-    for reason, names in _by_text({name: [reason] for name, reason in found.refusals.items()}).items():
+    for text, names in _by_text({name: [text] for name, text in _reasons(found).items()}).items():
         console.print(f"[yellow]refused[/] {', '.join(names)}:", end=" ")
-        console.print(reason, markup=False, soft_wrap=True)
+        console.print(text, markup=False, soft_wrap=True)
 
 
-def _apart(found: Comparison) -> Table:
+def _reasons(found: EstimatorComparison) -> dict[str, str]:
+    """Why methods refuse, without their names, which are keys."""
+    from cldrank.propensity.checks.refusal import without_name
+
+    return {name: without_name(refusal, "shell") for name, refusal in found.refusals.items()}
+
+
+def _apart(found: EstimatorComparison) -> Table:
     """How far any two estimates are apart."""
     table = new_table("methods", "position", "difference", "errors", "")
     for pair in found.agreements:
@@ -146,7 +150,7 @@ def _by_text(said: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 def _doubts(rho: Propensities) -> list[str]:
     """The notes that are more than that."""
-    from cldrank.propensity.refuted import REFUTED
+    from cldrank.propensity.checks.refuted import REFUTED
 
     confounded = [str(rho.confounding)] if rho.confounding is not None and rho.confounding.doubtful else []
     return confounded + [note for note in rho.notes if note.startswith(REFUTED)]
@@ -235,19 +239,19 @@ def _curve_as_dict(rho: Propensities) -> dict[str, Any]:
     }
 
 
-def choice_as_dict(choice: Choice) -> dict[str, Any]:
+def choice_as_dict(chosen: ChosenMethod) -> dict[str, Any]:
     """The method, and why it was chosen."""
-    return {"method": str(choice.method), "chosen_because": choice.reason}
+    return {"method": chosen.name, "chosen_because": chosen.reason}
 
 
-def comparison_as_dict(found: Comparison) -> dict[str, Any]:
+def comparison_as_dict(found: EstimatorComparison) -> dict[str, Any]:
     """Estimates, refusals and agreements."""
     return {
-        "estimates": {str(name): as_dict(rho) for name, rho in found.estimates.items()},
-        "refusals": {str(name): reason for name, reason in found.refusals.items()},
+        "estimates": {name: as_dict(rho) for name, rho in found.estimates.items()},
+        "refusals": _reasons(found),
         "agreements": [
             {
-                "methods": [str(pair.first), str(pair.second)],
+                "methods": [pair.first, pair.second],
                 "agree": pair.agree,
                 "position": pair.worst,
                 "standard_errors": abs(float(pair.scores[pair.worst - 1])),

@@ -12,8 +12,10 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.output import console, new_table, print_json, progress_bar, say, working
-from cldrank.errors import UsageError
+from cldrank.cli.simulate_options import chosen, number
+from cldrank.errors import UsageError, setting
 from cldrank.files import recover_folder
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,33 +23,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.simulate import Simulation
     from cldrank.data.dataset import RankingDataset
 
-_MODEL, _POLICY, _PRODUCTION = "Who clicks", "What is shown", "The production ranker"
-
-
-class Model(StrEnum):
-    """The click models."""
-
-    pbm = "pbm"
-    trust = "trust"
-    cascade = "cascade"
-    dcm = "dcm"
-
-
-class PolicyName(StrEnum):
-    """The logging policies."""
-
-    top = "top"
-    neighbour_swaps = "neighbour-swaps"
-    first_swaps = "first-swaps"
-    shuffled = "shuffled"
-    plackett_luce = "plackett-luce"
-
-
-class Shuffle(StrEnum):
-    """What is shuffled."""
-
-    page = "page"
-    candidates = "candidates"
+_PRODUCTION = "The production ranker"
 
 
 class Sample(StrEnum):
@@ -57,21 +33,8 @@ class Sample(StrEnum):
     rows = "rows"
 
 
-# which options belong to which model and policy, by the name of the parameter
-_TAKES: dict[str, dict[str, str]] = {
-    "pbm": {"eta": "eta", "noise": "noise"},
-    "trust": {"eta": "eta", "epsilon_plus": "epsilon_plus", "epsilon_minus": "epsilon_minus"},
-    "cascade": {"noise": "noise"},
-    "dcm": {"noise": "noise", "continuation": "continuation"},
-    "top": {},
-    "neighbour-swaps": {"swap_probability": "probability"},
-    "first-swaps": {"swap_probability": "probability", "swap_positions": "positions"},
-    "shuffled": {"share": "share", "shuffle": "of"},
-    "plackett-luce": {"temperature": "temperature"},
-}
-
-
 def simulate(
+    ctx: typer.Context,
     features: Annotated[
         list[str],
         typer.Argument(
@@ -82,107 +45,25 @@ def simulate(
         ),
     ],
     sessions: Annotated[
-        str, typer.Option("--sessions", "-n", metavar="COUNT", help="How many pages are shown; 1e5 will do.")
+        str, typer.Option("--sessions", "-n", metavar="COUNT", help="How many pages are shown, such as 1e5.")
     ] = "1e5",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write cells: counts by document and position, for training."),
+        typer.Option("--out", "-o", metavar="FILE", help="Save cells: counts by document and position, for training."),
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="FILE", help="Write the raw log, one row per impression, session by session."),
+        typer.Option("--log", metavar="FILE", help="Save the raw log, one row per impression, session by session."),
     ] = None,
-    cutoff: Annotated[int, typer.Option("--cutoff", "-k", min=1, help="Results on a page, K.")] = 5,
+    depth: Annotated[int, typer.Option("--depth", "-k", min=1, help="How many results a page shows.")] = 5,
     relevant_from: Annotated[
         float | None,
         typer.Option(
-            help="The lowest label that counts as relevant. [default: 3 where labels reach it, else 1]",
+            help="The lowest label that counts as relevant. [default: 3 if any label reaches it, else 1]",
             show_default=False,
         ),
     ] = None,
     seed: options.Seed = 0,
-    model: Annotated[
-        Model,
-        typer.Option(
-            help="`pbm`: position-based. `trust`: high positions are trusted, relevant or not. `cascade`: read from "
-            "the top, stop at the first click. `dcm`: the same, but some read on after a click.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = Model.pbm,
-    eta: Annotated[
-        float | None,
-        typer.Option(help="pbm, trust: position k is examined with (1/k)^eta. [default: 1]", rich_help_panel=_MODEL),
-    ] = None,
-    noise: Annotated[
-        float | None,
-        typer.Option(
-            help="pbm, cascade, dcm: an examined irrelevant result is clicked with this probability. [default: 0.1]",
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    epsilon_plus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="trust: P(click | examined, relevant), one number, or one per position separated by commas.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    epsilon_minus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="trust: P(click | examined, irrelevant), in the same way.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    continuation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="dcm: P(reads on after a click), in the same way. [default: 0.5]",
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    policy: Annotated[
-        PolicyName,
-        typer.Option(
-            help="`top`: production's order, always. `neighbour-swaps`, `first-swaps`: sometimes two neighbours, or "
-            "the first and another result, change places. `shuffled`: a share of pages in random order. "
-            "`plackett-luce`: all pages drawn, better scores more often on top.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = PolicyName.top,
-    swap_probability: Annotated[
-        float | None,
-        typer.Option(help="Swaps: the share of pages with one swap. [default: 0.5]", rich_help_panel=_POLICY),
-    ] = None,
-    swap_positions: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="first-swaps: the positions that the first may change places with, such as 3 or 2,5. [default: all]",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None,
-    share: Annotated[
-        float | None,
-        typer.Option(help="shuffled: the share of shuffled pages. [default: 0.1]", rich_help_panel=_POLICY),
-    ] = None,
-    shuffle: Annotated[
-        Shuffle | None,
-        typer.Option(
-            help="shuffled: production's top results (`page`, the default) or all candidates of the query.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None,
-    temperature: Annotated[
-        float | None,
-        typer.Option(
-            help="plackett-luce: exp(score / temperature); low keeps production's order. [default: 1]",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None,
     production: Annotated[
         str,
         typer.Option(
@@ -218,16 +99,16 @@ def simulate(
 
     Each session draws a query, is shown the top results, examines position k with probability (1/k)^eta, clicks what
     is relevant and, with probability `--noise`, what is not. `--out` counts any number of sessions at once, exactly;
-    `--log` writes them one by one; with both, the cells are those of the log. The truth (all parameters, the
-    propensities) is written beside each file, as FILE.json.
+    `--log` saves them one by one; with both, the cells are those of the log. The truth (all parameters, the
+    propensities) is saved beside each file, as FILE.json.
 
-    Example: `cldrank simulate train.txt --sessions 1e6 --eta 1 --cutoff 5 --noise 0.1 --out cells.parquet`
+    Example: `cldrank simulate train.txt --sessions 1e6 --eta 1 --depth 5 --noise 0.1 --out cells.parquet`
     """
     from cldrank.clicks.simulate import Simulation
-    from cldrank.clicks.simulate.parameters import whole
+    from cldrank.clicks.simulate.simulation import whole_sessions
     from cldrank.clicks.simulate.truth import has_truth, truth_path
 
-    count = whole(_number(sessions, "--sessions"), "--sessions")
+    count = whole_sessions(number(sessions, "sessions"))
     if out is None and log is None:
         raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
     ranked_by = [production] if Path(production).is_file() else []
@@ -235,31 +116,12 @@ def simulate(
     options.check_outputs([out, log, *truths], [*features, *(groups or []), *ranked_by])
     if save_production is not None:
         options.check_ranker_folder(save_production)
-    given = {
-        "eta": eta,
-        "noise": noise,
-        "epsilon_plus": _numbers(epsilon_plus, "--epsilon-plus"),
-        "epsilon_minus": _numbers(epsilon_minus, "--epsilon-minus"),
-        "continuation": _numbers(continuation, "--continuation"),
-    }
-    clicking = _built("--model", model, given)
-    positions = _numbers(swap_positions, "--swap-positions")
-    showing = _built(
-        "--policy",
-        policy,
-        {
-            "swap_probability": swap_probability,
-            "swap_positions": (positions,) if isinstance(positions, float) else positions,
-            "share": share,
-            "shuffle": shuffle and str(shuffle),
-            "temperature": temperature,
-        },
-    )
+    model, policy = chosen(ctx.obj)
     training = {"fraction": fraction, "sample": sample and str(sample), "save_production": save_production}
     _check_production(production, training)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
     scores, origin = _production(production, dataset, training, seed)
-    simulation = Simulation(dataset, scores, clicking, showing, cutoff, relevant_from, origin)
+    simulation = Simulation(dataset, scores, model, policy, depth, relevant_from, origin)
     result = _run(simulation, count, seed, out, log)
     if as_json:
         print_json(result)
@@ -268,36 +130,36 @@ def simulate(
 
 
 def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log: Path | None) -> dict[str, Any]:
-    """Draw, write, and tell what came of it."""
+    """Draw and save; what came of it, for JSON."""
     import numpy as np
 
-    from cldrank.clicks.simulate import truth_of, write_truth
+    from cldrank.clicks.simulate import save_truth, truth_of
 
     result: dict[str, Any] = {}
-    told = truth_of(simulation, sessions, seed, by_session=log is not None)
+    truth = truth_of(simulation, sessions, seed, by_session=log is not None)
     with _reporting(sessions, bars=log is not None or not simulation.counts_all) as report:
         if log is None:
             cells = simulation.draw(sessions, seed=seed, progress=report)
             counts = [
-                np.bincount(cells.position, values, simulation.depth + 1)[1:]
+                np.bincount(cells.position, values, simulation.longest_page + 1)[1:]
                 for values in (cells.impressions, cells.clicks)
             ]
         else:
-            found = simulation.write_log(log, sessions, seed=seed, count=out is not None, progress=report)
+            found = simulation.save_log(log, sessions, seed=seed, count=out is not None, progress=report)
             counts = [found.impressions, found.clicks]
-            result |= {"log": str(log), "log_truth": _written(write_truth(told, log))}
+            result |= {"log": str(log), "log_truth": _path(save_truth(truth, log))}
             cells = found.cells  # type: ignore[assignment]  # None only if nobody asked for them
     if out is not None:
-        cells.write(out)
-        result |= {"out": str(out), "out_truth": _written(write_truth(told, out)), "cells": cells.n_cells}
+        cells.save(out)
+        result |= {"out": str(out), "out_truth": _path(save_truth(truth, out)), "cells": cells.n_cells}
     result["by_position"] = [
         {"position": place, "impressions": int(shown), "clicks": int(clicked)}
         for place, (shown, clicked) in enumerate(zip(*counts, strict=True), 1)
     ]
-    return {**result, "truth": told}
+    return {**result, "truth": truth}
 
 
-def _written(path: Path | None) -> str | None:
+def _path(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
@@ -322,9 +184,9 @@ def _print(simulation: Simulation, result: dict[str, Any]) -> None:
         style="bold",
         markup=False,
     )
-    console.print(f"production: {_said(simulation)}", markup=False)
+    console.print(f"production: {_origin(simulation)}", markup=False)
     table = new_table("position", "examined", "impressions", "clicks", "click rate")
-    examination = truth["examination"] or [None] * simulation.depth
+    examination = truth["examination"] or [None] * simulation.longest_page
     for entry, examined in zip(result["by_position"], examination, strict=True):
         table.add_row(
             str(entry["position"]),
@@ -341,27 +203,11 @@ def _print(simulation: Simulation, result: dict[str, Any]) -> None:
             console.print(f"wrote {result[kind]}{beside}", markup=False)
 
 
-def _said(simulation: Simulation) -> str:
+def _origin(simulation: Simulation) -> str:
     origin = simulation.production
     if origin["kind"] == "svm":
         return f"SVM-rank on {origin['rows']:,} labelled rows, {origin['pairs']:,} pairs"
     return f"{origin['kind']} {origin['source']}"
-
-
-def _built(option: str, name: str, given: dict[str, Any]) -> Any:
-    """The model or policy of a name, with the parameters that were given; others' parameters are refused."""
-    from cldrank.clicks import simulate as parts
-
-    kinds = (parts.PositionBased, parts.TrustBias, parts.Cascade, parts.DependentClicks)
-    policies = (parts.TopK, parts.NeighbourSwaps, parts.FirstSwaps, parts.ShuffledShare, parts.PlackettLuce)
-    build: Callable[..., Any] = next(kind for kind in (*kinds, *policies) if kind.name == name)
-    takes = _TAKES[name]
-    chosen = {key: value for key, value in given.items() if value is not None}
-    foreign = [key for key in chosen if key not in takes]
-    if foreign:
-        own = " and ".join(_spelled(key) for key in takes) or "no options"
-        raise UsageError(f"{_spelled(foreign[0])} does not belong to {option} {name}, which takes {own}.")
-    return build(**{takes[key]: value for key, value in chosen.items()})
 
 
 def _check_production(production: str, training: dict[str, Any]) -> None:
@@ -369,7 +215,7 @@ def _check_production(production: str, training: dict[str, Any]) -> None:
         return
     useless = [key for key, value in training.items() if value is not None]
     if useless:
-        raise UsageError(f"{_spelled(useless[0])} is for --production svm; {production} is taken as it is.")
+        raise UsageError(f"{setting(useless[0]).shell} is for --production svm; {production} is used as it is.")
     if not production.startswith("column:") and not Path(production).exists():
         raise UsageError(
             f"--production {production}: there is no such ranker folder or score file; "
@@ -386,8 +232,7 @@ def _production(
     kind, _, name = production.partition(":")
     if kind == "column":
         if name not in dataset.feature_names:
-            some = ", ".join(dataset.feature_names[:5])
-            raise UsageError(f"there is no feature {name!r} to rank by; there are {some}, …")
+            raise UsageError(f"there is no feature {name!r} to rank by; there are {some(dataset.feature_names, 5)}.")
         return dataset.features[:, dataset.feature_names.index(name)], {"kind": "column", "source": name}
     recover_folder(production)
     if Path(production).is_dir():
@@ -414,22 +259,3 @@ def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tu
         say(f"the production ranker: {training['save_production']}")
     origin = {"kind": "svm", "rows": machine.n_rows_, "pairs": machine.n_pairs_}
     return machine.predict(dataset), {**origin, **machine.ranker_.provenance.parameters}
-
-
-def _numbers(text: str | None, option: str) -> float | tuple[float, ...] | None:
-    """One number, or several separated by commas."""
-    if text is None:
-        return None
-    found = tuple(_number(part, option) for part in text.split(","))
-    return found if len(found) > 1 else found[0]
-
-
-def _number(text: str, option: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is not a number; write it as 100000 or 1e5.") from None
-
-
-def _spelled(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""`Candidates`: who could have been shown, by query and document id."""
+"""`Candidates`: what could have been shown, by query and document id."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ UNKNOWN_DOCUMENT = -2
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The candidates of each query, as in `RankingDataset`: offsets, query ids, and one document id a row.
+    """The candidates of each query, as in `RankingDataset`: offsets, query ids, and one document id per row.
 
     >>> found = Candidates.of(RankingDataset.from_arrays([[0], [1], [2]], ["a", "a", "b"]))
-    >>> found.doc_ids                             # documents without an id are named by their place in the query
+    >>> found.doc_ids                             # documents without an id are numbered within their query
     array([1, 2, 1])
     >>> found.find(np.array(["b", "a", "a", "c"]), np.array([1, 2, 7, 1]))
     array([ 2,  1, -2, -1])
@@ -47,7 +47,7 @@ class Candidates:
 
     @classmethod
     def seen(cls, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> Candidates:
-        """The candidates that some rows of ids name, each once; queries and documents in order of their ids."""
+        """The candidates that pairs of ids name, each once; queries and documents in order of their ids."""
         queries, documents = checks.flat_ids(query_ids, "query_id"), checks.flat_ids(doc_ids, "doc_id")
         query_codes, unique_queries = _codes(queries)
         document_codes, unique_documents = _codes(documents)
@@ -84,7 +84,7 @@ class Candidates:
         return all(one is two or np.array_equal(one, two) for one, two in pairs)
 
     def find(self, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> IntArray:
-        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where there is none."""
+        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where it is not a candidate."""
         queries = self.find_queries(query_ids)
         known, mine = _alike(doc_ids, self.doc_ids)
         codes, unique = _codes(np.concatenate([mine, known]))
@@ -98,7 +98,7 @@ class Candidates:
         return np.where(queries < 0, UNKNOWN_QUERY, np.where(found, rows, UNKNOWN_DOCUMENT))
 
     def find_queries(self, query_ids: NDArray[Any]) -> IntArray:
-        """The place of each query; UNKNOWN_QUERY where there is none."""
+        """The index of each query; UNKNOWN_QUERY where it is not known."""
         wanted, ids = _alike(query_ids, self.query_ids)
         if not len(ids):
             return np.full(len(wanted), UNKNOWN_QUERY, dtype=np.int64)
@@ -156,7 +156,7 @@ def ids_of(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
             return np.array(column.cast(pa.int64()).to_numpy())
         text = column.cast(pa.string())
         if pc.any(pc.ends_with(text, "\0")).as_py():
-            raise DataError(f"{what} has an id that ends in a NUL character, which cannot be kept; take it off.")
+            raise DataError(f"{what} has an id that ends in a NUL character, which cannot be kept; remove it.")
         return np.array(text.to_numpy(zero_copy_only=False), dtype=np.str_)
     except pa.ArrowException:
         raise DataError(f"{what} holds {column.type}; ids are whole numbers or text.") from None
@@ -168,7 +168,7 @@ def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 
 def _alike(one: NDArray[Any], two: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ids of one kind: numbers with numbers, else both as text, since a log may spell 12 as '12'."""
+    """Ids of one kind: both as numbers, or else both as text, since a log may write 12 as '12'."""
     one, two = checks.flat_ids(one, "ids"), checks.flat_ids(two, "ids")
     if one.dtype.kind == two.dtype.kind:
         return one, two

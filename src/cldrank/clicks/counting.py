@@ -1,8 +1,8 @@
 """Counting a log in its engine: cells of the rows that are kept, and the rows set aside.
 
-First all rows are grouped into cells. Then pages, the rows of one session and query, are checked: where a position
-repeats, or a document that the log has at several positions, the page is suspect. Counts add up, so only the rows of
-suspect pages and rows with missing keys are looked at one by one:
+First all rows are grouped into cells. Then pages, the rows of one session and query, are checked: a page is suspect if
+a position repeats, or a document that the log has at several positions. Counts add up, so only the rows of suspect
+pages and rows with missing keys have to be looked at one by one:
 
     cells = cells of all rows - cells of odd rows + cells of the odd rows that are kept
 """
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cldrank.clicks.engines import Engine
-from cldrank.clicks.log import DEEPEST, KEYS, ODD_POSITION, Log
-from cldrank.errors import UsageError
+from cldrank.clicks.log.engines import Engine
+from cldrank.clicks.log.schema import DEEPEST, KEYS, ODD_POSITION, Log, mapping
+from cldrank.errors import Spelling, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 _CELL = ("query_id", "doc_id", "position")
 _MASK_BITS = 62  # of a 64-bit integer, clear of its sign
-_MASK_WORDS = 4  # with more moving documents a query, grouping by document is the cheaper way
+_MASK_WORDS = 4  # with more moving documents per query, grouping by document is cheaper
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,20 @@ class Counted:
 
 
 def by_view(log: Log) -> Log:
-    """The log with a session for each view: for those that keep one session_id while a page is shown again."""
+    """The log with a session per view, for logs that keep one session_id while a page is shown again."""
     if "timestamp" not in log.optional:
         raise UsageError(
-            "by_time (--by-time) tells views apart by time, and the log has no timestamp; map one with "
-            "columns={'timestamp': …} (--column timestamp=…)."
+            "{} separates views by time, but the log has no timestamp; map one with {}.",
+            Spelling("by_time=True", "--by-time"),
+            mapping("timestamp"),
         )
     rows = log.rows
     moment = rows.timestamp.cast("string").fill_null("")
     return replace(log, rows=rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment))
 
 
-def count(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
-    """Count the rows of a log."""
+def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
+    """Count the rows of a log; `held` keeps tables in the engine until the caller is done."""
     rows = log.rows
     if not every_click and not log.once:
         rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
@@ -100,7 +101,7 @@ def _cells(rows: ir.Table) -> ir.Table:
 
 
 def has_good_keys(rows: ir.Table) -> ir.BooleanValue:
-    """Whether a row names a session, a query, a document, and a position that can be."""
+    """Whether a row names a session, a query, a document and a possible position."""
     return (
         rows.session_id.notnull()
         & rows.query_id.notnull()
@@ -116,7 +117,7 @@ def _has_bad_keys(cells: pa.Table) -> bool:
 
 
 def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitStack) -> tuple[ir.Table, int, int]:
-    """Pages that may show a document or a position twice; the rows without a session; the pages with one."""
+    """Pages that may show a document or a position twice; how many rows lack a session, and how many pages have one."""
     moving = held.enter_context(_moving_documents(cells).cache())
     most = moving.place.max().to_pyarrow().as_py()
     if most is None and engine.rises(rows, "session_id", "position"):
@@ -137,9 +138,9 @@ def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitSt
 
 
 def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> ir.Table:
-    """Pages where fewer bits are set than rows set one, and all rows without a session as one page.
+    """Pages in which fewer bits are set than there are rows, and all rows without a session as one page.
 
-    There is a bit for each position and, in as many words as are asked for, one for each moving document of the query.
+    There is a bit for each position and, in `words` more integers, one for each moving document of the query.
     """
     import ibis
 
@@ -173,14 +174,14 @@ def _moving_documents(cells: ir.Table) -> ir.Table:
 
 
 def _with_reason(rows: ir.Table) -> ir.Table:
-    """Rows with bad keys, with what is wrong with them."""
+    """Rows with bad keys, and what is wrong with them."""
     import ibis
 
     lost = rows.position.fill_null(0) < 1
     unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
     reason = ibis.cases(
         (unnamed, "null key"),
-        ((rows.position == ODD_POSITION) | (rows.position > DEEPEST), "no number"),
+        ((rows.position == ODD_POSITION) | (rows.position > DEEPEST), "not a number"),
         (lost & (rows.clicks > 0), "click never shown"),
         (rows.position.isnull(), "null key"),
         else_="position below 1",
@@ -191,14 +192,14 @@ def _with_reason(rows: ir.Table) -> ir.Table:
 def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Table:
     """Rows of suspect pages; `reason` is null for those kept, `clicks` is what counts, `own_clicks` was logged.
 
-    Of rows with the same document at the same position the first clicked one is kept, of a document shown twice the
-    upper one. A row that equals another in all that the log tells is a copy of it; one that differs in time, or in
-    clicks, is of a second view. Without times, a page with any such row is taken as viewed twice.
+    Of rows with the same document at the same position, the first clicked one is kept; of a document shown twice, the
+    upper one. A row that equals another in every column is a copy of it; one that differs in time or clicks belongs to
+    a second view. Without times, a page with any such row counts as viewed twice.
     """
     import ibis
 
-    told = [name for name in optional if not rows[name].type().is_nested()]
-    same = ibis.window(group_by=[*KEYS, "position"], order_by=[ibis.desc("clicks"), *told])
+    comparable = [name for name in optional if not rows[name].type().is_nested()]
+    same = ibis.window(group_by=[*KEYS, "position"], order_by=[ibis.desc("clicks"), *comparable])
     number = ibis.row_number().over(same)
     rows = rows.mutate(
         copy=number > ibis.rank().over(same),  # equal rows have the rank of the first of them
@@ -221,11 +222,11 @@ def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Ta
 
 
 def _elsewhere(values: int) -> int:
-    raise AssertionError(f"engines have this function themselves; it was called on {values}")
+    raise AssertionError(f"this function runs in engines only; it was called on {values}")
 
 
 def bit_or(values: ir.IntegerColumn) -> ir.IntegerScalar:
-    """The bitwise or of a group, which engines have and Ibis knows for few of them."""
+    """The bitwise or of a group: engines have it, but Ibis knows it for few of them."""
     import ibis
 
     return ibis.udf.agg.builtin(_elsewhere, name="bit_or", signature=(("int64",), "int64"))(values)
@@ -241,6 +242,17 @@ def bit_count(values: ir.IntegerColumn) -> ir.IntegerColumn:
 # -- in memory ---------------------------------------------------------------------------------------------------------
 
 
+def one_row(table: ir.Table) -> dict[str, Any]:
+    """The values of a table with one row."""
+    found: dict[str, Any] = table.to_pyarrow().to_pylist()[0]
+    return found
+
+
+def count_row(table: ir.Table) -> dict[str, int]:
+    """The counts of a table with one row; a sum over nothing is 0."""
+    return {name: int(value or 0) for name, value in one_row(table).items()}
+
+
 def _negated(cells: pa.Table) -> pa.Table:
     for name in ("impressions", "clicks"):
         cells = cells.set_column(cells.column_names.index(name), name, pc.negate(cells[name].cast(pa.int64())))
@@ -248,7 +260,7 @@ def _negated(cells: pa.Table) -> pa.Table:
 
 
 def _added(parts: list[pa.Table]) -> pa.Table:
-    """One table of cells from several, with the counts of equal cells added; cells with bad keys are gone by then."""
+    """One table of cells from several, with the counts of equal cells added; cells with bad keys cancel out."""
     counts = {name: pa.int64() for name in ("position", "impressions", "clicks")}
     typed = [
         part.cast(pa.schema([(name, counts.get(name, part.schema.field(name).type)) for name in part.column_names]))

@@ -1,4 +1,4 @@
-"""`ClickTable`: impressions and clicks by candidate and position, all that training ever needs of a click log."""
+"""`ClickTable`: impressions and clicks by candidate and position, all that training needs from a click log."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.log import DEEPEST
-from cldrank.clicks.sources import Source, in_both, named
+from cldrank.clicks.cell_arrays import MOST, display_table, merged_cells, whole_numbers
+from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
+from cldrank.clicks.log.schema import DEEPEST
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, UsageError
-from cldrank.parameters import check_whole, shortened
-
-_MOST = 1 << 62  # of impressions and clicks, one by one and in all: sums stay clear of overflow
-_ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
+from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError
+from cldrank.parameters import check_whole
+from cldrank.wording import count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickTable:
     """Cells of a click log: how often each candidate was shown at each position, and clicked there.
 
-    candidates    whose candidates these are: those of a dataset, or, without one, all that the log names
+    candidates    those of a dataset or, without one, all that the log names
     row           (cells,) int64: the candidate of each cell
     position      (cells,) int64, from 1: where it was shown
     impressions   (cells,) int64: how often, at least 1
     clicks        (cells,) int64: how many of those were clicked
-    every_click   True if several clicks on one impression were counted each; then clicks may exceed impressions
+    every_click   True if each of several clicks on one impression was counted; then clicks may exceed impressions
     sources       the log files that went into it, where they are known
     display       (rows, positions) float64: the known probability that a candidate is shown at a position, see
                   `with_display`; None where it is not known
@@ -56,12 +55,12 @@ class ClickTable:
     impressions: IntArray
     clicks: IntArray
     every_click: bool = False
-    sources: tuple[Source, ...] = ()
+    sources: tuple[LogFile, ...] = ()
     display: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        row, position = _counts(self.row, "row", 0), _counts(self.position, "position", 1, DEEPEST)
-        impressions, clicks = _counts(self.impressions, "impressions", 0), _counts(self.clicks, "clicks", 0)
+        row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
+        impressions, clicks = whole_numbers(self.impressions, "impressions", 0), whole_numbers(self.clicks, "clicks", 0)
         if not len(row) == len(position) == len(impressions) == len(clicks):
             raise DataError("row, position, impressions and clicks must have one entry per cell each.")
         if len(row) and row.max() >= self.candidates.n_rows:
@@ -69,18 +68,20 @@ class ClickTable:
         if not self.every_click and (clicks > impressions).any():
             cell = int(np.flatnonzero(clicks > impressions)[0])
             raise DataError(
-                f"row {row[cell]} at position {position[cell]} has {clicks[cell]} clicks in {impressions[cell]} "
-                "impressions; an impression is clicked at most once (or say every_click=True)."
+                "row {} at position {} has {} clicks in {} impressions; an impression is clicked at most once, unless "
+                "{} counts every click.",
+                *(values[cell] for values in (row, position, clicks, impressions)),
+                Spelling("every_click=True", "--every-click"),
             )
         for what, values in (("impressions", impressions), ("clicks", clicks)):
-            if values.sum(dtype=np.float64) > _MOST:
-                raise DataError(f"the {what} add up to more than 2^62; no log is as large, so some are wrong.")
-        merged = _merged(row, position, impressions, clicks)
+            if values.sum(dtype=np.float64) > MOST:
+                raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
+        merged = merged_cells(row, position, impressions, clicks)
         for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):
             value.flags.writeable = False
             object.__setattr__(self, key, value)
         if self.display is not None:
-            object.__setattr__(self, "display", _display(self.display, self))
+            object.__setattr__(self, "display", self._checked(self.display))
 
     # -- making one ----------------------------------------------------------------------------------------------
 
@@ -95,22 +96,22 @@ class ClickTable:
         row: ArrayLike | None = None,
         every_click: bool = False,
     ) -> ClickTable:
-        """A table from arrays with one entry a dataset row, position 0 where the row was not shown.
+        """A table from arrays with one entry per dataset row; position 0 means that the row was not shown.
 
-        With `row`, one entry per cell instead: the dataset row it belongs to, so that rows may have several positions.
+        With `row`, one entry per cell instead: the dataset row of each, so that rows may have several positions.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
         ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 3 cells, 10 impressions, 4 clicks)
         """
-        positions = _counts(position, "position", 0, DEEPEST)
+        positions = whole_numbers(position, "position", 0, DEEPEST)
         if row is None and len(positions) != dataset.n_rows:
             raise DataError(
                 f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry per row "
-                "(0 = not shown), or say with row= which rows the entries belong to."
+                "(0 = not shown), or row= to say which rows the entries belong to."
             )
-        rows = np.arange(dataset.n_rows) if row is None else _counts(row, "row", 0)
-        counts = [_counts(impressions, "impressions", 0), _counts(clicks, "clicks", 0)]
+        rows = np.arange(dataset.n_rows) if row is None else whole_numbers(row, "row", 0)
+        counts = [whole_numbers(impressions, "impressions", 0), whole_numbers(clicks, "clicks", 0)]
         for what, values in zip(("row", "impressions", "clicks"), (rows, *counts), strict=True):
             if len(values) != len(positions):
                 raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")
@@ -132,31 +133,31 @@ class ClickTable:
         columns: Mapping[str, str] | None = None,
         **options: Any,
     ) -> ClickTable:
-        """Read cells that `write` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
+        """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
         """
-        from cldrank.clicks.cells import is_cells, read_cells
+        from cldrank.clicks.cell_file import is_cells, load_cells
 
         if is_cells(path):
             if columns or options:
                 raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
-            return read_cells(path, dataset)
+            return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
         done = aggregate(path, dataset, engine=engine, columns=columns, **options)
-        if done.report.n_rejected:
-            warnings.warn(f"of the log, {done.report}", CldrankWarning, stacklevel=2)
+        if done.account.n_rejected:
+            warnings.warn(CldrankWarning(f"of the log, {done.account}"), stacklevel=2)
         clicks: ClickTable = done.clicks
         return clicks
 
-    def write(self, path: str | PathLike[str]) -> None:
-        """Write the cells to a Parquet file: query_id, doc_id, position, impressions, clicks."""
-        from cldrank.clicks.cells import write_cells
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks."""
+        from cldrank.clicks.cell_file import save_cells
 
         if self.display is not None:
             raise UsageError("a file of cells does not hold display probabilities; save with_display(None) instead.")
-        write_cells(self, Path(path))
+        save_cells(self, Path(path))
 
     def with_display(self, probabilities: ArrayLike | None) -> ClickTable:
         """The same log with known display probabilities, which a policy that draws its pages can state.
@@ -170,7 +171,7 @@ class ClickTable:
         array([[0.9],
                [0.1]])
         """
-        return replace(self, display=None if probabilities is None else _display(probabilities, self))
+        return replace(self, display=None if probabilities is None else self._checked(probabilities))
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -225,14 +226,11 @@ class ClickTable:
         return self.n_queries
 
     def __repr__(self) -> str:
-        queries, candidates = self.n_queries, self.candidates.n_rows
-        shown = int(self.shown.sum())
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
         return (
-            f"ClickTable({queries:,} {'query' if queries == 1 else 'queries'}, "
-            f"{candidates:,} candidate{'' if candidates == 1 else 's'}, {shown:,} shown{places}; "
-            f"{self.n_cells:,} cell{'' if self.n_cells == 1 else 's'}, {self.impressions.sum():,} impressions, "
-            f"{self.clicks.sum():,} clicks)"
+            f"ClickTable({count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
+            f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, {self.impressions.sum():,} "
+            f"impressions, {self.clicks.sum():,} clicks)"
         )
 
     # -- parts and sums ------------------------------------------------------------------------------------------
@@ -262,7 +260,7 @@ class ClickTable:
         return [self[queries] for queries in segments.split_segments(self.n_queries, fractions, seed)]
 
     def first(self, depth: int) -> ClickTable:
-        """The log of pages that end after so many positions: what was shown only below them counts as not shown.
+        """The log of pages that end after `depth` positions: what was shown only below them counts as not shown.
 
         >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
         >>> ClickTable.from_arrays(data, position=[2, 1, 3], impressions=[10] * 3, clicks=[1, 4, 2]).first(2)
@@ -273,7 +271,7 @@ class ClickTable:
         return replace(self.where(self.position <= depth), display=cut)
 
     def where(self, kept: NDArray[np.bool_]) -> ClickTable:
-        """Only the cells that a mask, one entry per cell, tells to keep; the candidates stay all.
+        """Only the cells that a mask with one entry per cell keeps; all candidates stay.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> table = ClickTable.from_arrays(data, position=[2, 1], impressions=[10, 10], clicks=[1, 4])
@@ -282,23 +280,20 @@ class ClickTable:
         """
         mask = np.asarray(kept)
         if mask.dtype != bool or mask.shape != (self.n_cells,):
-            raise UsageError(f"a mask of {self.n_cells:,} cells is {self.n_cells:,} times True or False.")
-        return ClickTable(
-            self.candidates,
-            self.row[mask],
-            self.position[mask],
-            self.impressions[mask],
-            self.clicks[mask],
-            self.every_click,
-            self.sources,
-            self.display,
+            raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
+        return replace(
+            self,
+            row=self.row[mask],
+            position=self.position[mask],
+            impressions=self.impressions[mask],
+            clicks=self.clicks[mask],
         )
 
     def merge(self, other: ClickTable, *, again: bool = False) -> ClickTable:
-        """Both logs together: counts of equal cells are added. Candidates that only one of them knows are kept.
+        """Both logs together: counts of equal cells are added. Candidates that only one of them has are kept.
 
-        Tables that have a source and cells in common are refused, since the source would count twice, unless `again`
-        says that it shall. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
+        Tables with a source and cells in common are refused, since the source would count twice, unless `again` asks
+        for that. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
         display probabilities are merged only if they agree on them.
         """
         if self.every_click != other.every_click:
@@ -315,8 +310,9 @@ class ClickTable:
             span = DEEPEST + 1
             if np.isin(theirs * span + other.position, mine * span + self.position).any():
                 raise DataError(
-                    f"{named(common)} went into both and would be counted twice; add only what is new, or say "
-                    "again=True (`cldrank clicks aggregate --again`) if that is meant."
+                    "{} went into both and would be counted twice; add only what is new, or set {} if intended.",
+                    names_of(common),
+                    AGAIN,
                 )
         fresh = tuple(source for source in other.sources if source not in common)
         return ClickTable(
@@ -330,41 +326,23 @@ class ClickTable:
             self.display,
         )
 
+    def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:
+        return display_table(probabilities, self.candidates.n_rows, self.row, self.position)
+
     def _by_row(self, values: IntArray) -> IntArray:
         totals = np.zeros(self.candidates.n_rows, dtype=np.int64)
         np.add.at(totals, self.row, values)
         return totals
 
 
-def _display(probabilities: Any, clicks: ClickTable) -> NDArray[np.float64]:
-    """Display probabilities that are probabilities and do not contradict the log."""
-    try:
-        table = np.array(probabilities, dtype=np.float64)
-    except (ValueError, TypeError):
-        raise DataError("display must be a table of numbers, one row per candidate.") from None
-    rows, depth = clicks.candidates.n_rows, clicks.depth
-    if table.ndim != 2 or len(table) != rows or table.shape[1] < depth:
-        raise DataError(
-            f"display has shape {table.shape}; it needs one row for each of {rows:,} candidates and one column per "
-            f"position, at least {depth}."
-        )
-    with np.errstate(invalid="ignore"):  # inf - inf
-        good = (np.isfinite(table) & (table >= 0)).all(axis=1) & (table.sum(axis=1) <= 1 + _ROUNDING)
-    if not good.all():
-        at = int(np.flatnonzero(~good)[0])
-        raise DataError(
-            f"row {at} of display, {shortened(table[at].tolist())}, does not hold probabilities that add up to at "
-            "most 1."
-        )
-    denied = np.flatnonzero(table[clicks.row, clicks.position - 1] == 0)
-    if len(denied):
-        row, position = clicks.row[denied[0]], clicks.position[denied[0]]
-        raise DataError(f"row {row} was shown at position {position}, where display says it cannot be.")
-    table.flags.writeable = False
-    return table
+def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The query and document id of each cell."""
+    candidates = table.candidates
+    return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
 
 
 def _check_same_display(one: ClickTable, other: ClickTable) -> None:
+    """Refuse to add up logs of policies that differ, or might."""
     if one.display is None and other.display is None:
         return
     if (
@@ -374,51 +352,6 @@ def _check_same_display(one: ClickTable, other: ClickTable) -> None:
         or not np.array_equal(one.display, other.display)
     ):
         raise DataError(
-            "the tables differ in their display probabilities; merge them without, and give those of the merged log "
-            "by with_display."
+            "the tables differ in their display probabilities; merge them without, and set those of the merged log "
+            "with with_display."
         )
-
-
-def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The query and document id of each cell."""
-    candidates = table.candidates
-    return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
-
-
-def _counts(values: ArrayLike, what: str, least: int, most: int = _MOST) -> IntArray:
-    """Whole numbers from `least` to `most`, as int64."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError):  # lists of several lengths
-        raise DataError(f"{what} must be a flat array of whole numbers.") from None
-    if array.ndim != 1:
-        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
-    if not array.size:
-        return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
-    if array.dtype.kind in "bf":
-        array = array.astype(np.float64)
-    good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
-    if not good.all():
-        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == _MOST else f"{most:,}"
-        raise DataError(
-            f"entry {place} of {what} is {array[place]}; it must be a whole number from {least} to {limit}."
-        )
-    return array.astype(np.int64)
-
-
-def _merged(row: IntArray, position: IntArray, impressions: IntArray, clicks: IntArray) -> list[IntArray]:
-    """Cells sorted by row and position, equal ones added up, empty ones dropped."""
-    kept = (impressions > 0) | (clicks > 0)
-    row, position, impressions, clicks = row[kept], position[kept], impressions[kept], clicks[kept]
-    key = row * (position.max(initial=0) + 1) + position
-    if not (np.diff(key) > 0).all():
-        order = np.argsort(key, kind="stable")
-        row, position, impressions, clicks, key = (
-            values[order] for values in (row, position, impressions, clicks, key)
-        )
-        starts = np.flatnonzero(np.diff(key, prepend=-1))
-        row, position = row[starts], position[starts]
-        impressions, clicks = np.add.reduceat(impressions, starts), np.add.reduceat(clicks, starts)
-    return [np.array(values) for values in (row, position, impressions, clicks)]

@@ -11,6 +11,7 @@ from cldrank.data import catalogue
 from cldrank.data.cache import cached
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import is_letor_name, is_parquet
+from cldrank.data.formats.letor_groups import group_candidates
 from cldrank.data.formats.parquet_columns import ColumnNames
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.parameters import check_number
@@ -132,8 +133,6 @@ def _group_paths(groups: Source | Sequence[Source] | None) -> list[Path] | None:
 
 def _groups_beside(paths: Sequence[Path]) -> list[Path]:
     """The group files that the LETOR reader would find by itself."""
-    from cldrank.data.formats.letor import group_candidates
-
     return [beside for path in paths for beside in group_candidates(path) if beside.exists()]
 
 

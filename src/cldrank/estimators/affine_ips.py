@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from cldrank.estimators.evidence import Evidence, Needs
-from cldrank.estimators.method import Bias, TargetMethod
+from cldrank.estimators.evidence import Evidence
+from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.observing import observe
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
@@ -34,12 +34,12 @@ class AffineIPS(TargetMethod):
     array([0. , 0.5, 1. ])
     """
 
-    name: ClassVar[str] = "affine-ips"
-    label: ClassVar[str] = "Affine-IPS"
-    sentence: ClassVar[str] = "subtracts clicks made out of trust in a position, then divides as IPS does"
-    needs: ClassVar[Needs] = "trust"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "trust")
-    learns: ClassVar[str] = "clicks corrected for trust and position"
+    name = "affine-ips"
+    label = "Affine-IPS"
+    sentence = "subtracts clicks made out of trust in a position, then divides as IPS does"
+    needs = "trust"
+    corrects = ("position", "trust")
+    learns = "clicks corrected for trust and position"
 
     clip: float | None = parameter(
         default=None, about="slopes below this share of the first are raised to it", above=0, most=1

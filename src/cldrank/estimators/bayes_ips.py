@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from cldrank.estimators.evidence import Evidence, Needs
-from cldrank.estimators.method import Bias, TargetMethod
+from cldrank.estimators.evidence import Evidence
+from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.observing import observe
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
@@ -41,12 +41,12 @@ class BayesIPS(TargetMethod):
     array([0.5, 0.5, 0.5])
     """
 
-    name: ClassVar[str] = "bayes-ips"
-    label: ClassVar[str] = "Bayes-IPS"
-    sentence: ClassVar[str] = "counts a click as far as it means relevance at its position, then divides as IPS does"
-    needs: ClassVar[Needs] = "trust"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "trust")
-    learns: ClassVar[str] = "clicks weighted by what they mean, over propensity"
+    name = "bayes-ips"
+    label = "Bayes-IPS"
+    sentence = "counts a click as far as it means relevance at its position, then divides as IPS does"
+    needs = "trust"
+    corrects = ("position", "trust")
+    learns = "clicks weighted by what they mean, over propensity"
 
     affine_: AffineClicks = learned()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError, setting
 from cldrank.estimators.evidence import Evidence, chosen_features, collect
-from cldrank.estimators.method import Bias, Method, Result
+from cldrank.estimators.method import Method, Result
 from cldrank.estimators.observing import observe
-from cldrank.models import Linear
+from cldrank.models import Linear, Network
 from cldrank.models.fit import Facts
 from cldrank.models.linear.points import GammaFit
 from cldrank.models.selection import PointSelection
@@ -44,11 +44,11 @@ class CLD(Method):
     ('converged', array([0, 2, 1, 3]))
     """
 
-    name: ClassVar[str] = "cld"
-    label: ClassVar[str] = "CLD"
-    sentence: ClassVar[str] = "corrects both biases with one likelihood of clicks and of what was not shown"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
-    way: ClassVar[str] = "fit_points"
+    name = "cld"
+    label = "CLD"
+    sentence = "corrects both biases with one likelihood of clicks and of what was not shown"
+    corrects = ("position", "selection")
+    way = "fit_points"
 
     gamma: float | Literal["profile"] = parameter(
         default=0.1,
@@ -88,6 +88,11 @@ class CLD(Method):
     propensities_: Propensities = learned()
 
     def _learn(self, evidence: Evidence) -> Result:
+        if self.target == "clicks" and isinstance(self.model, Network):
+            raise UsageError(
+                "{} is for a linear model; a network learns from all impressions of a candidate together.",
+                setting("target", "clicks"),
+            )
         found = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
         kept = {} if self.gamma == "profile" else {"gamma_": float(self.gamma)}
         return Result(found, {**kept, "propensities_": evidence.propensities})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import Bias, Method, Result
+from cldrank.estimators.method import Method, Result
 from cldrank.estimators.observing import observe
 from cldrank.models import MLP, Model
 from cldrank.models.fit import Facts
@@ -41,11 +39,11 @@ class CLDPair(Method):
     ('completed', True)
     """
 
-    name: ClassVar[str] = "cld-pair"
-    label: ClassVar[str] = "CLD-pair"
-    sentence: ClassVar[str] = "corrects both biases with pairs of results, shown and not shown"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
-    way: ClassVar[str] = "fit_pairs"
+    name = "cld-pair"
+    label = "CLD-pair"
+    sentence = "corrects both biases with pairs of results, shown and not shown"
+    corrects = ("position", "selection")
+    way = "fit_pairs"
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     selection_weight: float = parameter(default=0.05, about="C, the weight of selection; the paper has 1", least=0)

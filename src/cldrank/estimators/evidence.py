@@ -14,7 +14,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.refuted import warn_if_refuted
+from cldrank.propensity.checks.refuted import warn_if_refuted
 from cldrank.wording import some
 
 Needs = Literal["labels", "clicks", "propensities", "trust"]

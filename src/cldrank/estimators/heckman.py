@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.estimators.evidence import Evidence, Needs, chosen_features
-from cldrank.estimators.method import Bias, Method, Result
+from cldrank.estimators.method import Method, Result
 from cldrank.estimators.observing import observe
 from cldrank.models import Linear
 from cldrank.models.linear.design import Block
@@ -40,9 +40,9 @@ class TwoStageMethod(Method):
     log_likelihood_        of the first stage
     """
 
-    needs: ClassVar[Needs] = "clicks"
-    learns: ClassVar[str] = "clicks as they are"
-    way: ClassVar[str] = "fit_stages"
+    needs = "clicks"
+    learns = "clicks as they are"
+    way = "fit_stages"
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)
     weighting: Weighting = parameter(
@@ -96,10 +96,10 @@ class HeckmanRank(TwoStageMethod):
     (array([0, 1, 2, 4, 3, 5]), 'converged')
     """
 
-    name: ClassVar[str] = "heckman"
-    label: ClassVar[str] = "Heckman^rank"
-    sentence: ClassVar[str] = "models which results are shown at all"
-    corrects: ClassVar[tuple[Bias, ...]] = ("selection",)
+    name = "heckman"
+    label = "Heckman^rank"
+    sentence = "models which results are shown at all"
+    corrects = ("selection",)
 
     position_correction: bool = parameter(default=False, about="divide clicks by the propensities")
     clip: float | None = parameter(

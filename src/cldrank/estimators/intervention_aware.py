@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from cldrank.estimators.evidence import Evidence, Needs
+from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.exposure import exposure
-from cldrank.estimators.method import Bias, TargetMethod
+from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.policy_aware_ips import warn_of_left_out
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
@@ -42,12 +42,12 @@ class InterventionAware(TargetMethod):
     array([0.04, 0.3 , 0.55])
     """
 
-    name: ClassVar[str] = "intervention-aware"
-    label: ClassVar[str] = "Intervention-aware"
-    sentence: ClassVar[str] = "corrects clicks for all policies that showed a result over time, and for trust"
-    needs: ClassVar[Needs] = "trust"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "trust", "selection")
-    learns: ClassVar[str] = "clicks corrected for policies, trust and position"
+    name = "intervention-aware"
+    label = "Intervention-aware"
+    sentence = "corrects clicks for all policies that showed a result over time, and for trust"
+    needs = "trust"
+    corrects = ("position", "trust", "selection")
+    learns = "clicks corrected for policies, trust and position"
 
     clip: float | None = parameter(
         default=None, about="mean slopes below this share of the first position's are raised to it", above=0, most=1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import Bias, TargetMethod
+from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.observing import observe
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
@@ -30,10 +30,10 @@ class IPS(TargetMethod):
     array([0.2, 0.4, 0.6])
     """
 
-    name: ClassVar[str] = "ips"
-    label: ClassVar[str] = "IPS"
-    sentence: ClassVar[str] = "divides clicks by the propensity of their position"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position",)
+    name = "ips"
+    label = "IPS"
+    sentence = "divides clicks by the propensity of their position"
+    corrects = ("position",)
 
     clip: float | None = parameter(
         default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1

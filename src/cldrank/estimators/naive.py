@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from cldrank.estimators.evidence import Evidence, Needs
+from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.observing import observe
 from cldrank.models.targets import Targets
@@ -28,11 +28,11 @@ class Naive(TargetMethod):
     array([0.1, 0.4, 0.7])
     """
 
-    name: ClassVar[str] = "naive"
-    label: ClassVar[str] = "Naive"
-    sentence: ClassVar[str] = "treats clicks as relevance"
-    needs: ClassVar[Needs] = "clicks"
-    learns: ClassVar[str] = "clicks as they are"
+    name = "naive"
+    label = "Naive"
+    sentence = "treats clicks as relevance"
+    needs = "clicks"
+    learns = "clicks as they are"
 
     def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
         """The click-through rate of each shown candidate."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from cldrank.estimators.evidence import Evidence, Needs
+from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import TargetMethod
 from cldrank.models.targets import Targets
 from cldrank.parameters import described
@@ -31,11 +31,11 @@ class Oracle(TargetMethod):
     ('f2',)
     """
 
-    name: ClassVar[str] = "oracle"
-    label: ClassVar[str] = "Oracle"
-    sentence: ClassVar[str] = "learns from the labels themselves: a ceiling, not a method for clicks"
-    needs: ClassVar[Needs] = "labels"
-    learns: ClassVar[str] = "labels"
+    name = "oracle"
+    label = "Oracle"
+    sentence = "learns from the labels themselves: a ceiling, not a method for clicks"
+    needs = "labels"
+    learns = "labels"
 
     def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
         """The labels as they are."""

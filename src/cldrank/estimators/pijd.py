@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import TwoStageMethod, Weighting
-from cldrank.estimators.method import Bias, Result
+from cldrank.estimators.method import Result
 from cldrank.estimators.observing import observe
 from cldrank.models.linear.ordered import Entries
 from cldrank.models.targets import Observations
@@ -44,10 +43,10 @@ class PIJD(TwoStageMethod):
     (array([0, 1, 2, 4, 3, 5]), 2)
     """
 
-    name: ClassVar[str] = "pijd"
-    label: ClassVar[str] = "PIJD"
-    sentence: ClassVar[str] = "corrects both biases from where candidates were shown, without propensities"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
+    name = "pijd"
+    label = "PIJD"
+    sentence = "corrects both biases from where candidates were shown, without propensities"
+    corrects = ("position", "selection")
 
     position_effects: bool = parameter(default=False, about="an intercept of its own for each position")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from cldrank.errors import CldrankWarning
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.exposure import Exposure, exposure
-from cldrank.estimators.method import Bias, TargetMethod
+from cldrank.estimators.method import TargetMethod
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
 from cldrank.parameters import described, learned, parameter
@@ -43,11 +43,11 @@ class PolicyAwareIPS(TargetMethod):
     (array([0.4, 0.8, 1.2]), 1)
     """
 
-    name: ClassVar[str] = "policy-aware-ips"
-    label: ClassVar[str] = "Policy-aware-IPS"
-    sentence: ClassVar[str] = "divides clicks by the probability of being shown and examined, where pages vary"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
-    learns: ClassVar[str] = "clicks over the probability of being shown and examined"
+    name = "policy-aware-ips"
+    label = "Policy-aware-IPS"
+    sentence = "divides clicks by the probability of being shown and examined, where pages vary"
+    corrects = ("position", "selection")
+    learns = "clicks over the probability of being shown and examined"
 
     clip: float | None = parameter(
         default=None, about="smaller probabilities of being shown and examined are raised to it", above=0, most=1

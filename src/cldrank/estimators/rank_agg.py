@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from cldrank.errors import UsageError, setting
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
-from cldrank.estimators.method import Bias, Method, Result
+from cldrank.estimators.method import Method, Result
 from cldrank.models import MLP, Linear, Model
 from cldrank.parameters import described, learned, parameter
 from cldrank.rankers import BordaRanker
@@ -38,10 +37,10 @@ class RankAgg(Method):
     array([0., 2., 4., 2., 0., 4.])
     """
 
-    name: ClassVar[str] = "rankagg"
-    label: ClassVar[str] = "RankAgg"
-    sentence: ClassVar[str] = "joins the rankings of IPS and Heckman^rank by votes"
-    corrects: ClassVar[tuple[Bias, ...]] = ("position", "selection")
+    name = "rankagg"
+    label = "RankAgg"
+    sentence = "joins the rankings of IPS and Heckman^rank by votes"
+    corrects = ("position", "selection")
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)

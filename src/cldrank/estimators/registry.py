@@ -114,7 +114,7 @@ def _model(kind: type[Method], name: Any) -> Model:
     if name is None or isinstance(name, Model):
         return name or default_model(kind)
     usable = usable_models(kind)
-    if name not in usable:
+    if not isinstance(name, str) or name not in usable:
         raise UsageError("{} can be fitted with {}, not with {}.", kind.label, listed(usable, "or"), repr(name))
     return usable[name]()
 

@@ -12,7 +12,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
-from cldrank.estimators.evidence import Evidence, Needs
+from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Method, Result
 from cldrank.models import Linear
 from cldrank.models.fit import Fit
@@ -37,12 +37,12 @@ class SVMRank(Method):
     (array([0, 2, 1, 3]), 2)
     """
 
-    name: ClassVar[str] = "svm-rank"
-    label: ClassVar[str] = "SVM-rank"
-    sentence: ClassVar[str] = "learns from a small part of the labels, as production rankers are made"
-    needs: ClassVar[Needs] = "labels"
-    learns: ClassVar[str] = "labels"
-    way: ClassVar[str] = "fit_stages"  # linear, and nothing else
+    name = "svm-rank"
+    label = "SVM-rank"
+    sentence = "learns from a small part of the labels, as production rankers are made"
+    needs = "labels"
+    learns = "labels"
+    way = "fit_stages"  # linear, and nothing else
     unused: ClassVar[tuple[str, ...]] = ("l2", "cluster", "fit_intercept", "solver", "max_steps", "tolerance")
 
     model: Linear = parameter(default=Linear(), about="what is fitted", option=False)

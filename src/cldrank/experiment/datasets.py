@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 from cldrank._version import __version__
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.decoding import shown
-from cldrank.experiment.definition import Data
+from cldrank.experiment.sections import Data
+from cldrank.parameters import shortened
 from cldrank.reading import reading
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
 
-_EVERY_FOLD = ("mq2007", "mq2008")  # small sets, whose measures are customarily the mean over all folds
+_EVERY_FOLD = ("mq2007", "mq2008")  # small sets: by custom, the mean over all folds is reported
 _READABLE = (".parquet", ".pq", ".txt", ".letor", ".libsvm", ".svm", ".svmlight", ".dat")
 _CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
 class Made:
-    """A synthetic set: the first queries are to train on, those after them to test on."""
+    """A synthetic set: the first queries are for training, the rest for testing."""
 
     kind: str
     queries: int
@@ -39,9 +39,9 @@ class Made:
 class Fold:
     """One train part and one test part.
 
-    data          what to call the data
-    fold          what to call the fold; empty where there are none
-    fingerprint   changes with the content of the files, or with what makes a synthetic set
+    data          the name of the data
+    fold          the name of the fold; empty if there are none
+    fingerprint   changes with the content of the files, or with what a synthetic set is made from
     """
 
     data: str
@@ -74,8 +74,8 @@ def find(data: Data) -> list[Fold]:
     """The folds of the data that an experiment names."""
     try:
         return _found(data)
-    except OSError as error:  # a name that is too long for one of a file, say
-        raise UsageError(f"data: {error.strerror}: {shown(error.filename)}.") from None
+    except OSError as error:  # a name that is too long for a file, say
+        raise UsageError(f"data: {error.strerror}: {shortened(error.filename)}.") from None
 
 
 def _found(data: Data) -> list[Fold]:
@@ -112,7 +112,7 @@ def _of_catalogue(data: Data) -> list[Fold]:
 
         kinds = ", ".join(synthetic.KINDS)
         raise UsageError(
-            f"{error} A synthetic kind ({kinds}) will do too, or a folder with train and test files."
+            f"{error} Or name a synthetic kind ({kinds}), or a folder with train and test files."
         ) from None
     if source.kind != "features":
         raise UsageError(f"{source.key} is a click log; an experiment needs labelled candidates.")
@@ -136,7 +136,7 @@ def _of_files(name: str, train: Sequence[str], test: Sequence[str]) -> Fold:
 
 
 def _files(source: str) -> list[Path]:
-    """The files whose content a source stands for: itself, all in a folder, or all that match a pattern."""
+    """The files that a source stands for: itself, all in a folder, or all that match a pattern."""
     path = Path(source)
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_")))
@@ -161,7 +161,7 @@ def _part(folder: Path, name: str) -> Path:
 
 
 def _loaded(train: list[str], test: list[str]) -> tuple[RankingDataset, RankingDataset]:
-    """Both parts, with as many features: rows of text may leave out the last ones."""
+    """Both parts, with the same number of features: rows of text may leave out the last ones."""
     from cldrank.data.loading import load
 
     parts = [load(train), load(test)]

@@ -1,55 +1,115 @@
-"""Tables of TOML into frozen dataclasses; what does not fit is refused with its place and what would fit."""
+"""Tables of TOML: changed by `key=value`, turned into frozen values; what does not fit is refused with its place."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
-import types
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, field, fields
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin
 
 from cldrank.errors import UsageError
+from cldrank.parameters import Parameter, Value, parameters, shortened
+from cldrank.reading import reason
 
-Decoded = TypeVar("Decoded")
+Decoded = TypeVar("Decoded", bound=Value)
 
 _KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 _DEEPEST = 50
 _LARGEST = (1 << 63) - 1
-_LONGEST = 80  # letters of a value in a message
+_LONGEST = 80  # letters of a place in a message
 
 
-def bounded(default: Any, least: float, most: float = float("inf"), *, above: bool = False) -> Any:
-    """A field of a dataclass with the least and the most that it may be; `above`: the least itself is too little."""
-    return field(default=default, metadata={"least": least, "most": most, "above": above})
+# -- changes -----------------------------------------------------------------------------------------------------
+
+
+def change(text: str) -> dict[str, Any]:
+    """The table that `key=value` stands for; a value that is not TOML is a text.
+
+    >>> change("simulation.noise=0.2")
+    {'simulation': {'noise': 0.2}}
+    >>> change("data=mq2008")
+    {'data': 'mq2008'}
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"{shortened(text)} is not of the form KEY=VALUE, such as simulation.noise=0.2.")
+    for written in (value, json.dumps(value.strip(), ensure_ascii=False)):
+        try:
+            made = tomllib.loads(f"{key} = {written}")
+        except tomllib.TOMLDecodeError:
+            continue
+        except RecursionError:
+            raise UsageError(f"{shortened(key)}: nested too deeply.") from None
+        except ValueError as error:  # a number with thousands of digits
+            raise UsageError(f"{shortened(key)}: {reason(error)}.") from None
+        check_plain(made)
+        return made
+    raise UsageError(f"{shortened(key)} is not a key of an experiment; write simulation.noise=0.2, say.")
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """The table in which a dotted key has a value."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    made: dict[str, Any] = value
+    return made
+
+
+def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with some of its entries changed, at any depth."""
+    found = dict(table)
+    for key, value in changes.items():
+        old = found.get(key)
+        found[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def dotted(table: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of a table of tables with their dotted keys, one by one, so that a repeated key can be noticed.
+
+    >>> list(dotted({"simulation": {"eta": [0, 1]}, "production.C": [1]}))
+    [('simulation.eta', [0, 1]), ('production.C', [1])]
+    """
+    for key, value in table.items() if isinstance(table, Mapping) else ():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------
 
 
 def decode(kind: type[Decoded], table: Any, place: str) -> Decoded:
-    """The dataclass that a table describes, every key checked; `check_plain` has seen the table before.
+    """The value that a table describes, every key checked; `check_plain` has seen the table before.
 
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Noise:
-    ...     noise: float = 0.1
-    >>> decode(Noise, {"noise": 1}, "simulation")
-    Noise(noise=1.0)
+    >>> from cldrank.parameters import parameter, value
+    >>> @value
+    ... class Noise(Value):
+    ...     noise: float = parameter(default=0.1, about="noise", least=0)
+    >>> decode(Noise, {"noise": 1}, "simulation").noise
+    1.0
     >>> decode(Noise, {"nois": 1}, "simulation")
     Traceback (most recent call last):
     cldrank.errors.UsageError: simulation.nois is unknown. Did you mean noise? Known here: noise.
     """
     if not isinstance(table, Mapping):
-        raise UsageError(f"{place} must be a table, not {shown(table)}.")
-    known: dict[str, Field[Any]] = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
+        raise UsageError(f"{place} must be a table, not {shortened(table)}.")
+    known = parameters(kind)
     check_keys(table, known, place)
-    hints = get_type_hints(kind)
-    for name, one in known.items():
-        if name not in table and one.default is MISSING and one.default_factory is MISSING:
-            raise UsageError(f"{_joined(place, name)} is missing.")
-    return kind(**{name: _value(table[name], hints[name], known[name], _joined(place, name)) for name in table})
+    return kind(**{name: _decoded(table[name], known[name], _joined(place, name)) for name in table})
+
+
+def decode_text(value: Any, place: str) -> str:
+    """A text, refused if it is anything else."""
+    found: str = _scalar(value, str, place)
+    return found
 
 
 def check_plain(table: Any, place: str = "") -> None:
-    """Refuse what TOML can say and nothing here can use: dates, numbers that are not finite or too large, deep nests.
+    """Refuse what TOML allows and nothing here can use: dates, numbers that are not finite or too large, deep nests.
 
     >>> check_plain({"simulation": {"eta": float("inf")}})
     Traceback (most recent call last):
@@ -61,11 +121,11 @@ def check_plain(table: Any, place: str = "") -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"{name} must be a finite number, not {value}.")
         if isinstance(value, int) and abs(value) > _LARGEST:
-            raise UsageError(f"{name} is too large a number: it has to fit into 64 bits.")
+            raise UsageError(f"{name} is too large: a number must fit into 64 bits.")
 
 
 def leaves(table: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """All that is neither a table nor a list, with where it stands; what is nested too deeply is refused.
+    """Everything that is neither a table nor a list, with its place; what is nested too deeply is refused.
 
     >>> list(leaves({"a": {"b": [1, 2]}}))
     [('a.b', 1), ('a.b', 2)]
@@ -83,14 +143,8 @@ def leaves(table: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield place, value
 
 
-def shown(value: Any) -> str:
-    """A value for a message, in not too many letters."""
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
 def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> None:
-    """Refuse a key that nobody would read."""
+    """Refuse a key that nothing would read."""
     names = list(known)
     for key in table:
         if key not in names:
@@ -99,34 +153,28 @@ def check_keys(table: Mapping[str, Any], known: Iterable[str], place: str) -> No
             raise UsageError(f"{_joined(place, key)} is unknown.{guess} Known here: {', '.join(names)}.")
 
 
-def _value(value: Any, hint: Any, one: Field[Any], place: str) -> Any:
-    if get_origin(hint) in (Union, types.UnionType):  # X | None: TOML has no null, so a value is always an X
-        hint = next(kind for kind in get_args(hint) if kind is not type(None))
-    if get_origin(hint) is tuple:
+def _decoded(value: Any, known: Parameter, place: str) -> Any:
+    kind = known.kinds[0]  # X or X | None: TOML has no null, so a value is always an X
+    if get_origin(kind) is tuple:
         items = value if isinstance(value, list | tuple) else [value]
-        return tuple(_scalar(item, get_args(hint)[0], place) for item in items)
-    found = _scalar(value, hint, place)
-    limits = one.metadata
-    if limits:
-        least, most = limits["least"], limits["most"]
-        if not least <= found <= most or (limits["above"] and found == least):
-            floor = f"above {least:g}" if limits["above"] else f"at least {least:g}"
-            ceiling = "" if most == float("inf") else f" and at most {most:g}"
-            raise UsageError(f"{place} must be {floor}{ceiling}, not {shown(value)}.")
+        return tuple(_scalar(item, get_args(kind)[0], place) for item in items)
+    found = _scalar(value, kind, place)
+    if not known.accepts(found):
+        raise UsageError(f"{place} must be {_KINDS[kind]}{known.bounds.words}, not {shortened(value)}.")
     return found
 
 
 def _scalar(value: Any, kind: Any, place: str) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is int and number and value == int(value):  # so that sessions may be written 1e5
+    if kind is int and number and value == int(value):  # so that sessions may be written as 1e5
         if abs(value) > _LARGEST:
-            raise UsageError(f"{place} is too large a number: it has to fit into 64 bits.")
+            raise UsageError(f"{place} is too large: a number must fit into 64 bits.")
         return int(value)
     if kind is float and number:
         return float(value)
     if kind in (str, bool) and isinstance(value, kind):
         return value
-    raise UsageError(f"{place} must be {_KINDS[kind]}, not {shown(value)}.")
+    raise UsageError(f"{place} must be {_KINDS[kind]}, not {shortened(value)}.")
 
 
 def _joined(place: str, key: str) -> str:

@@ -6,7 +6,7 @@ seeds = 5
 measures = ["nDCG@1", "nDCG@3", "AP"]
 
 [simulation]
-cutoff = 5
+depth = 5
 eta = 1.0
 
 [methods]
@@ -23,96 +23,50 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.experiment.changes import change, flat, flat_pairs, merged, nested
-from cldrank.experiment.decoding import bounded, check_keys, check_plain, decode, shown
+from cldrank.experiment.decoding import (
+    change,
+    check_keys,
+    check_plain,
+    decode,
+    decode_text,
+    dotted,
+    merged,
+    nested,
+)
+from cldrank.experiment.sections import (
+    MOST_COMBINATIONS,
+    Data,
+    MethodEntry,
+    ProductionSettings,
+    SimulationSettings,
+    TuningSettings,
+    method_entries,
+    seeds_of,
+    varied_values,
+)
+from cldrank.parameters import shortened
 from cldrank.reading import reading
+from cldrank.wording import listed
 
 SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models",
 )  # fmt: skip
 
 _SECTIONS = ("title", "data", "seeds", "measures", "device", "production", "simulation", "tuning", "methods", "vary")
-_VARIABLE = ("production", "simulation", "methods")
-_MOST_UNITS = 100_000  # of one run: each is planned, kept in a file and read again before any is run
-_LAST_SEED = (1 << 32) - 1
-
-
-@dataclass(frozen=True)
-class Data:
-    """The data: a set of the catalogue, a synthetic kind, or files.
-
-    name           `msrd`, `mq2008`, …, `web10k-like`, …, or a folder with train and test files
-    folds          which folds of a set that comes in folds; none named: as is the custom of that set
-    train, test    files, folders or patterns, in place of a name
-    queries        a synthetic set: how many queries to train on, to test on, and the seed of the set
-    test_queries
-    seed
-    """
-
-    name: str = ""
-    folds: tuple[str, ...] = ()
-    train: tuple[str, ...] = ()
-    test: tuple[str, ...] = ()
-    queries: int = bounded(1000, 1, 1_000_000)
-    test_queries: int = bounded(500, 1, 1_000_000)
-    seed: int = bounded(0, 0)
-
-
-@dataclass(frozen=True)
-class Production:
-    """The ranker whose pages people saw: SVMRank on a fraction of the labels, drawn anew by each seed."""
-
-    fraction: float = bounded(0.01, 0, 1, above=True)
-    C: float = bounded(0.01, 0, above=True)
-    sample: str = "queries"
-    max_pairs: int = bounded(20_000, 1)
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """Position-based clicks on the production ranker's top results.
-
-    assumed_eta     what the methods take eta for; the true one if not given
-    relevant_from   the lowest label that counts as relevant; 3 where labels reach it, else 1, if not given
-    """
-
-    sessions: int = bounded(100_000, 1)
-    cutoff: int = bounded(5, 1)
-    eta: float = bounded(1.0, 0)
-    noise: float = bounded(0.1, 0, 1)
-    relevant_from: float | None = None
-    assumed_eta: float | None = bounded(None, 0)
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How `tune` tables choose: by the clicks on a held-out share of the training queries, with the first seed."""
-
-    held_out: float = bounded(0.2, 0, 0.9, above=True)
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method to take part: a label, a registered name or `module:Class`, parameters, and which to tune."""
-
-    label: str
-    use: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    tune: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that an experiment file says. `table` is the file itself with all changes, from which settings are made.
+    """All that an experiment file says. `table` is the file itself with all changes; settings are made from it.
 
-    `device` is given to each method that takes one and has none of its own.
+    `device` goes to each method that takes one and has none in the file.
 
     >>> noise = read("rq3-noise", seeds=2)
     >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
@@ -122,10 +76,10 @@ class Experiment:
     name: str
     title: str
     data: Data
-    production: Production
-    simulation: Simulation
-    tuning: Tuning
-    methods: tuple[Method, ...]
+    production: ProductionSettings
+    simulation: SimulationSettings
+    tuning: TuningSettings
+    methods: tuple[MethodEntry, ...]
     vary: Mapping[str, tuple[Any, ...]]
     seeds: Sequence[int]
     measures: tuple[str, ...]
@@ -149,12 +103,11 @@ class Experiment:
             "seeds": len(self.seeds),
         }
         total = math.prod(counts.values())
-        if total > _MOST_UNITS:
-            several = [f"{count:,} {name}" for name, count in counts.items() if count > 1]
+        if total > MOST_COMBINATIONS:
+            several = listed(f"{count:,} {name}" for name, count in counts.items() if count > 1)
             raise UsageError(
-                f"{', '.join(several[:-1])}{' and ' if several[1:] else ''}{several[-1]} make {total:,} units, and "
-                f"there may be at most {_MOST_UNITS:,} in one run. Take fewer seeds or values, or several runs with a "
-                "part of the seeds each (seeds = [0, 1, 2]) and the same --out."
+                f"{several} make {total:,} units; one run has at most {MOST_COMBINATIONS:,}. Take fewer seeds or "
+                "values, or split the seeds over several runs (seeds = [0, 1, 2]) with the same --out."
             )
 
     def _setting(self, chosen: dict[str, Any]) -> Setting:
@@ -162,8 +115,8 @@ class Experiment:
         for key, value in chosen.items():
             table = merged(table, nested(key, value))
         experiment = _decoded(table, self.name, self.source)
-        taken = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
-        return Setting(json.dumps(taken, sort_keys=True), experiment)
+        decoded = {key: _looked_up(experiment, key, value) for key, value in chosen.items()}
+        return Setting(json.dumps(decoded, sort_keys=True), experiment)
 
     def restricted(self, wanted: Sequence[str]) -> Experiment:
         """Only the methods named, by label or registered name; `module:Class` adds one to those the file has."""
@@ -176,14 +129,14 @@ class Experiment:
         methods = [_named(self, name) for name in named] if named else list(self.methods)
         for name in dict.fromkeys(added):
             check_use(name, "--method")
-            methods.append(Method(name.rpartition(":")[2], name))
+            methods.append(MethodEntry(name.rpartition(":")[2], name))
         described: dict[str, Any] = {}
         for method in methods:
             entry = {"use": method.use, **method.parameters, **({"tune": method.tune} if method.tune else {})}
             if described.setdefault(method.label, entry) != entry:
                 raise UsageError(
-                    f"two methods would be called {method.label}; name yours in an experiment file, with a label of "
-                    f'its own: Mine = {{ use = "{method.use}" }}.'
+                    f"two methods would be called {method.label}; give yours another label in an experiment file: "
+                    f'Mine = {{ use = "{method.use}" }}.'
                 )
         unique = {method.label: method for method in methods}
         return replace(self, methods=tuple(unique.values()), table={**self.table, "methods": described})
@@ -191,7 +144,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Setting:
-    """An experiment in which nothing varies any more, and the values that were chosen for it, as JSON."""
+    """An experiment in which nothing varies, and the values that were chosen for what did, as JSON."""
 
     varied: str
     experiment: Experiment
@@ -234,7 +187,7 @@ def _changed(
     if seeds is not None:
         table["seeds"] = seeds
     check_plain(table)
-    varied = flat(table.get("vary", {}))
+    varied = {key for key, _ in dotted(table.get("vary", {}))}
     for text in changes:
         made = change(text)
         _check_not_varied(made, varied, text)
@@ -251,8 +204,8 @@ def _made(table: Mapping[str, Any], name: str, place: str, methods: Sequence[str
         labels = [method.label for method in experiment.methods]
         for key in experiment.vary:
             if key.startswith("methods.") and not any(key.startswith(f"methods.{label}.") for label in labels):
-                raise UsageError(f"vary.{key}: there is no such method here; there are {', '.join(labels)}.")
-        settings = [setting.varied for setting in experiment.settings()]  # a wrong value is refused now
+                raise UsageError(f"vary.{key}: there is no such method here; there are {listed(labels)}.")
+        settings = [setting.varied for setting in experiment.settings()]  # wrong values are refused now
         if len(set(settings)) < len(settings):
             twice = next(one for one in settings if settings.count(one) > 1)
             raise UsageError(f"vary gives the same setting twice: {twice}.")
@@ -264,7 +217,7 @@ def _made(table: Mapping[str, Any], name: str, place: str, methods: Sequence[str
 
 
 def _is_sound(table: Mapping[str, Any], name: str, place: str) -> bool:
-    """Whether a file says what an experiment must say."""
+    """Whether a file is a valid experiment by itself."""
     try:
         _made(_changed(table, None, (), None), name, place)
     except CldrankError:
@@ -282,7 +235,7 @@ def _found(source: str | Path) -> tuple[str, str, str]:
     path = Path(source)
     try:
         is_file = path.is_file()
-    except (OSError, ValueError):  # no name of a file at all
+    except (OSError, ValueError):  # it cannot be the name of a file
         is_file = False
     if str(source) in SHIPPED:
         file = resources.files("cldrank.experiment").joinpath("shipped", f"{source}.toml")
@@ -290,8 +243,8 @@ def _found(source: str | Path) -> tuple[str, str, str]:
     if is_file:
         with reading(path, "a text file in UTF-8"):
             return path.stem, path.read_text(encoding="utf-8"), str(path)
-    told = str(source) if len(str(source)) < 200 else shown(str(source))
-    raise UsageError(f"{told}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
+    named = str(source) if len(str(source)) < 200 else shortened(str(source))
+    raise UsageError(f"{named}: there is no such experiment or file; shipped are {', '.join(SHIPPED)}, and all.")
 
 
 def _decoded(table: Mapping[str, Any], name: str, place: str) -> Experiment:
@@ -312,19 +265,19 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
     data = {"name": table["data"]} if isinstance(table["data"], str) else table["data"]
     measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
     if not (isinstance(measures, str) or _is_list_of_texts(measures)) or not measures:
-        raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {shown(measures)}.')
+        raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {shortened(measures)}.')
     return Experiment(
         name=name,
-        title=decode(_Title, {"title": table.get("title", name)}, "").title,
+        title=decode_text(table.get("title", name), "title"),
         data=decode(Data, data, "data"),
-        production=decode(Production, table.get("production", {}), "production"),
-        simulation=decode(Simulation, table.get("simulation", {}), "simulation"),
-        tuning=decode(Tuning, table.get("tuning", {}), "tuning"),
-        methods=_methods(table.get("methods", {})),
-        vary=_varied(table.get("vary", {})),
-        seeds=_seeds(table.get("seeds", 5)),
+        production=decode(ProductionSettings, table.get("production", {}), "production"),
+        simulation=decode(SimulationSettings, table.get("simulation", {}), "simulation"),
+        tuning=decode(TuningSettings, table.get("tuning", {}), "tuning"),
+        methods=method_entries(table.get("methods", {})),
+        vary=varied_values(table.get("vary", {})),
+        seeds=seeds_of(table.get("seeds", 5)),
         measures=tuple(str(measure) for measure in parse_all(measures)),
-        device=decode(_Device, {"device": table["device"]}, "").device if "device" in table else None,
+        device=decode_text(table["device"], "device") if "device" in table else None,
         table=table,
         source=place,
     )
@@ -334,85 +287,7 @@ def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
-@dataclass(frozen=True)
-class _Title:
-    title: str
-
-
-@dataclass(frozen=True)
-class _Device:
-    device: str
-
-
-def _methods(table: Any) -> tuple[Method, ...]:
-    if not isinstance(table, Mapping) or not table:
-        raise UsageError("methods is missing; name at least one: [methods] and a line such as CLD = { gamma = 0.1 }.")
-    return tuple(_method(label, entry) for label, entry in table.items())
-
-
-def _method(label: str, entry: Any) -> Method:
-    from cldrank.experiment.methods import check_use
-
-    if not isinstance(entry, Mapping):
-        raise UsageError(f'methods.{label} must be a table such as {{ use = "cld", gamma = 0.1 }}, not {shown(entry)}.')
-    use = entry.get("use", label.lower())
-    if not isinstance(use, str):
-        raise UsageError(f"methods.{label}.use must be a text, not {shown(use)}.")
-    check_use(use, f"methods.{label}")
-    parameters = {key: value for key, value in entry.items() if key not in ("use", "tune")}
-    tune = entry.get("tune", {})
-    if not isinstance(tune, Mapping):
-        raise UsageError(f"methods.{label}.tune must be a table of parameters and their values, not {shown(tune)}.")
-    grids = {key: _grid(values, f"methods.{label}.tune.{key}") for key, values in tune.items()}
-    tries = math.prod(map(len, grids.values()))
-    if tries > _MOST_UNITS:
-        raise UsageError(f"methods.{label}.tune makes {tries:,} combinations; at most {_MOST_UNITS:,} can be tried.")
-    return Method(label, use, parameters, grids)
-
-
-def _grid(values: Any, place: str) -> tuple[Any, ...]:
-    """The values to try: a list of them, or so many between a low and a high one."""
-    from cldrank.experiment.tuning import Range
-
-    if isinstance(values, list | tuple) and values:
-        return tuple(values)
-    if isinstance(values, Mapping):
-        found = decode(Range, values, place).values()
-        check_plain(found, place)
-        return found
-    raise UsageError(
-        f"{place} must be a list of values, or {{ low = 0.05, high = 0.3, points = 4 }}, not {shown(values)}."
-    )
-
-
-def _varied(table: Any) -> dict[str, tuple[Any, ...]]:
-    if not isinstance(table, Mapping):
-        raise UsageError(f"vary must be a table of keys and their values, not {shown(table)}.")
-    found: dict[str, tuple[Any, ...]] = {}
-    for key, values in flat_pairs(table):
-        if key in found:
-            raise UsageError(f"vary.{key} is given twice.")
-        if key.partition(".")[0] not in _VARIABLE:
-            raise UsageError(f"vary.{key}: what may vary lies in {', '.join(_VARIABLE)}: simulation.noise, say.")
-        if not isinstance(values, list) or not values:
-            raise UsageError(f"vary.{key} must be a list of values, not {shown(values)}.")
-        found[key] = tuple(values)
-    return found
-
-
-def _seeds(value: Any) -> Sequence[int]:
-    """The seeds; so many of them are not yet written out, as `check_size` may refuse them."""
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LAST_SEED + 1:
-        return range(value)
-    whole = isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
-    if whole and value and min(value) >= 0 and max(value) <= _LAST_SEED:
-        return tuple(dict.fromkeys(value))
-    raise UsageError(
-        f"seeds must be how many (at least 1), or a list of seeds from 0 to {_LAST_SEED}, not {shown(value)}."
-    )
-
-
-def _named(experiment: Experiment, name: str) -> Method:
+def _named(experiment: Experiment, name: str) -> MethodEntry:
     from cldrank.experiment.methods import find, named
 
     for method in experiment.methods:
@@ -420,21 +295,21 @@ def _named(experiment: Experiment, name: str) -> Method:
             return method
     kind = find(name)
     if kind is not None:
-        return Method(kind.label, kind.name)
+        return MethodEntry(kind.label, kind.name)
     labels = ", ".join(method.label for method in experiment.methods)
     raise UsageError(
-        f"{experiment.name} has no method {name!r}; it has {labels}. There are also {', '.join(named())}; "
-        "a class of your own is named module:Class."
+        f"{experiment.name} has no method {name!r}; it has {labels}. There are also {', '.join(named())}; a class "
+        "of your own is named module:Class."
     )
 
 
-def _check_not_varied(made: Mapping[str, Any], varied: Mapping[str, Any], text: str) -> None:
-    for key in flat(made):
+def _check_not_varied(made: Mapping[str, Any], varied: Collection[str], text: str) -> None:
+    for key, _ in dotted(made):
         if key in varied:
-            raise UsageError(f"{shown(text)}: {key} varies here; say vary.{key}=[…] for other values.")
+            raise UsageError(f"{shortened(text)}: {key} varies here; write vary.{key}=[…] for other values.")
 
 
 def _looked_up(experiment: Experiment, key: str, value: Any) -> Any:
-    """The value that a key has after checking: 1 for eta is 1.0."""
+    """The value that a key has after decoding: 1 for eta is 1.0."""
     section, _, name = key.partition(".")
     return value if section == "methods" else getattr(getattr(experiment, section), name)

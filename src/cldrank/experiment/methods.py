@@ -17,8 +17,8 @@ from typing import Any
 from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.registry import configured
-from cldrank.experiment.decoding import shown
 from cldrank.experiment.peers import PEERS
+from cldrank.parameters import shortened
 from cldrank.reading import reason
 
 _PACE = 0.1
@@ -46,8 +46,8 @@ def check_use(use: str, place: str) -> None:
     near = difflib.get_close_matches(use, named(), n=1)
     guess = f" Did you mean {near[0]}?" if near else ""
     raise UsageError(
-        f"{place}: there is no method {shown(use)}.{guess} The methods are {', '.join(named())}; a class of your own "
-        'is named use = "module:Class".'
+        f"{place}: there is no method {shortened(use)}.{guess} The methods are {', '.join(named())}; a class of your "
+        'own is named use = "module:Class".'
     )
 
 
@@ -115,9 +115,10 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     if kind in PEERS.values():
         kind.check_installed()
     taken = _parameters_of(kind, home)
-    for name in parameters if taken is not None else ():
-        if name not in taken:
-            raise UsageError(f"{place}.{name}: {kind.__name__} has no such parameter; it has {', '.join(taken)}.")
+    unknown = [name for name in parameters if taken is not None and name not in taken]
+    if unknown:
+        known = ", ".join(taken or ())
+        raise UsageError(f"{place}.{unknown[0]}: {kind.__name__} has no such parameter; it has {known}.")
     own = taken or {}
     given = dict(parameters)
     if device is not None and "device" in own:
@@ -163,7 +164,7 @@ def _made(home: str, parameters: Mapping[str, Any]) -> Any:
         raise
     except Exception as error:  # whatever a class of the user's own does
         why = f"{type(error).__name__}: {reason(error)}"
-        raise UsageError(f"{home} cannot be made with {shown(parameters)} ({why}).") from error
+        raise UsageError(f"{home} cannot be made with {shortened(parameters)} ({why}).") from error
 
 
 def _parameters_of(kind: Any, home: str) -> Mapping[str, inspect.Parameter] | None:

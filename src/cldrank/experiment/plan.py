@@ -1,18 +1,30 @@
-"""Units: every (setting, method, seed, fold) as one piece of work, known by a hash of all that decides its result."""
+"""What a run would do: every (setting, method, seed, fold) as one unit of work, and which of them are missing.
+
+A unit is known by a hash of all that decides its result, so nothing that is finished is computed again.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from cldrank._version import __version__
-from cldrank.errors import UsageError
+from cldrank.errors import DataError, UsageError
+from cldrank.experiment import records
 from cldrank.experiment.datasets import Fold, find
-from cldrank.experiment.definition import Experiment, Method, Setting
+from cldrank.experiment.definition import Experiment, Setting
 from cldrank.experiment.methods import Maker, maker
+from cldrank.experiment.sections import MethodEntry
+
+Place = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -21,8 +33,8 @@ class Unit:
 
     configuration   all that decides the result, as canonical JSON; the work is done from it alone
     device          where it is done, if its method has a choice
-    key             its hash. Units of several settings have the same one where the method does not see what varies,
-                    as Oracle sees no clicks; such work is done once
+    key             its hash. Units of several settings share one if the method does not see what varies, as Oracle
+                    does not see clicks; such work is done once
     """
 
     experiment: str
@@ -41,7 +53,7 @@ class Unit:
 
     @property
     def group(self) -> str:
-        """What it shares with others: data, production ranker and clicks, so one process should do them in turn."""
+        """What it shares with others: data, production ranker and clicks; one process should do them in turn."""
         described = json.loads(self.configuration)
         parts = [self.fold.data, self.fold.fold, self.seed, described.get("production"), described.get("simulation")]
         return json.dumps(parts, sort_keys=True)
@@ -91,17 +103,17 @@ def _units(experiment: Experiment) -> list[Unit]:
     return found
 
 
-def _maker(method: Method, experiment: Experiment) -> Maker:
+def _maker(method: MethodEntry, experiment: Experiment) -> Maker:
     source = experiment.source
     made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
     if method.tune and made.needs == "labels":
-        raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, and tuning goes by clicks.")
+        raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, but tuning needs clicks.")
     if method.tune:
         maker(method.use, {**method.parameters, **method.tune}, f"{source}: methods.{method.label}.tune")
     return made
 
 
-def _configuration(setting: Setting, method: Method, made: Maker, fold: Fold, seed: int) -> dict[str, Any]:
+def _configuration(setting: Setting, method: MethodEntry, made: Maker, fold: Fold, seed: int) -> dict[str, Any]:
     experiment = setting.experiment
     described: dict[str, Any] = {
         "cldrank": __version__,
@@ -127,7 +139,7 @@ def _configuration(setting: Setting, method: Method, made: Maker, fold: Fold, se
 def tuning_of(configuration: Mapping[str, Any]) -> dict[str, Any] | None:
     """The part of a unit's configuration that decides what tuning chooses; None if nothing is tuned.
 
-    The same for all seeds of a setting: it is tuned with the first seed.
+    It is the same for all seeds of a setting, which is tuned with the first seed.
     """
     if "tuning" not in configuration:
         return None
@@ -137,3 +149,125 @@ def tuning_of(configuration: Mapping[str, Any]) -> dict[str, Any] | None:
     if "seed" in parameters and parameters["seed"] == configuration["seed"]:
         parameters = {**parameters, "seed": seed}
     return {**configuration, "seed": seed, "measures": [], "method": {**method, "parameters": parameters}}
+
+
+# -- what is missing ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    units      all units of the experiments
+    todo       what to compute, by hash; units with the same hash are one piece of work
+    known      units whose result is known from another place, with its rows
+    finished   the number of units that have a result
+    failed     the number of these that failed and are not tried again
+    """
+
+    units: tuple[Unit, ...]
+    todo: Mapping[str, tuple[Unit, ...]]
+    known: tuple[tuple[Unit, list[dict[str, Any]]], ...]
+    finished: int
+    failed: int
+
+
+def plan(experiments: Sequence[Experiment], folder: str | PathLike[str], *, retry_failed: bool = False) -> Plan:
+    """What is missing in a folder; results that would not fit with those of the folder are refused."""
+    wanted = units(experiments)
+    recorded = _recorded(Path(folder))
+    rows: list[dict[str, Any]] = records.latest(recorded).to_pylist()
+    latest: dict[Place, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        latest[_place(row)].append(row)
+    by_key = _by_key(recorded)
+    _check_fit(wanted, rows, Path(folder))
+    todo: dict[str, list[Unit]] = defaultdict(list)
+    known, finished, failed = [], 0, 0
+    for unit in wanted:
+        found = latest.get(unit.place, [])
+        status = found[0]["status"] if found and found[0]["unit"] == unit.key else ""
+        if status == "ok" or (status and not retry_failed):
+            finished += 1
+            failed += status != "ok"
+        elif unit.key in by_key:
+            known.append((unit, by_key[unit.key]))
+        else:
+            todo[unit.key].append(unit)
+    return Plan(tuple(wanted), {key: tuple(found) for key, found in todo.items()}, tuple(known), finished, failed)
+
+
+def _recorded(folder: Path) -> pa.Table:
+    """All results in a folder, an empty table if it has none yet."""
+    return records.load_all_results(folder) if records.has_results(folder) else records.SCHEMA.empty_table()
+
+
+def _by_key(recorded: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each unit that succeeded, from one of its places."""
+    places: dict[str, dict[Place, dict[str, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
+    for row in recorded.to_pylist():
+        if row["status"] == "ok":
+            places[row["unit"]][_place(row)][row["measure"]] = row
+    return {key: list(next(iter(found.values())).values()) for key, found in places.items()}
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    return row["experiment"], row["data"], row["fold"], row["setting"], row["method"], row["seed"]
+
+
+# -- a folder that holds results already -------------------------------------------------------------------------
+
+
+def _check_fit(wanted: Sequence[Unit], rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Refuse to mix results of one experiment and setting that were made under different conditions."""
+    conditions: dict[tuple[str, ...], str] = {}
+    methods: dict[tuple[str, str, str, str], str] = {}
+    places = {unit.place for unit in wanted}
+    for unit in wanted:
+        described = json.loads(unit.configuration)
+        conditions |= _conditions(unit.experiment, unit.setting, described)
+        methods[unit.experiment, unit.fold.data, unit.setting, unit.method] = _method_of(described)
+    for row in rows:
+        described = json.loads(row["configuration"])
+        try:
+            held, method = _conditions(row["experiment"], row["setting"], described), _method_of(described)
+        except KeyError as error:
+            raise DataError(
+                f"{folder} holds results whose configuration has no {error}, so it is unknown whether others fit with "
+                "them; choose another folder with --out."
+            ) from None
+        for key, value in held.items():
+            if conditions.get(key, value) != value:
+                raise UsageError(
+                    f"{folder} holds results of {row['experiment']} on {row['data']} with {key[-1]} {value}, not "
+                    f"{conditions[key]}; choose another folder with --out."
+                )
+        mine = methods.get((row["experiment"], row["data"], row["setting"], row["method"]))
+        if mine is not None and mine != method and _place(row) not in places:
+            raise UsageError(
+                f"{folder} holds results of {row['method']} with other parameters, for seeds that this run would not "
+                "replace; choose another folder with --out."
+            )
+
+
+def _conditions(experiment: str, setting: str, described: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """What all results of an experiment and setting must agree on."""
+    data = dict(described["data"])
+    fingerprint, fold = data.pop("fingerprint"), data.pop("fold")
+    found = {
+        "cldrank": described["cldrank"],
+        "measures": canonical(described["measures"]),
+        "data": canonical(data),
+        f"content{f' of {fold}' if fold else ''}": fingerprint,
+    }
+    for section in ("production", "simulation", "propensities"):
+        for name, value in described.get(section, {}).items():
+            found[f"{section}.{name}"] = canonical(value)
+    return {(experiment, data["name"], setting, name): value for name, value in found.items()}
+
+
+def _method_of(described: Mapping[str, Any]) -> str:
+    """The method of a unit, whatever its seed."""
+    method = described["method"]
+    parameters = {key: value for key, value in method["parameters"].items() if key != "seed"}
+    return canonical([{**method, "parameters": parameters}, described.get("tuning")])

@@ -1,187 +1,26 @@
-"""The table of results: one row a finished unit and measure, kept as one small Parquet file a unit.
-
-A folder of an experiment holds `results/`, with a file for every finished unit, and `results.parquet`, all of them
-in one file, for passing on. Files appear whole or not at all, and no two units share one, so that no lock is needed
-and nothing that stops a run can harm what is finished.
-"""
+"""What the table of results says: means over seeds with their intervals, and two methods compared."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.experiment.result_checks import problems
-from cldrank.files import replacing
+from cldrank.errors import DataError, UsageError
+from cldrank.experiment.records import judged
 from cldrank.measures import Interval, mean_interval, parse
-from cldrank.reading import reading
+from cldrank.wording import listed
 
 CONFIDENCE = 0.9
 
-SCHEMA = pa.schema(
-    {
-        "experiment": pa.string(),
-        "unit": pa.string(),
-        "data": pa.string(),
-        "synthetic": pa.bool_(),
-        "fold": pa.string(),
-        "setting": pa.string(),
-        "method": pa.string(),
-        "seed": pa.int64(),
-        "measure": pa.string(),
-        "value": pa.float64(),
-        "status": pa.string(),
-        "error": pa.string(),
-        "warnings": pa.string(),
-        "seconds": pa.float64(),
-        "peak_mib": pa.float64(),
-        "configuration": pa.string(),
-        "data_fingerprint": pa.string(),
-        "versions": pa.string(),
-        "commit": pa.string(),
-        "command": pa.string(),
-        "finished": pa.timestamp("us", tz="UTC"),
-    }
-)
-
-_MOST_ROWS = 5_000_000  # far more than a run may have units; a damaged file can claim any number
-_PLACE = ("experiment", "fold", "setting", "method", "seed")  # where a unit stands; one unit may stand in several
-
-
-# -- the table on disk -------------------------------------------------------------------------------------------
-
-
-def append(folder: str | PathLike[str], rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write the rows of one finished unit, replacing what was recorded of it before; returns the file."""
-    if not rows:
-        raise UsageError("a unit has at least one row: one per measure.")
-    target = Path(folder) / "results" / _file_name(rows[0])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as temporary:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA), temporary)
-    return target
-
-
-def read(folder: str | PathLike[str]) -> pa.Table:
-    """All results in a folder (or in a single `.parquet` file), the latest of each place."""
-    return latest(read_all(folder))
-
-
-def read_all(folder: str | PathLike[str]) -> pa.Table:
-    """The same with those that later ones have replaced."""
-    source = Path(folder)
-    if not source.exists():
-        raise UsageError(f"{source}: there are no results here, there is no such folder or file.")
-    whole = source if source.is_file() else source / "results.parquet"
-    found = [_read_file(whole)] if whole.is_file() else []
-    if not source.is_file():
-        known = _finished_files(found[0]) if found else set()
-        files = sorted((source / "results").glob("*.parquet"))
-        found += [_read_file(file) for file in files if file.name not in known]
-    if not found:
-        raise DataError(f"{source}: there are no results here; `cldrank experiment run` writes them.")
-    return pa.concat_tables(found)
-
-
-def has_any(folder: str | PathLike[str]) -> bool:
-    """Whether there is anything to read in a folder."""
-    return (Path(folder) / "results.parquet").exists() or any((Path(folder) / "results").glob("*.parquet"))
-
-
-def consolidate(folder: str | PathLike[str]) -> Path:
-    """Write all results in a folder to its `results.parquet`; returns the file."""
-    target = Path(folder) / "results.parquet"
-    table = read(folder)
-    with replacing(target) as temporary:
-        pq.write_table(table, temporary)
-    return target
-
-
-def _file_name(row: Mapping[str, Any]) -> str:
-    place = hashlib.sha256(json.dumps([row[key] for key in _PLACE]).encode()).hexdigest()[:12]
-    return f"{row['unit']}-{place}.parquet"
-
-
-def _finished_files(table: pa.Table) -> set[str]:
-    """The files of the units in a table that went well: those never change, so they need not be read again."""
-    rows = table.select(["unit", "status", *_PLACE]).to_pylist()
-    return {_file_name(row) for row in rows if row["status"] == "ok"}
-
-
-def _read_file(path: Path) -> pa.Table:
-    what = "a table of results"
-    with reading(path, what):
-        with pq.ParquetFile(path) as file:
-            if file.metadata.num_rows > _MOST_ROWS:
-                raise FormatError(f"not {what}: {file.metadata.num_rows:,} rows are more than any has.", path=path)
-            whole = file.read()
-        whole.validate(full=True)
-        names = whole.column_names
-        wrong = next((name for name in SCHEMA.names if names.count(name) != 1), None)
-        if wrong is not None:
-            raise FormatError(
-                f"not {what}: {'no' if wrong not in names else 'more than one'} column {wrong}.", path=path
-            )
-        table = whole.select(SCHEMA.names).cast(SCHEMA)
-        pc.min_max(table["finished"]).as_py()  # dates that no calendar has
-    for problem in problems(table):
-        raise FormatError(
-            f"not {what}: {problem}. If it is damaged, remove it; `cldrank experiment run` computes again what is then "
-            "missing.",
-            path=path,
-        )
-    return judged(table)
-
-
-def judged(table: pa.Table) -> pa.Table:
-    """The table with those rows failed, and why, that claim to have gone well but have no finite value.
-
-    One such value would make the mean over all seeds, and what is told of other methods by it, as empty as itself.
-    """
-    empty = pc.invert(pc.fill_null(pc.is_finite(table["value"]), False))
-    wrong = pc.and_(pc.equal(table["status"], "ok"), empty)
-    if not pc.any(wrong).as_py():
-        return table
-    value = pc.fill_null(pc.cast(table["value"], pa.string()), "missing")
-    reason = pc.binary_join_element_wise(table["measure"], " is ", value, ", although the fit went well", "")
-    for name, marked in (("status", "failed"), ("error", reason)):
-        column = pc.if_else(wrong, marked, table[name])
-        table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
-    return table
-
-
-def latest(table: pa.Table) -> pa.Table:
-    """One row a place and measure: a unit that was run again replaces what was recorded before.
-
-    Sorted by place; the measures of a unit stay in their order.
-    """
-    keys = ("data", *_PLACE, "measure")
-    rows = list(zip(*(table[key].to_pylist() for key in keys), strict=True))
-    finished = table["finished"].to_pylist()
-    newest: dict[tuple[Any, ...], int] = {}
-    for index, key in enumerate(rows):
-        if key not in newest or finished[index] >= finished[newest[key]]:
-            newest[key] = index
-    order = sorted(newest.values(), key=lambda index: (rows[index][:-1], index))
-    return table.take(pa.array(order, pa.int64()))
-
-
-# -- what it says ------------------------------------------------------------------------------------------------
-
 
 class Cell(NamedTuple):
-    """What a mean is taken for."""
+    """What a mean is taken over seeds for."""
 
     experiment: str
     data: str
@@ -197,14 +36,14 @@ class Summary:
     setting     the varied keys and their values as JSON; `varied` gives them as a dictionary
     mean        over seeds; folds are averaged within a seed first. NaN if no seed finished
     low, high   the 90% t-interval; NaN with fewer than two seeds
-    seeds       how many seeds finished, all folds of them
-    failed      how many units failed, or came out without a value
-    gap         the share of the way from Naive to Oracle: 0 is Naive, 1 is Oracle; NaN where either is missing, or
-                where Oracle is not surely better than Naive (by the same test as `tied`)
+    seeds       the number of seeds of which all folds finished
+    failed      the number of units that failed or have no value
+    gap         the share of the gap between Naive and Oracle that is closed: 0 is Naive, 1 is Oracle; NaN if either is
+                missing, or if Oracle is not clearly better than Naive (by the same test as `tied`)
     best        whether no method that learns from clicks (all but Oracle) has a better mean
     tied        whether a paired t-test over seeds cannot tell it from the best: the 90% t-interval of the difference
-                holds 0. The best itself is tied too
-    seconds     mean time of a fit
+                contains 0. The best itself is tied too
+    seconds     the mean time of a fit
     peak_mib    the most memory that a fit took
     """
 
@@ -270,14 +109,14 @@ def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
 def summary(table: pa.Table) -> list[Summary]:
     """Every method in every setting by every measure, in the order of experiment, data, setting, measure, method."""
     by_seed = per_seed(table)
-    facts = _facts(table)
+    facts, configurations = _facts(table), _configurations(table)
     groups: dict[tuple[str, str, str, str], list[Cell]] = defaultdict(list)
     for cell in by_seed:
         groups[cell.experiment, cell.data, cell.setting, cell.measure].append(cell)
     measures = list(dict.fromkeys(table["measure"].to_pylist()))
     found: list[Summary] = []
     for group in sorted(groups, key=lambda key: (key[0], key[1], setting_order(key[2]), measures.index(key[3]))):
-        cells = sorted(groups[group], key=lambda cell: method_order(cell.method))
+        cells = sorted(groups[group], key=lambda cell: method_order(cell.method, configurations[cell]))
         found += _summarise({cell: by_seed[cell] for cell in cells}, facts)
     return found
 
@@ -285,8 +124,8 @@ def summary(table: pa.Table) -> list[Summary]:
 def setting_order(setting: str) -> list[Any]:
     """A key that sorts settings by their values, numbers as numbers.
 
-    >>> sorted(['{"simulation.cutoff": 10}', '{"simulation.cutoff": 2}'], key=setting_order)
-    ['{"simulation.cutoff": 2}', '{"simulation.cutoff": 10}']
+    >>> sorted(['{"simulation.depth": 10}', '{"simulation.depth": 2}'], key=setting_order)
+    ['{"simulation.depth": 2}', '{"simulation.depth": 10}']
     """
     values = sorted(json.loads(setting).items())
     return [
@@ -297,16 +136,19 @@ def setting_order(setting: str) -> list[Any]:
     ]
 
 
-def method_order(label: str) -> tuple[int, str]:
-    """A key that sorts methods as the paper lists them, then others by name, Oracle last.
+def method_order(label: str, configuration: Mapping[str, Any] | None = None) -> tuple[bool, int, str]:
+    """A key that sorts methods: those that correct least first, those that learn from labels last.
+
+    configuration   of one of its units, which names its class; without one, the label does
 
     >>> sorted(["Oracle", "CLD", "mine", "Naive"], key=method_order)
-    ['Naive', 'CLD', 'mine', 'Oracle']
+    ['Naive', 'mine', 'CLD', 'Oracle']
     """
     from cldrank.experiment.methods import find
 
-    kind = find(label)
-    return (0 if kind is None else len(kind.corrects) + 9 * (kind.needs == "labels")), label.casefold()
+    home = label if configuration is None else str(configuration["method"]["class"])
+    kind = find(home) or find(label)
+    return (kind is not None and kind.needs == "labels"), len(kind.corrects) if kind else 0, label.casefold()
 
 
 def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell, dict[str, Any]]) -> list[Summary]:
@@ -314,7 +156,7 @@ def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell,
     higher = parse(next(iter(by_seed)).measure).higher_is_better
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
     named = {cell.method.casefold(): cell for cell in by_seed}
-    floor, way = _way(named.get("naive"), named.get("oracle"), by_seed, means, higher)
+    floor, width = _gap(named.get("naive"), named.get("oracle"), by_seed, means, higher)
     rivals = [cell for cell in by_seed if cell.method.casefold() != "oracle" and by_seed[cell]]
     best = max(rivals, key=lambda cell: means[cell] if higher else -means[cell], default=None)
     return [
@@ -323,7 +165,7 @@ def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell,
             mean=means[cell],
             **_bounds(seeds),
             seeds=len(seeds),
-            gap=(means[cell] - floor) / way,
+            gap=(means[cell] - floor) / width,
             best=best is not None and cell in rivals and means[cell] == means[best],
             tied=best is not None and cell in rivals and _tied(seeds, by_seed[best]),
             **facts[cell],
@@ -332,18 +174,18 @@ def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell,
     ]
 
 
-def _way(
+def _gap(
     naive: Cell | None,
     oracle: Cell | None,
     by_seed: Mapping[Cell, Mapping[int, float]],
     means: Mapping[Cell, float],
     higher: bool,
 ) -> tuple[float, float]:
-    """Where the way from Naive to Oracle begins, and how long it is; NaN where there is none to speak of."""
+    """Where the gap between Naive and Oracle begins, and how wide it is; NaN if there is no clear one."""
     if naive is None or oracle is None or _tied(by_seed[naive], by_seed[oracle]):
         return math.nan, math.nan
-    way = means[oracle] - means[naive]
-    return means[naive], way if way and (way > 0) == higher else math.nan
+    width = means[oracle] - means[naive]
+    return means[naive], width if width and (width > 0) == higher else math.nan
 
 
 def _bounds(seeds: Mapping[int, float]) -> dict[str, Any]:
@@ -379,6 +221,12 @@ def _facts(table: pa.Table) -> dict[Cell, dict[str, Any]]:
     }
 
 
+def _configurations(table: pa.Table) -> dict[Cell, dict[str, Any]]:
+    """The configuration of one unit of each cell."""
+    texts = {_cell(row): row["configuration"] for row in table.select([*Cell._fields, "configuration"]).to_pylist()}
+    return {cell: json.loads(text) for cell, text in texts.items()}
+
+
 def _mean(values: Iterable[float]) -> float:
     numbers = list(values)
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
@@ -395,3 +243,65 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def _cell(row: Mapping[str, Any]) -> Cell:
     return Cell(*(row[key] for key in Cell._fields))
+
+
+# -- two methods compared ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two methods in one setting by one measure, first minus second, paired over seeds.
+
+    interval   the mean difference with its t-interval
+    p_value    of the paired t-test over seeds, two-sided
+    wins       seeds in which the first is better, of interval.n
+    """
+
+    experiment: str
+    data: str
+    setting: str
+    measure: str
+    first: float
+    second: float
+    interval: Interval
+    p_value: float
+    wins: int
+
+
+def contrasts(table: pa.Table, first: str, second: str) -> list[Contrast]:
+    """Compare two methods over the seeds that both finished, per setting."""
+    by_seed = per_seed(table)
+    labels = sorted({cell.method for cell in by_seed}, key=method_order)
+    first, second = (_known_label(label, labels) for label in (first, second))
+    found = []
+    for cell, mine in by_seed.items():
+        theirs = by_seed.get(cell._replace(method=second), {})
+        common = sorted(mine.keys() & theirs.keys())
+        if cell.method == first and len(common) > 1:
+            pairs = [(mine[seed], theirs[seed]) for seed in common]
+            found.append(_contrast(cell, pairs))
+    if not found:
+        raise DataError(f"{first} and {second} do not have two seeds of one setting in common; run more seeds.")
+    return sorted(found, key=lambda one: (one.experiment, one.data, setting_order(one.setting)))
+
+
+def _contrast(cell: Cell, pairs: Sequence[tuple[float, float]]) -> Contrast:
+    from scipy.special import stdtr, stdtrit
+
+    differences = [one - other for one, other in pairs]
+    interval = mean_interval(differences, CONFIDENCE)
+    degrees = len(pairs) - 1
+    error = (interval.high - interval.estimate) / stdtrit(degrees, (1 + CONFIDENCE) / 2)
+    certain = 0.0 if interval.estimate else 1.0
+    p_value = 2 * float(stdtr(degrees, -abs(interval.estimate) / error)) if error else certain
+    sign = 1 if parse(cell.measure).higher_is_better else -1
+    first, second = (math.fsum(side) / len(pairs) for side in zip(*pairs, strict=True))
+    wins = sum(sign * difference > 0 for difference in differences)
+    return Contrast(cell.experiment, cell.data, cell.setting, cell.measure, first, second, interval, p_value, wins)
+
+
+def _known_label(label: str, labels: Sequence[str]) -> str:
+    for known in labels:
+        if known.casefold() == label.casefold():
+            return known
+    raise UsageError(f"there are no results of {label!r}; there are results of {listed(labels)}.")

@@ -1,56 +1,40 @@
-"""Running experiments: only what is missing, in parallel processes, every result kept the moment it is there."""
+"""Running experiments: only what is missing, in parallel processes, every result saved the moment it is there."""
 
 from __future__ import annotations
 
 import datetime
 import json
 import math
-import os
+import platform
+import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.experiment import provenance, results
-from cldrank.experiment.definition import Experiment
+from cldrank._version import __version__
+from cldrank.errors import CldrankError, FormatError
+from cldrank.experiment import records
 from cldrank.experiment.forecast import Forecast
-from cldrank.experiment.plan import Unit, canonical, hashed, tuning_of, units
-from cldrank.experiment.pool import Pool
-from cldrank.experiment.work import Outcome, Task
+from cldrank.experiment.plan import Plan, Unit, canonical, hashed, tuning_of
+from cldrank.experiment.work import UnitOutcome, UnitTask, execute
 from cldrank.files import make_folder, replacing
 from cldrank.reading import read_json
+from cldrank.workers import Workers
 
-Place = tuple[Any, ...]
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "torch", "xgboost", "lightgbm")
 
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run would do.
-
-    units      all of the experiments
-    todo       what to compute, by hash; units with the same hash are one piece of work
-    known      units whose result is known from another place, with its rows
-    finished   how many have their result already
-    failed     how many of these have failed, and are not tried again
-    """
-
-    units: tuple[Unit, ...]
-    todo: Mapping[str, tuple[Unit, ...]]
-    known: tuple[tuple[Unit, list[dict[str, Any]]], ...]
-    finished: int
-    failed: int
+Pool = Workers[UnitTask, UnitOutcome]
 
 
 @dataclass
 class Progress:
-    """How far a run is: pieces of work done and failed of all, the time left, and the method that was last done."""
+    """How far a run is: units done and failed, of all; the time left, and the method that was done last."""
 
     total: int
     done: int = 0
@@ -60,37 +44,12 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Report:
-    """How a run ended: units that were computed, those of them that failed, with what they said."""
+class RunReport:
+    """How a run ended: the number of units computed, how many of them failed, and why."""
 
     computed: int
     failed: int
     errors: tuple[str, ...] = field(default=())
-
-
-def plan(experiments: Sequence[Experiment], folder: str | PathLike[str], *, retry_failed: bool = False) -> Plan:
-    """What is missing in a folder; a folder whose results would not fit with these is refused."""
-    wanted = units(experiments)
-    recorded = _recorded(Path(folder))
-    rows: list[dict[str, Any]] = results.latest(recorded).to_pylist()
-    latest: dict[Place, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        latest[_place(row)].append(row)
-    by_key = _by_key(recorded)
-    _check_fit(wanted, rows, Path(folder))
-    todo: dict[str, list[Unit]] = defaultdict(list)
-    known, finished, failed = [], 0, 0
-    for unit in wanted:
-        found = latest.get(unit.place, [])
-        status = found[0]["status"] if found and found[0]["unit"] == unit.key else ""
-        if status == "ok" or (status and not retry_failed):
-            finished += 1
-            failed += status != "ok"
-        elif unit.key in by_key:
-            known.append((unit, by_key[unit.key]))
-        else:
-            todo[unit.key].append(unit)
-    return Plan(tuple(wanted), {key: tuple(found) for key, found in todo.items()}, tuple(known), finished, failed)
 
 
 def run(
@@ -102,8 +61,8 @@ def run(
     command: str = "",
     progress: Callable[[Progress], None] | None = None,
     forecast: Forecast | None = None,
-) -> Report:
-    """Compute what is missing. Whatever stops it, what is finished is kept; call it again to go on."""
+) -> RunReport:
+    """Compute what is missing. Whatever stops it, finished results are kept; call it again to continue."""
     target = Path(folder)
     make_folder(target)
     record = _Recorder(target, command, threads)
@@ -112,55 +71,116 @@ def run(
     state = Progress(len(planned.todo))
     begun, expected = time.monotonic(), forecast or Forecast({})
     errors: list[str] = []
-
-    def done(task: Task, outcome: Outcome) -> None:
-        shared = planned.todo[task.key]
-        record.add(shared, task, outcome)
-        state.done += 1
-        state.last = shared[0].method
-        if outcome.error:
-            state.failed += 1
-            errors.append(f"{shared[0].method}, seed {shared[0].seed}, {shared[0].setting}: {outcome.error}")
-        expected.observe(shared[0].method)
-        state.seconds_left = expected.seconds_left(time.monotonic() - begun)
-        if progress:
-            progress(state)
-
     try:
-        with Pool(jobs, threads) as pool:
-            tasks = [_task(found[0]) for found in planned.todo.values()]
-            tuned = _tuned(pool, tasks, target)
-            broken = [(task, outcome) for task, outcome in zip(tasks, tuned, strict=True) if outcome.error]
-            for task, outcome in broken:
-                done(task, outcome)
-            ready = zip(tasks, tuned, strict=True)
-            pool.run([replace(task, tuned=choice.tuned) for task, choice in ready if not choice.error], done)
+        with closing(_computed(planned, target, jobs, threads)) as computed:
+            for task, outcome in computed:
+                shared = planned.todo[task.key]
+                first = shared[0]
+                record.add(shared, task, outcome)
+                state.done += 1
+                state.last = first.method
+                if outcome.error:
+                    state.failed += 1
+                    errors.append(f"{first.method}, seed {first.seed}, {first.setting}: {outcome.error}")
+                expected.observe(first.method)
+                state.seconds_left = expected.seconds_left(time.monotonic() - begun)
+                if progress:
+                    progress(state)
     except BaseException:
-        with suppress(CldrankError, OSError):  # what stopped the run is what has to be told
+        with suppress(CldrankError, OSError):  # what stopped the run is what has to be reported
             _consolidate(target)
         raise
     _consolidate(target)
-    return Report(state.done, state.failed, tuple(errors))
+    return RunReport(state.done, state.failed, tuple(errors))
+
+
+def _computed(planned: Plan, folder: Path, jobs: int, threads: int) -> Generator[tuple[UnitTask, UnitOutcome]]:
+    """Tune what has to be tuned, then compute the units; each as soon as it is finished."""
+    with Workers(execute, jobs, threads) as pool:
+        tasks = [_task(found[0]) for found in planned.todo.values()]
+        choices = _tuned(pool, tasks, folder)
+        for task, choice in zip(tasks, choices, strict=True):
+            if choice.error:
+                yield task, choice
+        ready = zip(tasks, choices, strict=True)
+        yield from _outcomes(pool, [replace(task, tuned=choice.tuned) for task, choice in ready if not choice.error])
+
+
+def _outcomes(pool: Pool, tasks: Sequence[UnitTask]) -> Iterator[tuple[UnitTask, UnitOutcome]]:
+    for done in pool.run(tasks, group=lambda task: task.group):
+        died = UnitOutcome(error=done.death, synthetic=done.task.fold.made is not None)
+        yield done.task, done.result or died
+
+
+def _task(unit: Unit) -> UnitTask:
+    return UnitTask(unit.key, unit.group, unit.fold, unit.configuration, unit.device)
 
 
 def _consolidate(folder: Path) -> None:
-    if results.has_any(folder):
-        results.consolidate(folder)
+    if records.has_results(folder):
+        records.consolidate(folder)
+
+
+# -- tuning ------------------------------------------------------------------------------------------------------
+
+
+def _tuned(pool: Pool, tasks: Sequence[UnitTask], folder: Path) -> list[UnitOutcome]:
+    """What tuning chose for each task, nothing where nothing is tuned. Choices are kept, so none is made twice."""
+    wanted: dict[str, UnitTask] = {}
+    keys = []
+    for task in tasks:
+        described = tuning_of(json.loads(task.configuration))
+        text = canonical(described) if described else ""
+        keys.append(hashed(text) if text else "")
+        if text:
+            wanted[keys[-1]] = UnitTask(keys[-1], task.group, task.fold, text, task.device, tunes=True)
+    chosen = {"": UnitOutcome()}
+    for key in wanted:
+        file = _choice_file(folder, key)
+        if file.is_file():
+            chosen[key] = UnitOutcome(tuned=_load_choice(file))
+    for task, outcome in _outcomes(pool, [task for key, task in wanted.items() if key not in chosen]):
+        chosen[task.key] = replace(outcome, error=f"tuning: {outcome.error}" if outcome.error else "")
+        if not outcome.error:
+            _save_choice(_choice_file(folder, task.key), task, outcome)
+    return [chosen[key] for key in keys]
+
+
+def _choice_file(folder: Path, key: str) -> Path:
+    return folder / "tuning" / f"{key}.json"
+
+
+def _save_choice(file: Path, task: UnitTask, outcome: UnitOutcome) -> None:
+    file.parent.mkdir(exist_ok=True)
+    with replacing(file) as temporary:
+        content = {"tuned": dict(outcome.tuned), "configuration": json.loads(task.configuration)}
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _load_choice(file: Path) -> Mapping[str, Any]:
+    found = read_json(file, "a JSON file")
+    tuned = found.get("tuned") if isinstance(found, dict) else None
+    if not isinstance(tuned, dict):
+        raise FormatError('there is no table "tuned"; remove the file to tune again.', path=file)
+    return tuned
+
+
+# -- what is recorded --------------------------------------------------------------------------------------------
 
 
 class _Recorder:
-    """Writes the rows of what is done, with where they come from."""
+    """Saves the rows of finished units, with where they come from."""
 
     def __init__(self, folder: Path, command: str, threads: int) -> None:
         self.folder = folder
         self.origin = {
-            "versions": canonical({**provenance.versions(), "threads": str(threads)}),
-            "commit": provenance.commit(),
+            "versions": canonical({**versions(), "threads": str(threads)}),
+            "commit": commit(),
             "command": command,
         }
 
-    def add(self, shared: Sequence[Unit], task: Task, outcome: Outcome) -> None:
-        """The result of a piece of work, in every place where it stands."""
+    def add(self, shared: Sequence[Unit], task: UnitTask, outcome: UnitOutcome) -> None:
+        """The outcome of a piece of work, in every place that it has."""
         described = json.loads(task.configuration)
         configuration = canonical({**described, "tuned": dict(task.tuned)}) if task.tuned else task.configuration
         for unit in shared:
@@ -179,14 +199,15 @@ class _Recorder:
                 {"measure": measure, "value": outcome.values.get(measure, math.nan)}
                 for measure in described["measures"]
             ]
-            results.append(self.folder, [{**_standing(unit), **common, **value} for value in values])
+            records.save_unit(self.folder, [{**_columns(unit), **common, **value} for value in values])
 
     def copy(self, unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
         """A result that is known from another place."""
-        results.append(self.folder, [{**row, **_standing(unit)} for row in rows])
+        records.save_unit(self.folder, [{**row, **_columns(unit)} for row in rows])
 
 
-def _standing(unit: Unit) -> dict[str, Any]:
+def _columns(unit: Unit) -> dict[str, Any]:
+    """The place of a unit, by column."""
     experiment, data, fold, setting, method, seed = unit.place
     return {
         "experiment": experiment,
@@ -200,154 +221,40 @@ def _standing(unit: Unit) -> dict[str, Any]:
     }
 
 
-def _task(unit: Unit) -> Task:
-    return Task(unit.key, unit.group, unit.fold, unit.configuration, unit.device)
+def versions() -> dict[str, str]:
+    """Python, this package, and the packages that it computes with, if they are installed.
 
-
-def _recorded(folder: Path) -> pa.Table:
-    """All results in a folder, an empty table if it has none yet."""
-    return results.read_all(folder) if results.has_any(folder) else results.SCHEMA.empty_table()
-
-
-def _by_key(recorded: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each unit that went well, from one of the places where it stands or stood."""
-    places: dict[str, dict[Place, dict[str, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
-    for row in recorded.to_pylist():
-        if row["status"] == "ok":
-            places[row["unit"]][_place(row)][row["measure"]] = row
-    return {key: list(next(iter(found.values())).values()) for key, found in places.items()}
-
-
-def _place(row: Mapping[str, Any]) -> Place:
-    return row["experiment"], row["data"], row["fold"], row["setting"], row["method"], row["seed"]
-
-
-# -- tuning ------------------------------------------------------------------------------------------------------
-
-
-def _tuned(pool: Pool, tasks: Sequence[Task], folder: Path) -> list[Outcome]:
-    """What tuning chose for each task: nothing where nothing is tuned. Choices are kept, so none is made twice."""
-    wanted: dict[str, Task] = {}
-    keys = []
-    for task in tasks:
-        described = tuning_of(json.loads(task.configuration))
-        text = canonical(described) if described else ""
-        keys.append(hashed(text) if text else "")
-        if text:
-            wanted[keys[-1]] = Task(keys[-1], task.group, task.fold, text, task.device, tunes=True)
-    chosen = {"": Outcome()}
-    for key in wanted:
-        file = folder / "tuning" / f"{key}.json"
-        if file.is_file():
-            chosen[key] = Outcome(tuned=_choice(file))
-
-    def done(task: Task, outcome: Outcome) -> None:
-        chosen[task.key] = replace(outcome, error=f"tuning: {outcome.error}" if outcome.error else "")
-        if not outcome.error:
-            (folder / "tuning").mkdir(exist_ok=True)
-            with replacing(folder / "tuning" / f"{task.key}.json") as temporary:
-                content = {"tuned": dict(outcome.tuned), "configuration": json.loads(task.configuration)}
-                temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-    pool.run([task for key, task in wanted.items() if key not in chosen], done)
-    return [chosen[key] for key in keys]
-
-
-def _choice(file: Path) -> Mapping[str, Any]:
-    """What tuning chose before."""
-    found = read_json(file, "a JSON file")
-    tuned = found.get("tuned") if isinstance(found, dict) else None
-    if not isinstance(tuned, dict):
-        raise FormatError('there is no table "tuned"; remove the file, and the tuning is done again.', path=file)
-    return tuned
-
-
-# -- a folder that holds results already -------------------------------------------------------------------------
-
-
-def _check_fit(wanted: Sequence[Unit], rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Refuse to put results beside others of the same experiment and setting that were made under other conditions."""
-    conditions: dict[tuple[str, ...], str] = {}
-    methods: dict[tuple[str, str, str, str], str] = {}
-    places = {unit.place for unit in wanted}
-    for unit in wanted:
-        described = json.loads(unit.configuration)
-        conditions |= _conditions(unit.experiment, unit.setting, described)
-        methods[unit.experiment, unit.fold.data, unit.setting, unit.method] = _method(described)
-    for row in rows:
-        described = json.loads(row["configuration"])
-        try:
-            held, method = _conditions(row["experiment"], row["setting"], described), _method(described)
-        except KeyError as error:
-            raise DataError(
-                f"{folder} holds results whose configuration has no {error}, so nobody can tell whether others fit "
-                "with them; choose another folder with --out."
-            ) from None
-        for key, value in held.items():
-            if conditions.get(key, value) != value:
-                raise UsageError(
-                    f"{folder} holds results of {row['experiment']} on {row['data']} with {key[-1]} {value}, not "
-                    f"{conditions[key]}; choose another folder with --out."
-                )
-        mine = methods.get((row["experiment"], row["data"], row["setting"], row["method"]))
-        if mine is not None and mine != method and _place(row) not in places:
-            raise UsageError(
-                f"{folder} holds results of {row['method']} with other parameters, of seeds that this run would not "
-                "replace; choose another folder with --out."
-            )
-
-
-def _conditions(experiment: str, setting: str, described: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """What all results of an experiment and setting must agree on."""
-    data = dict(described["data"])
-    fingerprint, fold = data.pop("fingerprint"), data.pop("fold")
-    found = {
-        "cldrank": described["cldrank"],
-        "measures": canonical(described["measures"]),
-        "data": canonical(data),
-        f"content{f' of {fold}' if fold else ''}": fingerprint,
-    }
-    for section in ("production", "simulation", "propensities"):
-        for name, value in described.get(section, {}).items():
-            found[f"{section}.{name}"] = canonical(value)
-    return {(experiment, data["name"], setting, name): value for name, value in found.items()}
-
-
-def _method(described: Mapping[str, Any]) -> str:
-    """The method of a unit, whatever its seed."""
-    method = described["method"]
-    parameters = {key: value for key, value in method["parameters"].items() if key != "seed"}
-    return canonical([{**method, "parameters": parameters}, described.get("tuning")])
-
-
-# -- how many at once --------------------------------------------------------------------------------------------
-
-
-def parallel(tasks: int, bytes_each: int, *, jobs: int | None = None, memory: int | None = None) -> tuple[int, int]:
-    """How many processes, and how many threads each: as many as there are cores, work, and memory for.
-
-    Sums may come out a little differently with another number of threads. So that follows from `jobs` alone, not from
-    what is left to do or what memory is free: a run that was interrupted ends as one that was not.
-
-    >>> parallel(tasks=1, bytes_each=1 << 30, jobs=4, memory=8 << 30)[0]
-    1
-    >>> parallel(tasks=100, bytes_each=3 << 30, jobs=4, memory=8 << 30)[0]
-    2
+    >>> list(versions())[:3]
+    ['python', 'cldrank', 'numpy']
     """
-    cores = available_cores()
-    limit = available_memory() if memory is None else memory
-    processes = max(min(jobs or cores, tasks, limit // max(bytes_each, 1)), 1)
-    return processes, max(cores // (jobs or cores), 1)
+    found = {"python": platform.python_version(), "cldrank": __version__}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
-def available_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+@cache
+def commit() -> str:
+    """The commit of this package's source, with `+changes` if it was changed; empty outside a git repository."""
+    here = Path(__file__).parent
+    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return ""  # installed, perhaps inside somebody else's repository
+    head = _git(here, "rev-parse", "HEAD")
+    changed = _git(here.parent, "diff", "--quiet", "HEAD", "--", ".") is None
+    return f"{head}{'+changes' if changed else ''}" if head else ""
 
 
-def available_memory() -> int:
-    """Three quarters of the memory that is free now, in bytes; 8 GiB where that is not known."""
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints, or None if it fails or is not installed."""
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
-    except (AttributeError, ValueError, OSError):
-        return 8 << 30
+        done = subprocess.run(  # noqa: S603  # fixed arguments
+            ["git", "-C", str(folder), *arguments],  # noqa: S607  # the user's git
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a process is asked to do: a unit, or the tuning that comes before some.
+class UnitTask:
+    """What a process has to do: a unit, or the tuning that comes before some.
 
     tuned   the parameters that tuning chose
+    tunes   whether it is the tuning
     """
 
     key: str
@@ -42,15 +43,15 @@ class Task:
     tunes: bool = False
 
     def make(self, tuned: Mapping[str, Any]) -> Any:
-        """The estimator that it asks for, with parameters from tuning."""
+        """The estimator, with parameters from tuning."""
         method = json.loads(self.configuration)["method"]
         where = {} if self.device is None else {"device": self.device}
         return make(method["class"], {**method["parameters"], **where, **tuned})
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of it: values by measure, or what tuning chose, or an error."""
+class UnitOutcome:
+    """The outcome: values by measure, or what tuning chose, or an error."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
@@ -61,19 +62,19 @@ class Outcome:
     synthetic: bool = False
 
 
-def execute(task: Task) -> Outcome:
-    """Do it; whatever goes wrong is part of the outcome."""
+def execute(task: UnitTask) -> UnitOutcome:
+    """Do a task; whatever goes wrong is part of the outcome."""
     try:
         return _tune(task) if task.tunes else _fit(task)
     except CldrankError as error:
-        return Outcome(error=f"{type(error).__name__}: {error}", synthetic=task.fold.made is not None)
+        return UnitOutcome(error=f"{type(error).__name__}: {error}", synthetic=task.fold.made is not None)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
-        return Outcome(error=told, synthetic=task.fold.made is not None)
+        text = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        return UnitOutcome(error=text, synthetic=task.fold.made is not None)
 
 
-def _fit(task: Task) -> Outcome:
+def _fit(task: UnitTask) -> UnitOutcome:
     from cldrank.evaluation import evaluate
 
     described = json.loads(task.configuration)
@@ -81,7 +82,7 @@ def _fit(task: Task) -> Outcome:
     clicks, propensities = _observed(task.fold, described)
     method = described["method"]
     model = task.make(task.tuned)
-    import_what_is_needed(method["class"], method["parameters"])  # the time of an import is not that of a fit
+    import_what_is_needed(method["class"], method["parameters"])  # so that imports do not count as time of the fit
     _forget_peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -89,19 +90,19 @@ def _fit(task: Task) -> Outcome:
         model.fit(train, clicks, propensities)
         seconds = time.perf_counter() - start
     result = evaluate(model, test, described["measures"], replicates=1)
-    said = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
-    return Outcome(
+    texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
+    return UnitOutcome(
         values={measure: result[measure] for measure in described["measures"]},
         tuned=task.tuned,
-        warnings=tuple(said),
+        warnings=tuple(texts),
         seconds=seconds,
         peak_mib=_peak(),
         synthetic=train.synthetic or test.synthetic,
     )
 
 
-def _tune(task: Task) -> Outcome:
-    from cldrank.experiment.tuning import choose
+def _tune(task: UnitTask) -> UnitOutcome:
+    from cldrank.tuning import grid
 
     described = json.loads(task.configuration)
     train, _ = _load(task.fold)
@@ -110,8 +111,8 @@ def _tune(task: Task) -> Outcome:
     rho = propensities or _propensities(described["simulation"]["eta"], clicks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        choice = choose(task.make, how["grid"], train, clicks, rho, held_out=how["held_out"])
-    return Outcome(tuned=choice.parameters)
+        trials = grid(task.make, how["grid"], train, clicks, rho, held_out=how["held_out"])
+    return UnitOutcome(tuned=trials[0].parameters)
 
 
 # -- what units share --------------------------------------------------------------------------------------------
@@ -126,7 +127,8 @@ def _load(fold: Fold) -> tuple[RankingDataset, RankingDataset]:
 def _production(fold: Fold, production: str, seed: int) -> NDArray[np.float64]:
     """The production ranker's scores of the training rows."""
     train, _ = _load(fold)
-    return make("svm-rank", {"seed": seed, **json.loads(production)}).fit(train).predict(train)
+    scores: NDArray[np.float64] = make("svm-rank", {"seed": seed, **json.loads(production)}).fit(train).predict(train)
+    return scores
 
 
 @lru_cache(maxsize=2)
@@ -140,13 +142,13 @@ def _clicks(fold: Fold, production: str, simulation: str, seed: int) -> ClickTab
         _production(fold, production, seed),
         model=PositionBased(eta=chosen["eta"], noise=chosen["noise"]),
         policy=TopK(),
-        cutoff=chosen["cutoff"],
+        depth=chosen["depth"],
         relevant_from=chosen["relevant_from"],
     ).draw(chosen["sessions"], seed=seed)
 
 
 def _observed(fold: Fold, described: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The clicks and the propensities that a method sees; None for what it does not see."""
+    """The clicks and the propensities that a method sees, or None."""
     if "simulation" not in described:
         return None, None
     clicks = _clicks(fold, canonical(described["production"]), canonical(described["simulation"]), described["seed"])
@@ -165,7 +167,7 @@ def _propensities(eta: float, clicks: ClickTable) -> Propensities:
 
 
 def _forget_peak() -> None:
-    """Let the peak of this process's memory start again from now, where the system allows it."""
+    """Measure the peak of this process's memory anew from now on, where the system can."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -173,7 +175,7 @@ def _forget_peak() -> None:
 
 
 def _peak() -> float:
-    """The peak of this process's memory in MiB: since `_forget_peak` on Linux, else since it began."""
+    """The peak of this process's memory in MiB: since `_forget_peak` on Linux, else since it started."""
     try:
         status = Path("/proc/self/status").read_text()
         return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
@@ -181,7 +183,7 @@ def _peak() -> float:
         pass
     try:
         import resource
-    except ImportError:  # no such thing on Windows
+    except ImportError:  # on Windows
         return float("nan")
     import sys
 

@@ -64,7 +64,7 @@ class Model(Value):
         return UsageError(
             "{} cannot be fitted with {}; choose another model.",
             context.user,
-            Spelling(repr(self), f"--model {self.name}"),
+            Spelling(repr(self), f"--model {getattr(self, 'name', type(self).__name__)}"),
         )
 
     def refuse_unused(self, context: Context, names: Iterable[str]) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cldrank._typing import IntArray
 from cldrank.models.targets import Observations
 
@@ -27,7 +24,7 @@ class PointSelection:
     """
 
     observed: Observations
-    pages: NDArray[np.float64]
+    pages: IntArray
     gamma: float | Literal["profile"]
     tobit: bool
     sigma: float | Literal["estimate"]
@@ -45,6 +42,6 @@ class PairSelection:
     """
 
     observed: Observations
-    pages: NDArray[np.float64]
+    pages: IntArray
     selection_weight: float
     unshown_ratio: float

@@ -5,56 +5,44 @@
 AllPairs(depth=5)
 """
 
-from cldrank.propensity.adjacent_chain import AdjacentChain
 from cldrank.propensity.affine_clicks import AffineClicks
-from cldrank.propensity.all_pairs import AllPairs
-from cldrank.propensity.attraction import AttractionCheck, check_attraction
+from cldrank.propensity.checks.agreement import agreement, applicable, compare
+from cldrank.propensity.checks.attraction import check_attraction
+from cldrank.propensity.checks.refusal import impressions_needed
 from cldrank.propensity.click_through import ClickThrough
-from cldrank.propensity.comparison import Agreement, Comparison, agreement, applicable, compare, default_estimators
-from cldrank.propensity.confounding import Confounding
-from cldrank.propensity.dual_learning import DualLearning
-from cldrank.propensity.estimator import PropensityEstimator
-from cldrank.propensity.goodness import Goodness
-from cldrank.propensity.logged import Logged, logged_probability
-from cldrank.propensity.misspecification import distortion, misspecified_powers, misspecify
-from cldrank.propensity.pivot import Pivot
+from cldrank.propensity.estimator import PropensityEstimator, estimators
+from cldrank.propensity.harvesting.adjacent_chain import AdjacentChain
+from cldrank.propensity.harvesting.all_pairs import AllPairs
+from cldrank.propensity.harvesting.pivot import Pivot
+from cldrank.propensity.interventions.logged import Logged, logged_probability
+from cldrank.propensity.interventions.randomised import Randomised
+from cldrank.propensity.interventions.swap import Swap
+from cldrank.propensity.modelled.dual_learning import DualLearning
+from cldrank.propensity.modelled.regression_em import RegressionEM
+from cldrank.propensity.modelled.trust_bias import TrustBias
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.randomised import Randomised
-from cldrank.propensity.refusal import impressions_needed
-from cldrank.propensity.regression_em import RegressionEM
-from cldrank.propensity.segmented import BySegment, SegmentPropensities
-from cldrank.propensity.swap import Swap
-from cldrank.propensity.trust_bias import TrustBias
+from cldrank.propensity.segmented import BySegment
 
 __all__ = [
     "AdjacentChain",
     "AffineClicks",
-    "Agreement",
     "AllPairs",
-    "AttractionCheck",
     "BySegment",
     "ClickThrough",
-    "Comparison",
-    "Confounding",
     "DualLearning",
-    "Goodness",
     "Logged",
     "Pivot",
     "Propensities",
     "PropensityEstimator",
     "Randomised",
     "RegressionEM",
-    "SegmentPropensities",
     "Swap",
     "TrustBias",
     "agreement",
     "applicable",
     "check_attraction",
     "compare",
-    "default_estimators",
-    "distortion",
+    "estimators",
     "impressions_needed",
     "logged_probability",
-    "misspecified_powers",
-    "misspecify",
 ]

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import replacing
-from cldrank.propensity.parsing import as_floats, entry, number, numbers, symmetric, text, texts
-from cldrank.propensity.propensities import Propensities
+from cldrank.parameters import check_choice, check_number
+from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, numbers, symmetric, texts
+from cldrank.propensity.propensities import Propensities, keep_array, places_of
 from cldrank.reading import read_json
+from cldrank.wording import positions
 
 Floats = NDArray[np.float64]
 FORMAT = "cldrank-affine-clicks"
@@ -65,8 +67,8 @@ class AffineClicks:
                 f"position {at + 1} has slope {slope[at]} and base {base[at]}; slopes must be above 0, also relative "
                 "to the first, and both must be finite."
             )
-        _keep(self, "slope", slope)
-        _keep(self, "base", base)
+        keep_array(self, "slope", slope)
+        keep_array(self, "base", base)
         if self.covariance is not None:
             covariance, size = as_floats(self.covariance, "covariance"), 2 * len(slope)
             if covariance.shape != (size, size):
@@ -75,10 +77,10 @@ class AffineClicks:
                 )
             if not np.isfinite(covariance).all() or np.diag(covariance).min() < 0:
                 raise DataError("covariance must be finite, without negative variances.")
-            _keep(self, "covariance", covariance)
+            keep_array(self, "covariance", covariance)
         if (self.covariance is None) != (self.confidence is None):
             raise DataError("an interval needs covariance and confidence, both.")
-        if self.confidence is not None and not 0 < number(self.confidence, "confidence") < 1:
+        if self.confidence is not None and not 0 < as_number(self.confidence, "confidence") < 1:
             raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
 
     @classmethod
@@ -128,8 +130,7 @@ class AffineClicks:
 
     def interval(self, name: str) -> tuple[Floats, Floats]:
         """Low and high of "slope" or "base" at each position."""
-        if name not in ("slope", "base"):
-            raise UsageError(f"there is an interval of 'slope' and of 'base', not of {name!r}.")
+        check_choice("name", name, ("slope", "base"))
         values, error = (self.slope, self.errors[0]) if name == "slope" else (self.base, self.errors[1])
         half = float(ndtri((1 + (self.confidence or 0.9)) / 2)) * error
         return values - half, values + half
@@ -137,22 +138,14 @@ class AffineClicks:
     # -- use -----------------------------------------------------------------------------------------------------
 
     def relevance(self, rate: ArrayLike, position: ArrayLike) -> Floats:
-        """(rate - base) / slope: what a click-through rate at a position says of relevance."""
+        """(rate - base) / slope: the relevance that a click-through rate at a position implies."""
         slope, base = self.at(position)
         found: Floats = (np.asarray(rate, dtype=np.float64) - base) / slope
         return found
 
     def at(self, position: ArrayLike) -> tuple[Floats, Floats]:
         """Slope and base of each position, counted from 1."""
-        positions = np.asarray(position)
-        if positions.size and not np.issubdtype(positions.dtype, np.integer):
-            raise DataError(f"positions are whole numbers, not {positions.dtype}.")
-        beyond = (positions < 1) | (positions > len(self))
-        if beyond.any():
-            raise DataError(
-                f"there is no slope for position {positions[beyond].ravel()[0]}; these go from 1 to {len(self)}."
-            )
-        places = positions.astype(np.int64) - 1
+        places = places_of(position, len(self), "slope")
         return self.slope[places], self.base[places]
 
     def anchored(self) -> AffineClicks:
@@ -166,16 +159,15 @@ class AffineClicks:
         )
 
     def clip(self, minimum: float) -> AffineClicks:
-        """The same with no slope below a share of the first: less variance for some bias. What was raised is said."""
-        if not 0 < minimum <= 1:
-            raise UsageError(f"the minimum must be above 0 and at most 1, not {minimum}.")
+        """The same with no slope below a share of the first, for less variance. `origin` names those raised."""
+        check_number("clip", minimum, above=0, most=1)
         least = minimum * self.slope[0]
         raised = np.flatnonzero(self.slope < least) + 1
         if not len(raised):
             return self
-        shown = ", ".join(map(str, raised.tolist()))
-        told = f"{self.origin}; slopes clipped to {least:g} at position{'s' if len(raised) > 1 else ''} {shown}"
-        return replace(self, slope=np.maximum(self.slope, least), origin=told)
+        where = positions(raised.tolist(), most=len(raised))
+        origin = f"{self.origin}; slopes clipped to {least:g} at {where}"
+        return replace(self, slope=np.maximum(self.slope, least), origin=origin)
 
     def propensities(self) -> Propensities:
         """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""
@@ -219,8 +211,9 @@ class AffineClicks:
         content: Any = read_json(file, "JSON")
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise FormatError(
-                "holds no slopes and bases; `cldrank propensity estimate --method trust-bias` writes them, and "
-                "propensities are for --propensity.",
+                "holds no slopes and bases; {} writes them, and propensities are for {}.",
+                Spelling("TrustBias().fit(clicks).save", "`cldrank propensity estimate --method trust-bias`"),
+                Spelling("Propensities.load", "--propensity"),
                 path=file,
             )
         try:
@@ -230,19 +223,23 @@ class AffineClicks:
             return cls(
                 slope,
                 numbers(known["base"], "base"),
-                text(known["origin"], "origin"),
+                as_text(known["origin"], "origin"),
                 None if covariance is None else symmetric(covariance, "covariance", 2 * len(slope)),
-                None if confidence is None else number(confidence, "confidence", 0, 1),
+                None if confidence is None else as_number(confidence, "confidence", 0, 1),
                 texts(known["notes"], "notes"),
             )
         except DataError as error:
             raise FormatError(f"holds damaged slopes and bases: {error}", path=file) from None
 
 
+def curve_of(found: Propensities | AffineClicks) -> Propensities:
+    """The propensities themselves, or the slopes as propensities.
+
+    >>> curve_of(AffineClicks(np.array([0.4, 0.2]), np.array([0.5, 0.1])))
+    Propensities(1, 0.5; slopes of given)
+    """
+    return found.propensities() if isinstance(found, AffineClicks) else found
+
+
 def _entry(value: float, low: float, high: float, known: bool) -> str:
     return f"{value:.4g} ({low:.3g} – {high:.3g})" if known else f"{value:.4g}"
-
-
-def _keep(owner: object, name: str, array: Floats) -> None:
-    array.flags.writeable = False
-    object.__setattr__(owner, name, array)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.propensity.cells import Cells
+from cldrank.parameters import value
+from cldrank.propensity.checks.refusal import cannot_estimate
+from cldrank.propensity.counts import Cells, PairSums
 from cldrank.propensity.estimator import SumEstimator, Tally
-from cldrank.propensity.pairs import PairSums
-from cldrank.propensity.refusal import refuse
 
 
-@dataclass(frozen=True, repr=False)
+@value
 class ClickThrough(SumEstimator):
     """The click-through rate of each position over that of the first: what naive plots show.
 
-    It takes all of the difference between positions for examination. Where a ranker puts relevant results on top, the
+    All of the difference between positions counts as examination. Where a ranker puts relevant results on top, the
     curve is too steep.
 
     >>> import cldrank as cr
@@ -27,6 +25,10 @@ class ClickThrough(SumEstimator):
     Propensities(1, 0.25; ClickThrough, 60 candidates)
     """
 
+    name = "click-through"
+    label = "Click-through"
+    sentence = "Plain click-through rates, biased; a baseline"
+    order = 90
     caution = (
         "plain click-through rates: relevance counts as examination, so the curve is too steep if the ranker is good"
     )
@@ -46,8 +48,8 @@ class ClickThrough(SumEstimator):
     def _require(self, tally: Tally, cells: Cells) -> None:
         silent = np.flatnonzero(tally.sums.sum(axis=0)[: cells.size] == 0)
         if len(silent):
-            raise refuse(
-                self.name,
+            raise cannot_estimate(
+                self.spelling,
                 "nothing was clicked there",
                 (silent + 1).tolist(),
                 cells.rates(),

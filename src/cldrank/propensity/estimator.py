@@ -1,102 +1,144 @@
-"""What estimators share: parameters and resampling; refusal and the result; and sums by group, where they suffice."""
+"""What estimators share: their description, one `fit`, resampling, refusals and the result.
+
+An estimator is described once, on its class; the command line and `compare` derive from it. `estimators` finds all of
+them, so a new one is one new file in this package.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
-from cldrank.errors import UsageError
-from cldrank.propensity.attraction import AttractionCheck, compared_by_attraction
-from cldrank.propensity.cells import Cells, Resample
-from cldrank.propensity.goodness import goodness_of_fit
-from cldrank.propensity.pairs import PairSums
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import Spelling, UsageError
+from cldrank.parameters import Value, parameter, value
+from cldrank.propensity.affine_clicks import AffineClicks
+from cldrank.propensity.checks.attraction import AttractionCheck, compared_by_attraction
+from cldrank.propensity.checks.goodness import goodness_of_fit
+from cldrank.propensity.checks.refusal import ALL_PAIRS, too_few
+from cldrank.propensity.counts import Cells, PairSums, Resample
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.refusal import too_few
 
 Floats = NDArray[np.float64]
+Needs = Literal["cells", "log", "features"]
+Result_co = TypeVar("Result_co", bound=Propensities | AffineClicks, covariant=True)
 
 _LOST = 0.05  # the share of replicates that may be without an estimate of a position
 _FEW_UNITS = 20
 _REFUTED = 0.01  # a p-value below refutes a model
 
 
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """What an estimator keeps of a log: sums that add up over groups of queries, and pairs of positions.
+@value
+class PropensityEstimator(Value, ABC, Generic[Result_co]):
+    """A way to estimate propensities from cells, with intervals from resampling.
 
-    sums          (groups, …) all that the estimate is computed of
-    comparisons   (size,) the effective number of impressions behind each position
-    pairs         pairs of positions, to test the fit
+    Each class says
+
+    name       what the command line calls it
+    label      what a table calls it
+    sentence   what it does, without a full stop
+    needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
+    affine     whether it finds a slope and a base for each position, instead of one propensity
+    compared   whether `compare` includes it
+    order      its place in lists: the better founded, the earlier
     """
 
-    sums: Floats
-    comparisons: Floats
-    pairs: PairSums
+    depth: int | None = parameter(
+        default=None, least=2, about="How many positions from the top to estimate; by default all"
+    )
+    confidence: float = parameter(default=0.9, above=0, below=1, about="Confidence of the intervals")
+    replicates: int = parameter(default=400, least=20, about="How often the log is resampled")
+    seed: int = parameter(default=0, least=0, about="Seed of the resampling; the same seed gives the same intervals")
+    resample: Resample = parameter(
+        default="auto", about="What is drawn when the log is resampled; `auto`: queries where there are at least 50"
+    )
+    refuse_above: float = parameter(
+        default=0.5, above=0, about="Refuse a position whose log propensity has a larger standard error"
+    )
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class CellEstimator:
-    """A way to estimate something of positions from cells, with intervals from resampling.
-
-    depth          estimate only so many positions from the top; None: all
-    confidence     of the intervals
-    replicates     how often the log is resampled
-    seed           of the resampling; the same seed gives the same intervals
-    resample       what is drawn: "queries", "candidates", or "auto": queries where there are at least 50
-    refuse_above   the standard error of a log propensity above which there is a refusal instead of an estimate
-    """
-
-    depth: int | None = None
-    confidence: float = 0.9
-    replicates: int = 400
-    seed: int = 0
-    resample: Resample = "auto"
-    refuse_above: float = 0.5
-
-    caution: ClassVar[str] = ""  # what to know of every result
-
-    def __post_init__(self) -> None:
-        if self.depth is not None:
-            check_whole("depth", self.depth, 2)
-        if not 0 < self.confidence < 1:
-            raise UsageError(f"confidence must be between 0 and 1, not {self.confidence}.")
-        check_whole("replicates", self.replicates, 20)
-        check_whole("seed", self.seed, 0)
-        if self.resample not in ("auto", "queries", "candidates"):
-            raise UsageError(f"resample must be 'auto', 'queries' or 'candidates', not {self.resample!r}.")
-        if not self.refuse_above > 0:
-            raise UsageError(f"refuse_above must be above 0, not {self.refuse_above}.")
+    name: ClassVar[str]
+    label: ClassVar[str]
+    sentence: ClassVar[str]
+    needs: ClassVar[Needs] = "cells"
+    affine: ClassVar[bool] = False
+    compared: ClassVar[bool] = True
+    order: ClassVar[int] = 50
 
     @property
-    def name(self) -> str:
-        """What it is called in results and refusals."""
-        return type(self).__name__
+    def spelling(self) -> Spelling:
+        """Its name in messages: the class in Python, the method in the shell."""
+        return Spelling(type(self).__name__, self.name)
 
-    def __repr__(self) -> str:
-        changed = (f"{field.name}={getattr(self, field.name)!r}" for field in _changed(self))
-        return f"{type(self).__name__}({', '.join(changed)})"
+    def fit(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> Result_co:
+        """Estimate from a log, or raise UnidentifiableError where the log cannot support it.
+
+        dataset   the candidates with their features, for estimators that need these; the others refuse it
+        """
+        self._check_given(dataset)
+        return self._fit(clicks, dataset)
+
+    def check(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> None:
+        """Raise UnidentifiableError if the log cannot support an estimate at all; fits and resamples nothing."""
+        self._check_given(dataset)
+        self._check(clicks, dataset)
+
+    def missing(self, dataset: RankingDataset | None) -> UsageError | None:
+        """The error that says what it needs beside cells and was not given; None where nothing is missing."""
+        if self.needs != "features" or dataset is not None:
+            return None
+        return UsageError(
+            "{} needs the features of the candidates: {}. Where candidates were shown at several positions, {} does "
+            "without.",
+            self.spelling,
+            Spelling("fit(clicks, dataset)", "name them with --features"),
+            ALL_PAIRS,
+        )
+
+    def used(self, dataset: RankingDataset | None) -> RankingDataset | None:
+        """The dataset if it needs one, else None: what `fit` accepts."""
+        return dataset if self.needs == "features" else None
+
+    def quiet(self) -> Self:
+        """The same without warnings that repeat the notes of the result."""
+        return self
+
+    def given_log(self, probability: Floats) -> Self:
+        """The same with the probability of display of each cell, for estimators that need the log."""
+        del probability
+        return self
+
+    def _check_given(self, dataset: RankingDataset | None) -> None:
+        missing = self.missing(dataset)
+        if missing is not None:
+            raise missing
+        if dataset is not self.used(dataset):
+            raise UsageError("{} does not use features; leave the dataset out.", self.spelling)
+
+    @abstractmethod
+    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Result_co:
+        """Estimate, given what it needs."""
+
+    @abstractmethod
+    def _check(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
+        """Refuse what cannot be estimated."""
 
     def _cells(self, clicks: ClickTable) -> Cells:
         return Cells.of(clicks, self.depth, self.resample, self.seed)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PropensityEstimator(CellEstimator, ABC):
-    """A way to estimate propensities; `fit(clicks)` gives `Propensities`, or says why that is impossible."""
+@value
+class CurveEstimator(PropensityEstimator[Propensities]):
+    """Estimators of one propensity for each position."""
 
-    @abstractmethod
-    def fit(self, clicks: ClickTable) -> Propensities:
-        """Estimate the propensities of a log, or raise UnidentifiableError."""
-
-    @abstractmethod
-    def check(self, clicks: ClickTable) -> None:
-        """Raise UnidentifiableError if the log cannot support an estimate at all; resamples nothing."""
+    caution: ClassVar[str] = ""  # what holds for every result
 
     def _errors(self, draws: Floats, cells: Cells) -> Floats:
         """The standard error of each log propensity; a refusal where one is too large to be of use."""
@@ -109,9 +151,8 @@ class PropensityEstimator(CellEstimator, ABC):
         weak = np.flatnonzero((errors > self.refuse_above) | lost)
         if len(weak):
             worst = int(weak[np.argmax(np.where(lost, np.inf, errors)[weak])])
-            raise too_few(
-                self.name, weak + 1, worst + 1, None if lost[worst] else float(errors[worst]), cells, self.confidence
-            )
+            error = None if lost[worst] else float(errors[worst])
+            raise too_few(self.spelling, weak + 1, worst + 1, error, cells, self.confidence)
         return errors
 
     def _notes(
@@ -123,8 +164,8 @@ class PropensityEstimator(CellEstimator, ABC):
         above = np.flatnonzero(values > 1 + 1e-9)
         for at in above[:3]:
             far = (np.log(values[at]) / errors[at]) if errors[at] > 0 else np.inf
-            told = "within chance" if far < 2 else "beyond chance"
-            notes.append(f"position {at + 1} is examined more often than the first ({values[at]:.3g} times), {told}")
+            verdict = "within chance" if far < 2 else "beyond chance"
+            notes.append(f"position {at + 1} is examined more often than the first ({values[at]:.3g} times), {verdict}")
         if cells.units == "candidates":
             notes.append(
                 "candidates were resampled, not queries: the log has too few queries, and cells do not know pages; "
@@ -135,16 +176,30 @@ class PropensityEstimator(CellEstimator, ABC):
         return tuple(notes)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class SumEstimator(PropensityEstimator):
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What an estimator keeps of a log: sums that add up over groups of queries, and pairs of positions.
+
+    sums          (groups, …) all that the estimate is computed from
+    comparisons   (size,) the effective number of impressions behind each position
+    pairs         pairs of positions, to test the fit
+    """
+
+    sums: Floats
+    comparisons: Floats
+    pairs: PairSums
+
+
+@value
+class SumEstimator(CurveEstimator):
     """Estimators that need sums by query only, so that a replicate is one product of matrices."""
 
-    def fit(self, clicks: ClickTable) -> Propensities:
-        """Estimate the propensities of a log, or raise UnidentifiableError."""
+    def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Propensities:
+        del dataset
         return self._estimate(self._cells(clicks))
 
-    def check(self, clicks: ClickTable) -> None:
-        """Raise UnidentifiableError if the log cannot support an estimate at all; resamples nothing."""
+    def _check(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
+        del dataset
         cells = self._cells(clicks)
         self._require(self._tally(cells), cells)
 
@@ -174,10 +229,11 @@ class SumEstimator(PropensityEstimator):
         low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
         logs = np.log(draws[np.isfinite(draws).all(axis=1) & (draws > 0).all(axis=1)])
         covariance = np.cov(logs, rowvar=False)
+        name = type(self).__name__
         return Propensities(
             values,
-            f"{self.name}, {cells.n_units:,} {cells.units}",
-            method=self.name,
+            f"{name}, {cells.n_units:,} {cells.units}",
+            method=name,
             low=np.minimum(low, values),
             high=np.maximum(high, values),
             confidence=self.confidence,
@@ -189,16 +245,23 @@ class SumEstimator(PropensityEstimator):
         )
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`.
+def estimators() -> dict[str, type[PropensityEstimator[Any]]]:
+    """All estimators by name, the best founded first.
 
-    >>> check_whole("depth", 1, 2)
-    Traceback (most recent call last):
-    cldrank.errors.UsageError: depth must be a whole number of at least 2, not 1.
+    >>> list(estimators())[:3], estimators()["all-pairs"].__name__
+    (['randomised', 'logged', 'swap'], 'AllPairs')
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    from cldrank import propensity
 
-
-def _changed(estimator: CellEstimator) -> list[Any]:
-    return [field for field in fields(estimator) if getattr(estimator, field.name) != field.default]
+    found: list[type[PropensityEstimator[Any]]] = []
+    for entry in walk_packages(propensity.__path__, f"{propensity.__name__}."):
+        module = import_module(entry.name)
+        found += [
+            kind
+            for kind in vars(module).values()
+            if isinstance(kind, type)
+            and issubclass(kind, PropensityEstimator)
+            and kind.__module__ == module.__name__
+            and "name" in vars(kind)  # else it is what several share
+        ]
+    return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.order, kind.name))}

@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import DataError
+from cldrank.parameters import Bounds, Parameter
 from cldrank.reading import reason
 
 _LONGEST = 60  # characters of a value in a message
 
 
-def number(value: Any, name: str, least: float = -math.inf, most: float = math.inf) -> float:
+def as_number(value: Any, name: str, least: float | None = None, most: float | None = None) -> float:
     """A finite number within bounds; neither a truth value nor text.
 
-    >>> number(1e999, "confidence", 0, 1)
+    >>> as_number(1e999, "confidence", 0, 1)
     Traceback (most recent call last):
-    cldrank.errors.DataError: confidence is inf, not a number from 0 to 1.
+    cldrank.errors.DataError: confidence is inf, not a number of at least 0 and up to 1.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            found = float(value)
-        except OverflowError:
-            found = math.inf
-        if math.isfinite(found) and least <= found <= most:
-            return found
-    within = (
-        "" if least == -math.inf else f" from {least:g} to {most:g}" if most < math.inf else f" of at least {least:g}"
-    )
-    raise DataError(f"{name} is {_shown(value)}, not a {'number' if within else 'finite number'}{within}.")
+    bounds = Bounds(least=least, most=most)
+    if not Parameter(name, float, None, "", bounds).accepts(value):
+        raise DataError(
+            f"{name} is {_shown(value)}, not a {'number' if bounds.words else 'finite number'}{bounds.words}."
+        )
+    return float(value)
 
 
-def whole(value: Any, name: str, least: int, most: int) -> int:
+def as_whole(value: Any, name: str, least: int, most: int) -> int:
     """A whole number within bounds.
 
-    >>> whole(True, "position", 1, 9)
+    >>> as_whole(True, "position", 1, 9)
     Traceback (most recent call last):
     cldrank.errors.DataError: position is True, not a whole number from 1 to 9.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-        return value
-    raise DataError(f"{name} is {_shown(value)}, not a whole number from {least} to {most}.")
+    if not Parameter(name, int, None, "", Bounds(least=least, most=most)).accepts(value):
+        raise DataError(f"{name} is {_shown(value)}, not a whole number from {least} to {most}.")
+    return int(value)
 
 
 def numbers(value: Any, name: str) -> NDArray[np.float64]:
@@ -55,22 +50,22 @@ def numbers(value: Any, name: str) -> NDArray[np.float64]:
     """
     if not isinstance(value, list):
         raise DataError(f"{name} is {_shown(value)}, not a list of numbers.")
-    return np.array([number(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1)], dtype=np.float64)
+    return np.array([as_number(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1)], dtype=np.float64)
 
 
 def symmetric(value: Any, name: str, size: int) -> NDArray[np.float64]:
-    """A symmetric table of so many rows, as a list of lists of finite numbers."""
+    """A symmetric table of `size` rows, as a list of lists of finite numbers."""
     if not isinstance(value, list) or len(value) != size:
-        told = f"has {len(value)} rows" if isinstance(value, list) else f"is {_shown(value)}"
-        raise DataError(f"{name} {told}; it must be a table of {size} rows and columns.")
+        found = f"has {len(value)} rows" if isinstance(value, list) else f"is {_shown(value)}"
+        raise DataError(f"{name} {found}; it must be a table of {size} rows and columns.")
     rows = [numbers(row, f"row {at} of {name}") for at, row in enumerate(value, 1)]
     for at, row in enumerate(rows, 1):
         if len(row) != size:
             raise DataError(f"row {at} of {name} has {len(row)} entries; it must have {size}.")
-    found = np.array(rows).reshape(size, size)
-    if not np.allclose(found, found.T, rtol=1e-6, atol=1e-9):
+    table = np.array(rows).reshape(size, size)
+    if not np.allclose(table, table.T, rtol=1e-6, atol=1e-9):
         raise DataError(f"{name} is not symmetric.")
-    return found
+    return table
 
 
 def as_floats(value: Any, name: str) -> NDArray[np.float64]:
@@ -86,7 +81,7 @@ def as_floats(value: Any, name: str) -> NDArray[np.float64]:
         raise DataError(f"{name} cannot be read as numbers ({reason(error)}).") from None
 
 
-def text(value: Any, name: str) -> str:
+def as_text(value: Any, name: str) -> str:
     """A text that can be printed and written again."""
     if isinstance(value, str):
         try:
@@ -101,7 +96,7 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     """A list of texts."""
     if not isinstance(value, list):
         raise DataError(f"{name} is {_shown(value)}, not a list of texts.")
-    return tuple(text(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1))
+    return tuple(as_text(entry, f"entry {at} of {name}") for at, entry in enumerate(value, 1))
 
 
 def entry(content: Any, key: str, name: str) -> Any:

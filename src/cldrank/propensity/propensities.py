@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.errors import DataError, UsageError
-from cldrank.propensity.parsing import as_floats, number
+from cldrank.parameters import check_choice, check_number, check_whole
+from cldrank.propensity.parsing import as_floats, as_number
+from cldrank.wording import positions
 
 if TYPE_CHECKING:
     from cldrank.propensity.chart import Chart
-    from cldrank.propensity.confounding import Confounding
-    from cldrank.propensity.goodness import Goodness
+    from cldrank.propensity.checks.confounding import Confounding
+    from cldrank.propensity.checks.goodness import Goodness
+    from cldrank.rankers import Ranker
 
 Floats = NDArray[np.float64]
 _ARRAYS = ("low", "high", "comparisons")
@@ -36,9 +39,10 @@ class Propensities:
     covariance    (k, k) of log ρ, from resampling
     comparisons   (k,) the effective number of impressions behind each position
     goodness      whether clicks of the same candidates at other positions agree
-    confounding   of estimators that model relevance: how far that can be told from position
+    confounding   of estimators that model relevance: how far that can be separated from position
     notes         what to know before they are used
     replicates    (replicates, k) the resampled estimates; left out of files
+    ranker        of estimators that model relevance: what scores by that model; left out of files
 
     An estimate may exceed 1, by chance or because people do look at the last position more often; it then says so.
 
@@ -64,6 +68,7 @@ class Propensities:
     confounding: Confounding | None = None
     notes: tuple[str, ...] = ()
     replicates: Floats | None = field(default=None, compare=False)
+    ranker: Ranker | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         values = as_floats(self.values, "propensities")
@@ -87,7 +92,7 @@ class Propensities:
                     "only estimated propensities, those with a method, may be above 1."
                 )
             values = np.minimum(values, 1.0)
-        _keep(self, "values", values)
+        keep_array(self, "values", values)
         for name in _ARRAYS:
             self._check(name, (len(values),), first if name in ("low", "high") else 1.0)
         self._check("covariance", (len(values), len(values)))
@@ -106,12 +111,12 @@ class Propensities:
             raise DataError(f"{name} holds {array[~np.isfinite(array)][0]}; all entries must be finite.")
         if (np.diag(array) if array.ndim > 1 else array).min() < 0:
             raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
-        _keep(self, name, array)
+        keep_array(self, name, array)
 
     def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
             raise DataError("an interval needs low, high and confidence, all three.")
-        if self.confidence is not None and not 0 < number(self.confidence, "confidence") < 1:
+        if self.confidence is not None and not 0 < as_number(self.confidence, "confidence") < 1:
             raise DataError(f"confidence must be between 0 and 1, not {self.confidence}.")
         if self.low is not None and self.high is not None and (self.low > self.high).any():
             at = int(np.flatnonzero(self.low > self.high)[0])
@@ -124,10 +129,8 @@ class Propensities:
         >>> Propensities.power(eta=0, k=3).values
         array([1., 1., 1.])
         """
-        if isinstance(eta, bool) or not isinstance(eta, int | float | np.number) or not 0 <= eta < np.inf:
-            raise UsageError(f"eta must be a number of at least 0, not {eta!r}.")
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise UsageError(f"k, the number of positions, must be a whole number of at least 1, not {k!r}.")
+        check_number("eta", eta, least=0)
+        check_whole("k", k, least=1)
         return cls(np.arange(1, k + 1, dtype=np.float64) ** -float(eta), origin=f"power law, eta {eta:g}")
 
     @classmethod
@@ -153,20 +156,11 @@ class Propensities:
 
     def at(self, position: ArrayLike) -> Floats:
         """The propensity of each position, counted from 1."""
-        positions = np.asarray(position)
-        if positions.size and not np.issubdtype(positions.dtype, np.integer):
-            raise DataError(f"positions are whole numbers, not {positions.dtype}.")
-        beyond = (positions < 1) | (positions > len(self.values))
-        if beyond.any():
-            raise DataError(
-                f"there is no propensity for position {positions[beyond].ravel()[0]}; these go from 1 to "
-                f"{len(self.values)}."
-            )
-        return self.values[positions.astype(np.int64) - 1]
+        return self.values[places_of(position, len(self.values), "propensity")]
 
     @property
     def errors(self) -> Floats | None:
-        """(k,) the standard error of log ρ at each position, 0 at the first; None if nothing is known of it."""
+        """(k,) the standard error of log ρ at each position, 0 at the first; None where it is unknown."""
         return None if self.covariance is None else np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def __len__(self) -> int:
@@ -180,9 +174,23 @@ class Propensities:
 
     def __str__(self) -> str:
         """A table: one line per position, and what there is to know."""
-        from cldrank.propensity.printing import table
-
-        return table(self)
+        low, high, comparisons = self.low, self.high, self.comparisons
+        head = f"{'position':>8}  {'examined':>8}"
+        if low is not None:
+            head += f"  {f'{100 * (self.confidence or 0):g}% interval':>18}"
+        if comparisons is not None:
+            head += f"  {'comparisons':>11}"
+        lines = [self.origin, head]
+        for at, value in enumerate(self.values):
+            line = f"{at + 1:>8}  {value:>8.4g}"
+            if low is not None and high is not None:
+                line += f"  {f'{low[at]:.4g} – {high[at]:.4g}':>18}"
+            if comparisons is not None:
+                line += f"  {comparisons[at]:>11,.0f}"
+            lines.append(line)
+        if self.goodness is not None:
+            lines.append(str(self.goodness))
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def plot(self, path: str | PathLike[str] | None = None) -> Chart | None:
         """Draw the curve with its intervals into an SVG file; without a path, for a notebook to show.
@@ -202,14 +210,12 @@ class Propensities:
     # -- others made of them -------------------------------------------------------------------------------------
 
     def clip(self, minimum: float) -> Propensities:
-        """The same with no value below a minimum: less variance for some bias. What was raised is said."""
-        if not 0 < minimum <= 1:
-            raise UsageError(f"the minimum must be above 0 and at most 1, not {minimum}.")
+        """The same with no value below a minimum: less variance for some bias. `origin` names those raised."""
+        check_number("clip", minimum, above=0, most=1)
         raised = tuple(int(at) + 1 for at in np.flatnonzero(self.values < minimum))
         if not raised:
             return self
-        shown = ", ".join(map(str, raised))
-        origin = f"{self.origin}; clipped to {minimum:g} at position{'s' if len(raised) > 1 else ''} {shown}"
+        origin = f"{self.origin}; clipped to {minimum:g} at {positions(raised, most=len(raised))}"
         low, high = (None if bound is None else np.maximum(bound, minimum) for bound in (self.low, self.high))
         return replace(self, values=np.maximum(self.values, minimum), origin=origin, clipped=raised, low=low, high=high)
 
@@ -221,17 +227,16 @@ class Propensities:
         """
         from cldrank.propensity.smoothing import monotone, power_law
 
-        if shape not in ("monotone", "power"):
-            raise UsageError(f"propensities can be smoothed to 'monotone' or 'power', not {shape!r}.")
+        check_choice("shape", shape, ("monotone", "power"))
         return monotone(self) if shape == "monotone" else power_law(self)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write them to a JSON file, all but the replicates."""
-        from cldrank.propensity.storage import write
+        """Write them to a JSON file, all but the replicates and the ranker."""
+        from cldrank.propensity.storage import save_propensities
 
-        write(self, path)
+        save_propensities(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Propensities:
@@ -243,11 +248,23 @@ class Propensities:
         ...     Propensities.load(pathlib.Path(folder) / "rho.json").values
         array([1. , 0.5])
         """
-        from cldrank.propensity.storage import read
+        from cldrank.propensity.storage import load_propensities
 
-        return read(path)
+        return load_propensities(path)
 
 
-def _keep(owner: object, name: str, array: Floats) -> None:
+def places_of(position: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
+    """Positions counted from 0, given them from 1; refused beyond the `size` positions that have `what`."""
+    given = np.asarray(position)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise DataError(f"positions are whole numbers, not {given.dtype}.")
+    beyond = (given < 1) | (given > size)
+    if beyond.any():
+        raise DataError(f"there is no {what} for position {given[beyond].ravel()[0]}; these go from 1 to {size}.")
+    return given.astype(np.int64) - 1
+
+
+def keep_array(owner: object, name: str, array: Floats) -> None:
+    """Set an array of a frozen owner, frozen as well."""
     array.flags.writeable = False
     object.__setattr__(owner, name, array)

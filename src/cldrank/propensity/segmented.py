@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import DataError, UnidentifiableError
-from cldrank.propensity.estimator import PropensityEstimator
+from cldrank.errors import DataError, Spelling, UnidentifiableError, UsageError
+from cldrank.propensity.checks.refusal import quoted
+from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.propensities import Propensities
 
 Floats = NDArray[np.float64]
@@ -25,7 +26,8 @@ class SegmentPropensities(Mapping[str, Propensities]):
     pooled      the mean curve, which segments were drawn towards
     pooling     for each segment, (k,) how far: 0 is its own estimate, 1 the mean curve
     spread      (k,) the standard deviation of log ρ between segments
-    unpooled    the estimate of each segment alone; None where it had none, and `refusals` says why
+    unpooled    the estimate of each segment alone; None where it had none
+    refusals    why it had none
     """
 
     segments: Mapping[str, Propensities]
@@ -33,7 +35,7 @@ class SegmentPropensities(Mapping[str, Propensities]):
     pooling: Mapping[str, Floats]
     spread: Floats
     unpooled: Mapping[str, Propensities | None]
-    refusals: Mapping[str, str]
+    refusals: Mapping[str, UnidentifiableError]
 
     def __getitem__(self, segment: str) -> Propensities:
         return self.segments[segment]
@@ -45,8 +47,7 @@ class SegmentPropensities(Mapping[str, Propensities]):
         return len(self.segments)
 
     def __repr__(self) -> str:
-        told = (f"{name}: {rho!r}" for name, rho in self.segments.items())
-        return f"SegmentPropensities({', '.join(told)})"
+        return f"SegmentPropensities({', '.join(f'{name}: {rho!r}' for name, rho in self.segments.items())})"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class BySegment:
         pooled share of s = v_s / (v_s + tau^2)
 
     position by position: v_s from resampling, tau^2 by the method of Paule and Mandel (1982), mu by weighting.
-    Candidates are compared within their segment only. A segment whose log tells nothing gets the mean curve, with the
-    interval of a segment yet unseen, and says so.
+    Candidates are compared within their segment only. A segment whose log supports no estimate gets the mean curve,
+    with the interval of a segment yet unseen, and a note.
 
     >>> import cldrank as cr
     >>> from cldrank.propensity import AllPairs
@@ -66,33 +67,41 @@ class BySegment:
     BySegment(estimator=AllPairs(depth=3))
     """
 
-    estimator: PropensityEstimator
+    estimator: CurveEstimator
+
+    def __post_init__(self) -> None:
+        if self.estimator.needs != "cells" or self.estimator.affine:
+            raise UsageError(
+                "{} does not take {}; methods that find one curve from cells alone do.",
+                self.estimator.spelling,
+                Spelling("segments", "--segment"),
+            )
 
     def fit(
         self, clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None = None
     ) -> SegmentPropensities:
-        """Estimate from one table a segment, or from one table and the segment of each query or each cell."""
+        """Estimate from one table per segment, or from one table and the segment of each query or each cell."""
         tables = _split(clicks, segment)
         if len(tables) < 2:
             raise DataError("there is one segment only; fit the estimator itself.")
         alone: dict[str, Propensities | None] = {}
-        refusals: dict[str, str] = {}
+        refusals: dict[str, UnidentifiableError] = {}
         for name, table in tables.items():
             try:
                 alone[name] = self.estimator.fit(table)
             except UnidentifiableError as refusal:
-                alone[name], refusals[name] = None, str(refusal)
+                alone[name], refusals[name] = None, refusal
         known = {name: rho for name, rho in alone.items() if rho is not None}
         if not known:
-            name, reason = next(iter(refusals.items()))
-            raise UnidentifiableError(f"no segment can be estimated; of {name!r}: {reason}")
+            name, first = next(iter(refusals.items()))
+            raise UnidentifiableError("no segment can be estimated; {!r}: {}", name, quoted(first))
         return _pooled(known, alone, refusals, self.estimator.confidence)
 
 
 def _pooled(
     known: Mapping[str, Propensities],
     alone: Mapping[str, Propensities | None],
-    refusals: Mapping[str, str],
+    refusals: Mapping[str, UnidentifiableError],
     confidence: float,
 ) -> SegmentPropensities:
     size = max(len(rho) for rho in known.values())
@@ -111,14 +120,14 @@ def _pooled(
         own, variance = _moments(rho, size)
         share = np.where(np.isinf(variance), 1.0, variance / np.where(np.isinf(variance), 1.0, variance + between))
         share[0] = 0.0
-        told = f"pooled {share[1:].mean():.0%} on average, {share[1:].min():.0%} to {share[1:].max():.0%}"
+        pooled_by = f"pooled {share[1:].mean():.0%} on average, {share[1:].min():.0%} to {share[1:].max():.0%}"
         if rho is None:
-            told = "all of the mean curve: alone, this segment tells nothing"
+            pooled_by = "all of the mean curve: alone, this segment supports no estimate"
         # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn towards it
         spread = share * between + share**2 * mean_variance
-        notes = (*(rho.notes if rho is not None else ()), told)
+        notes = (*(rho.notes if rho is not None else ()), pooled_by)
         covariance = _covariance(spread, usual if rho is None else _correlation(rho, size))
-        curve = _curve(own + share * (mean - own), covariance, z, confidence, f"segment {name}, {told}", notes)
+        curve = _curve(own + share * (mean - own), covariance, z, confidence, f"segment {name}, {pooled_by}", notes)
         comparisons = rho.comparisons if rho is not None and len(rho) == size else None
         segments[name], pooling[name] = replace(curve, comparisons=comparisons), share
     return SegmentPropensities(segments, pooled, pooling, np.sqrt(between), alone, refusals)
@@ -189,7 +198,7 @@ def _between(logs: Floats, variances: Floats) -> Floats:
 
 
 def _split(clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None) -> dict[str, ClickTable]:
-    """One table a segment; all keep the candidates of the whole."""
+    """One table per segment; all keep the candidates of the whole."""
     if isinstance(clicks, Mapping):
         if segment is not None:
             raise DataError("the tables are those of segments already; segment= is for one table.")

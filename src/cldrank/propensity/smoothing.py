@@ -11,6 +11,7 @@ from scipy.special import chdtrc, ndtri
 
 from cldrank.errors import DataError
 from cldrank.propensity.propensities import Propensities
+from cldrank.wording import positions
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ def monotone(propensities: Propensities) -> Propensities:
 
     >>> rho = monotone(Propensities(np.array([1, 0.5, 0.6, 0.7]), method="Randomised"))
     >>> rho.values.round(3), rho.notes
-    (array([1.   , 0.594, 0.594, 0.594]), ('smoothed to a falling curve: positions 2, 3, 4 changed',))
+    (array([1.   , 0.594, 0.594, 0.594]), ('smoothed to a falling curve: positions 2, 3 and 4 changed',))
     """
     weights = 1 / _variances(propensities)[1:]
     values = _falling(propensities.values, weights)
@@ -34,13 +35,13 @@ def monotone(propensities: Propensities) -> Propensities:
     elif propensities.low is not None and propensities.high is not None:
         low, high = (_falling(np.maximum(end, 1e-12), weights) for end in (propensities.low, propensities.high))
         parts = {"low": np.minimum(low, values), "high": np.maximum(high, values)}
-    told = f"positions {', '.join(map(str, changed))} changed" if len(changed) else "nothing changed"
+    outcome = f"{positions(changed.tolist(), most=len(changed))} changed" if len(changed) else "nothing changed"
     return replace(
         propensities,
         values=values,
         origin=f"{propensities.origin}; monotone",
         goodness=None if len(changed) else propensities.goodness,
-        notes=(*_kept(propensities), f"smoothed to a falling curve: {told}"),
+        notes=(*_kept(propensities), f"smoothed to a falling curve: {outcome}"),
         **parts,
     )
 
@@ -63,18 +64,15 @@ def power_law(propensities: Propensities) -> Propensities:
     eta = -float(shares @ logs)
     curve = np.exp(-eta * np.log(np.arange(1, len(propensities) + 1)))
     parts: dict[str, Any] = {"low": None, "high": None, "covariance": None, "replicates": None, "confidence": None}
-    told = f"eta {eta:.4g}"
+    outcome = f"eta {eta:.4g}"
     if propensities.covariance is not None:
         inner, confidence = propensities.covariance[1:, 1:], propensities.confidence or 0.9
         error = float(np.sqrt(shares @ inner @ shares))
         z = float(ndtri((1 + confidence) / 2))
         p_value = _misfit(logs + eta * distance, inner, shares, distance)
-        told += f" ({eta - z * error:.4g} to {eta + z * error:.4g} at {confidence:.0%} confidence)"
-        told += (
-            ""
-            if p_value is None
-            else f"; a power law {'fits' if p_value >= 0.01 else 'does not fit'}, p = {p_value:.2g}"
-        )
+        outcome += f" ({eta - z * error:.4g} to {eta + z * error:.4g} at {confidence:.0%} confidence)"
+        if p_value is not None:
+            outcome += f"; a power law {'fits' if p_value >= 0.01 else 'does not fit'}, p = {p_value:.2g}"
         steps = np.log(np.arange(1, len(propensities) + 1))
         parts |= {"low": np.exp(-(eta + z * error) * steps), "high": np.exp(-(eta - z * error) * steps)}
         parts |= {"covariance": error**2 * np.outer(steps, steps), "confidence": confidence}
@@ -83,7 +81,7 @@ def power_law(propensities: Propensities) -> Propensities:
         values=curve,
         origin=f"power law, eta {eta:.4g}; fitted to {propensities.origin}",
         goodness=None,
-        notes=(*_kept(propensities), f"smoothed to a power law: {told}"),
+        notes=(*_kept(propensities), f"smoothed to a power law: {outcome}"),
         **parts,
     )
 
@@ -94,7 +92,7 @@ def _kept(propensities: Propensities) -> tuple[str, ...]:
 
 
 def _variances(propensities: Propensities) -> Floats:
-    """Of log ρ; all alike where nothing is known of them."""
+    """Of log ρ; all equal where they are unknown."""
     if propensities.covariance is None:
         return np.ones(len(propensities))
     variances = np.diag(propensities.covariance)

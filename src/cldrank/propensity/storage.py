@@ -8,11 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import replacing
-from cldrank.propensity.confounding import Confounding
-from cldrank.propensity.goodness import Goodness
-from cldrank.propensity.parsing import number, numbers, symmetric, text, texts, whole
+from cldrank.propensity.checks.confounding import Confounding
+from cldrank.propensity.checks.goodness import Goodness
+from cldrank.propensity.parsing import as_number, as_text, as_whole, numbers, symmetric, texts
 from cldrank.propensity.propensities import Propensities
 from cldrank.reading import read_json
 
@@ -21,7 +21,7 @@ _CHECKS: dict[str, type[Goodness] | type[Confounding]] = {"goodness": Goodness, 
 _ARRAYS = ("low", "high", "comparisons", "covariance")
 
 
-def write(propensities: Propensities, path: str | PathLike[str]) -> None:
+def save_propensities(propensities: Propensities, path: str | PathLike[str]) -> None:
     """Write them whole or not at all; parts that are not known are left out."""
     content: dict[str, Any] = {"format": FORMAT, "values": propensities.values.tolist(), "origin": propensities.origin}
     content["clipped"] = list(propensities.clipped)
@@ -41,17 +41,26 @@ def write(propensities: Propensities, path: str | PathLike[str]) -> None:
         temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read(path: str | PathLike[str]) -> Propensities:
-    """Read what `write` wrote, the truth beside a simulated log, or a plain list of numbers."""
+def load_propensities(path: str | PathLike[str]) -> Propensities:
+    """Read what `save_propensities` wrote, the truth beside a simulated log, or a plain list of numbers."""
     file = Path(path)
     if not file.is_file():
         what = "a folder, not a file" if file.is_dir() else "no such file"
-        raise UsageError(f"{file}: {what} of propensities; write power:1.0 for a power law.")
+        raise UsageError(
+            "{}: {} of propensities; for a power law, {}.",
+            file,
+            what,
+            Spelling("use Propensities.power", "write power:1.0"),
+        )
     content: Any = read_json(file, "JSON")
     origin = f"from {file.name}"
     values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
     if not isinstance(values, list) or not values:
-        raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
+        raise FormatError(
+            "holds no list of propensities; {} writes one.",
+            Spelling("Propensities.save", "`cldrank propensity estimate`"),
+            path=file,
+        )
     try:
         rho = numbers(values, "values")
         if isinstance(content, dict) and content.get("format") == FORMAT:
@@ -63,21 +72,21 @@ def read(path: str | PathLike[str]) -> Propensities:
 
 def _parts(content: dict[str, Any], origin: str, size: int) -> dict[str, Any]:
     """All but the values, each of the kind that it must be."""
-    parts: dict[str, Any] = {"origin": text(content.get("origin", origin), "origin")}
+    parts: dict[str, Any] = {"origin": as_text(content.get("origin", origin), "origin")}
     parts["notes"] = texts(content.get("notes", []), "notes")
     clipped = content.get("clipped", [])
     if not isinstance(clipped, list):
         raise DataError("clipped is not a list of positions.")
-    parts["clipped"] = tuple(whole(entry, "an entry of clipped", 1, size) for entry in clipped)
+    parts["clipped"] = tuple(as_whole(entry, "an entry of clipped", 1, size) for entry in clipped)
     for name in ("low", "high", "comparisons"):
         if content.get(name) is not None:
             parts[name] = numbers(content[name], name)
     if content.get("covariance") is not None:
         parts["covariance"] = symmetric(content["covariance"], "covariance", size)
     if content.get("method") is not None:
-        parts["method"] = text(content["method"], "method")
+        parts["method"] = as_text(content["method"], "method")
     if content.get("confidence") is not None:
-        parts["confidence"] = number(content["confidence"], "confidence", 0, 1)
+        parts["confidence"] = as_number(content["confidence"], "confidence", 0, 1)
     for name, kind in _CHECKS.items():
         if content.get(name) is not None:
             parts[name] = kind.parsed(content[name], size)

@@ -26,9 +26,9 @@ def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: s
     """
     if format not in FORMATS:
         raise UsageError(f"a report is written as {', '.join(FORMATS)}, not {format!r}.")
-    from cldrank.experiment.results import read
+    from cldrank.experiment.records import load_results
 
-    table = read(folder)
+    table = load_results(folder)
     if format == "csv":
         from cldrank.report.listing import as_csv
 

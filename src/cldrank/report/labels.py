@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cldrank.drawing.numbers import plain_number
+from cldrank.experiment.methods import describe
+from cldrank.models import models
 
 # the keys of an experiment's settings that have a name in plain words: the name, and what is written below an axis
 _KEYS = {
@@ -20,18 +22,6 @@ _KEYS = {
         "labels of the production ranker",
         "share of labels the production ranker learned from",
     ),
-}
-_METHODS = {
-    "naive": "treats clicks as relevance",
-    "ips": "divides clicks by the examination probability of their position; corrects position bias",
-    "heckman^rank": "models which results are shown at all; corrects selection bias",
-    "rankagg": "combines the rankings of IPS and Heckman^rank by votes",
-    "pijd": "corrects both biases from where candidates were shown, without propensities",
-    "cld": "corrects both biases with one likelihood; linear",
-    "cld-n": "CLD with a neural network",
-    "cld-pair": "corrects both biases with pairs of results and a neural network",
-    "cld-pair-l": "CLD-pair, linear",
-    "oracle": "learns from the labels themselves: the ceiling, not a method for clicks",
 }
 _MEASURES = {
     "nDCG": "the grades of {results}, compared with those of the best order; 1 is perfect",
@@ -57,12 +47,19 @@ def axis_name(key: str) -> str:
 
 
 def method_sentence(label: str, configuration: Mapping[str, Any]) -> str:
-    """What a method does, in one line; empty where it is not known.
+    """What a method does, in one line, as its class says; empty where it is not known.
 
-    `configuration` is that of a result: `configuration["method"]["class"]` names the method's class.
+    >>> method_sentence("CLD-N", {"method": {"class": "cld", "parameters": {"model": "mlp"}}})
+    'CLD with a network: corrects both biases with one likelihood of clicks and of what was not shown'
     """
-    del configuration
-    return _METHODS.get(label.casefold(), "")
+    method = configuration.get("method", {})
+    known = describe(str(method.get("class", label)))
+    if known is None:
+        return ""
+    name, sentence = known
+    model = models().get(str(method.get("parameters", {}).get("model")))
+    plain = label.casefold() == name.casefold() or model is None
+    return sentence if plain or model is None else f"{name} with {model.label}: {sentence}"
 
 
 def measure_sentence(name: str) -> str:

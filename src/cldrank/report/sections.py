@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cldrank.experiment.changes import flat
+from cldrank.experiment.decoding import dotted
 from cldrank.experiment.definition import SHIPPED
 from cldrank.experiment.results import Summary, method_order, setting_order, summary
 from cldrank.report.labels import key_name, method_sentence, setting_value
@@ -219,7 +219,7 @@ def _experiment_order(name: str) -> tuple[int, str]:
 
 def _fixed(configurations: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What all configurations that have it agree on: Oracle's has nothing about clicks."""
-    found = [flat({part: entry[part] for part in _SHARED if part in entry}) for entry in configurations]
+    found = [dict(dotted({part: entry[part] for part in _SHARED if part in entry})) for entry in configurations]
     known = {key: value for entry in found for key, value in entry.items() if key not in _SHOWN_ELSEWHERE}
     return {key: value for key, value in known.items() if all(other.get(key, value) == value for other in found)}
 

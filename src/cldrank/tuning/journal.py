@@ -1,4 +1,4 @@
-"""The file that keeps the trials of a search: Optuna's journal, one that outlives a crash and a full disk."""
+"""The file that keeps the trials of a search: Optuna's journal, made to survive a crash and a full disk."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BEGINNING = b'{"op_code":'  # of every record
 
 
 class Journal(JournalFileBackend):
-    """A line for each thing that happened; a line that was cut short is never written on.
+    """A line per event; nothing is ever appended to a line that was cut short.
 
     Optuna appends to whatever there is: after a crash in the middle of a line it would join two records into one that
-    nobody can read. The file itself is locked while it is written: unlike a lock file, that ends with the process.
+    cannot be read. The file itself is locked while it is written: unlike a lock file, the lock ends with the process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,11 +52,11 @@ class Journal(JournalFileBackend):
                 os.truncate(self._path, size)
                 raise CldrankError(
                     f"{self._path} cannot be written: {error.strerror}. The trials in it are kept; make room there, "
-                    "and the same call goes on with them."
+                    "and the same call continues with them."
                 ) from error
 
     def _cut(self) -> bool:
-        """Drop the beginning of a record at the end of the file, which nobody is writing while we are alone."""
+        """Drop an incomplete record at the end of the file; we hold the lock, so no process is writing it."""
         with self._path.open("rb") as file:
             file.seek(max(0, self._path.stat().st_size - 1))
             if file.read() in (b"", b"\n"):
@@ -78,8 +78,8 @@ class Journal(JournalFileBackend):
                 record = None
             if not isinstance(record, dict) or not isinstance(record.get("op_code"), int):
                 raise FormatError(
-                    "this is not a record of trials. Remove this line and those after it to go on with the trials "
-                    "before, or name another folder.",
+                    "this is not a record of trials. Remove this line and those after it to continue with the "
+                    "trials before, or name another folder.",
                     path=self._path,
                     line=number,
                 )

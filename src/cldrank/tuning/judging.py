@@ -1,4 +1,4 @@
-"""How good a ranker is on what was held out, query by query, so that differences come with their noise."""
+"""How good a ranker is on what was held out, per query, so that differences come with their standard errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cldrank.models.network.lists import Lists, target_lists
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = NDArray[np.float64]
-_BLOCK = 1 << 22  # pairs that are looked at together
+_BLOCK = 1 << 22  # pairs per step
 
 
 class Mean(NamedTuple):
@@ -30,14 +30,14 @@ class Mean(NamedTuple):
 
 
 class Judge(Protocol):
-    """What judges rankers: each query counts by its weight, and a ranker gains some share of that."""
+    """Judges rankers: each query has a weight, and a ranker gains some share of it."""
 
     name: str
     weight: Floats
-    content: tuple[NDArray[Any], ...]  # what else decides its judgement, to know it again
+    content: tuple[NDArray[Any], ...]  # what else decides its judgement; identifies it
 
     def gains(self, model: Any) -> Floats:
-        """What a ranker, a fitted estimator or anything with `predict(features)` gains of each query."""
+        """What a ranker, a fitted estimator or anything with `predict(features)` gains, per query."""
 
 
 class HeldOutClicks:
@@ -45,8 +45,8 @@ class HeldOutClicks:
 
         Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j) [f_i > f_j] / Σ_ij (r̄_i - r̄_j)₊ min(n_i, n_j),    r̄ = c / (n ρ), ties by half
 
-    Pairs are of one query and both shown, so it cannot see how a ranker places what was not. With `AffineClicks` in
-    place of propensities, r̄ = (c/n - base) / slope.
+    Both candidates of a pair are of one query and were shown, so it cannot see how a ranker places what was not. With
+    `AffineClicks` in place of propensities, r̄ = (c/n - base) / slope.
 
     >>> from cldrank.estimators import Naive
     >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
@@ -63,43 +63,41 @@ class HeldOutClicks:
         self._dataset, self._lists = dataset, lists[lists.preferring()]
         if len(self._lists) < 2:
             raise DataError(
-                f"of the held-out queries {len(self._lists)} have one candidate clicked more than another; at least 2 "
-                "are needed to judge by: hold out more, or collect more clicks."
+                f"of the held-out queries {len(self._lists)} have one candidate clicked more than another, and judging "
+                "needs at least 2; hold out more, or collect more clicks."
             )
-        self.weight = concordance(np.zeros(dataset.n_rows), self._lists)[1]
+        self.weight = preference_agreement(np.zeros(dataset.n_rows), self._lists)[1]
         self.content: tuple[NDArray[Any], ...] = (self._lists.target, self._lists.weight)
 
     def gains(self, model: Any) -> Floats:
-        """The preference that its scores agree with."""
+        """The weight of the preferences that its scores agree with."""
         scores = np.asarray(scores_of(model, self._dataset), dtype=np.float64)
         if scores.shape != (self._dataset.n_rows,) or not np.isfinite(scores).all():
             raise DataError(
                 f"{type(model).__name__} gave scores of shape {scores.shape} for {self._dataset.n_rows:,} candidates, "
-                f"{(~np.isfinite(scores)).sum():,} of them not finite; to be judged, each needs a finite one."
+                f"{(~np.isfinite(scores)).sum():,} of them not finite; judging needs a finite score of each."
             )
-        return concordance(scores, self._lists)[0]
+        return preference_agreement(scores, self._lists)[0]
 
 
 class Labels:
-    """A measure over the labels of a dataset; queries count alike."""
+    """A measure over the labels of a dataset; all queries have the same weight."""
 
     def __init__(self, dataset: RankingDataset, measure: str) -> None:
         if dataset.labels is None:
             raise UsageError(f"{dataset!r} has no labels to tune on.")
         if dataset.n_queries < 2:
-            raise DataError(f"{dataset!r} has too few queries to judge by; at least 2 are needed.")
+            raise DataError(f"{dataset!r} has too few queries; judging needs at least 2.")
         self._measure, self._dataset = parse(measure), dataset
         self.name = str(self._measure)
         if not self._measure.higher_is_better:
-            raise UsageError(
-                f"smaller values of {self.name} are better; tune on a measure where larger ones are, such as nDCG@10."
-            )
+            raise UsageError(f"smaller values of {self.name} are better; tune on another measure, such as nDCG@10.")
         self.weight = np.ones(dataset.n_queries)
         some = dataset.features[:: max(1, dataset.n_rows // 1000)]
         self.content: tuple[NDArray[Any], ...] = (dataset.labels, dataset.offsets, some)
 
     def gains(self, model: Any) -> Floats:
-        """The measure of each query."""
+        """The measure, per query."""
         labels, offsets = self._dataset.labels, self._dataset.offsets
         found: Floats = compute(self._measure, scores_of(model, self._dataset), labels, offsets)[self._measure]
         return found
@@ -108,9 +106,9 @@ class Labels:
 def hold_out(
     dataset: RankingDataset, clicks: Any, propensities: Any, share: float, seed: int
 ) -> tuple[ClickTable, HeldOutClicks]:
-    """The clicks to learn from, and those on a share of the displayed queries to judge by; `seed` says which queries.
+    """The clicks to learn from, and a judge with those on a share of the displayed queries; `seed` decides which.
 
-    Both are of the same candidates: without clicks, nothing but the scaling is learned from those of held-out queries.
+    Both keep all candidates: of those without clicks, only the scaling is learned.
     """
     table = check_clicks(clicks, dataset, "tuning")
     if isinstance(propensities, AffineClicks):
@@ -121,19 +119,19 @@ def hold_out(
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):
         raise DataError(
-            f"queries that were displayed: {len(displayed)}, too few to hold {share:.0%} of them out; collect more."
+            f"queries that were displayed: {len(displayed)}, too few to hold out {share:.0%} of them; collect more."
         )
     own = np.isin(table.candidates.row_queries[table.row], learned)
     return table.where(own), HeldOutClicks(dataset[held], table[held], propensities)
 
 
-def concordance(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
-    """Of each list, the preference that the scores of all rows agree with, and all there is.
+def preference_agreement(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
+    """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences.
 
     >>> rows = np.arange(3)
     >>> lists = Lists(np.array([0, 3]), rows, np.array([0.5, 0.2, 0.2]), np.array([9, 10, 0]), rows[:2] * 0, rows[:0],
     ...               np.ones(1))
-    >>> concordance(np.array([1.0, 1.0, 0.0]), lists)
+    >>> preference_agreement(np.array([1.0, 1.0, 0.0]), lists)
     (array([1.35]), array([2.7]))
     """
     right, whole = np.zeros(len(lists)), np.zeros(len(lists))
@@ -151,7 +149,7 @@ def concordance(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
 
 
 def mean_of(gains: Floats, weight: Floats) -> Mean:
-    """All gains over all weight, as a ratio of two sums over queries.
+    """The sum of gains over the sum of weights, and the standard error of that ratio.
 
     >>> mean_of(np.array([1.0, 0.0, 1.0, 1.0]), np.ones(4))
     Mean(value=0.75, error=0.25)

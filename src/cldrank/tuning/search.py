@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, MissingDependencyError, UsageError
+from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_dataset, needed
 from cldrank.files import make_folder, scratch
+from cldrank.parameters import check_number, check_whole
 from cldrank.propensity import AffineClicks, Propensities
-from cldrank.tuning.judging import Judge, Labels, hold_out, mean_of
-from cldrank.tuning.results import State, Trial, Tuned
+from cldrank.tuning.judging import Judge, Labels, hold_out
 from cldrank.tuning.space import Space, applied, check_space, default_space, tunable
 from cldrank.tuning.study import Report, Search, Study, value_of
+from cldrank.tuning.trials import State, Trial, Tuned, best_of, distances
+from cldrank.workers import Shared, Workers, available_cores, share
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _MOST_TRIALS, _MOST_JOBS = 1_000_000, 1024
+_GRACE_SECONDS = 20.0  # for a process to give up its trial in order
 _STATES: dict[str, State] = {"COMPLETE": "completed", "PRUNED": "pruned", "FAIL": "failed"}
 
 
@@ -52,14 +56,15 @@ def tune(
     """Choose parameters by the clicks on held-out queries, corrected by the propensities, and fit with the best.
 
     space       values to try, by parameter; None for the paper's ranges (`default_space`)
-    trials      how many in all; those that `folder` holds already count, so the same call goes on where one ended
+    trials      how many in all, including those that `folder` holds, so the same call continues where one stopped
     jobs        processes; with one, the same call gives the same result
-    timeout     no trial begins after so many seconds
-    held_out    the share of the displayed queries that trials are judged by; `seed` says which
+    timeout     seconds after which no trial begins
+    held_out    the share of the displayed queries that trials are judged on; `seed` decides which
     labelled    judge by `measure` on the labels of this dataset instead
     on_trial    called with the number of finished trials and the best value so far
 
-    Trials are drawn by Optuna's TPE; networks that fall behind the median of the others are given up early.
+    Trials are drawn by Optuna's TPE; networks that fall behind the median of the others are stopped early. `grid` tries
+    every combination instead.
 
     >>> from cldrank.estimators import IPS
     >>> random = np.random.default_rng(0)
@@ -77,25 +82,23 @@ def tune(
     _check_numbers(trials, seed, jobs, timeout, held_out)
     ranges = check_space(method, default_space(method) if space is None else space)
     learned, judge = _parts(data, clicks, propensities, labelled, measure, held_out, seed)
-    with ExitStack() as stack:
-        place = stack.enter_context(scratch(name="cldrank-tune")) if folder is None else folder
+    identity = _identity(method, data, clicks, propensities, judge, ranges, seed)
+    deadline = float("inf") if timeout is None else time.time() + timeout
+    with scratch(name="cldrank-tune") if folder is None else nullcontext(folder) as place:
         search = Search(
-            _plain(method),
-            data,
-            learned,
-            propensities,
-            judge,
-            ranges,
-            trials,
-            seed,
-            Path(place),
-            float("inf") if timeout is None else time.time() + timeout,
-            _identity(method, data, clicks, propensities, judge, ranges, seed),
+            _plain(method), data, learned, propensities, judge, ranges, trials, seed, Path(place), deadline, identity
         )
         found = _done(search, jobs, on_trial)
-    best = max(found, key=lambda trial: -np.inf if trial.value is None else trial.value, default=None)
+    return _fitted(method, data, clicks, propensities, judge, found)
+
+
+def _fitted(
+    method: Method, data: RankingDataset, clicks: Any, propensities: Any, judge: Judge, found: list[Trial]
+) -> Tuned:
+    """The method with the best parameters, fitted to all the data, and all trials."""
+    best = best_of(found)
     if best is None or best.value is None or best.standard_error is None:
-        raise DataError(_said_of_failure(found))
+        raise DataError(_why_none_was_completed(found))
     model = applied(method, best.parameters)
     model.fit(data, *needed(model.required, clicks, propensities))
     if getattr(model, "status_", None) == "interrupted":
@@ -106,35 +109,79 @@ def tune(
 
 def _done(search: Search, jobs: int, report: Report | None) -> list[Trial]:
     """Do the trials; all of them, with how far they are behind the best."""
-    with scratch(make_folder(search.folder), "search") as room:  # for one job too: what a killed one left goes
+    with scratch(make_folder(search.folder), "search") as room:  # for one job too: it removes what a killed one left
         if jobs > 1:
-            from cldrank.tuning.processes import work_together
-
-            work_together(search, min(jobs, search.trials), room, report)
+            _do_together(search, min(jobs, search.trials), room, report)
         study = Study(search)
         if jobs == 1:
             study.work(report)
-    found = study.finished()
-    completed = [trial for trial in found if value_of(trial) is not None]
-    best = max(completed, key=lambda trial: value_of(trial) or 0.0, default=None)
-    return [_told(search, trial, best) for trial in found]
+    return distances([_trial(one) for one in study.finished()], search.gains, search.judge.weight)
 
 
-def _told(search: Search, trial: FrozenTrial, best: FrozenTrial | None) -> Trial:
-    told = Trial(
-        number=trial.number,
-        parameters=trial.params,
-        state=_STATES[trial.state.name],
-        value=value_of(trial),
-        standard_error=trial.user_attrs.get("standard_error"),
-        seconds=trial.duration.total_seconds() if trial.duration else 0.0,
-        note=trial.user_attrs.get("error", ""),
+def _trial(found: FrozenTrial) -> Trial:
+    """A trial as Optuna keeps it, in our words."""
+    return Trial(
+        number=found.number,
+        parameters=found.params,
+        state=_STATES[found.state.name],
+        value=value_of(found),
+        standard_error=found.user_attrs.get("standard_error"),
+        seconds=found.duration.total_seconds() if found.duration else 0.0,
+        note=found.user_attrs.get("error", ""),
     )
-    if told.value is None or best is None:
-        return told
-    difference = search.gains(best.number) - search.gains(trial.number)
-    behind = mean_of(difference, search.judge.weight)
-    return replace(told, behind=behind.value, behind_error=behind.error)
+
+
+# -- several processes -------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """What a process needs: the search, whose arrays all processes share, and the number of the process."""
+
+    search: Shared
+    number: int
+
+
+def _do_together(search: Search, jobs: int, room: Path, report: Report | None) -> None:
+    """Do all trials in several processes, which have the folder of the search in common."""
+    study = Study(search)
+    seen = len(study.finished())
+
+    def look() -> None:
+        nonlocal seen
+        if report is not None and len(study.finished()) > seen:
+            seen = len(study.finished())
+            report(seen, study.best_value())
+
+    shared = share(search, room)
+    parts = [_Part(shared, number) for number in range(jobs)]
+    errors: list[CldrankError] = []
+    with Workers(_do_trials, jobs, _threads(jobs), grace=_GRACE_SECONDS) as workers:
+        for done in workers.run(parts, waiting=look):
+            error = CldrankError(f"{done.death}.") if done.death else done.result
+            errors += [] if error is None else [error]
+            look()
+    if errors and (isinstance(errors[0], UsageError) or len(study.finished()) < search.trials):
+        raise errors[0]
+
+
+def _do_trials(part: _Part) -> CldrankError | None:
+    """Do trials until there are enough; an error is given back in a form that can be sent."""
+    try:
+        Study(part.search.load(), part.number).work()
+    except UsageError as error:
+        return UsageError(error.message, *error.words)
+    except CldrankError as error:
+        return CldrankError(str(error))
+    return None
+
+
+def _threads(jobs: int) -> int:
+    """A fair share of the cores for each process, or less if the environment says so."""
+    fair, limit = max(1, available_cores() // jobs), os.environ.get("OMP_NUM_THREADS", "")
+    return min(fair, int(limit)) if limit.isdecimal() and int(limit) else fair
+
+
+# -- what is searched --------------------------------------------------------------------------------------------
 
 
 def _parts(
@@ -196,18 +243,15 @@ def _digest(*arrays: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def _said_of_failure(found: list[Trial]) -> str:
+def _why_none_was_completed(found: list[Trial]) -> str:
     reasons = [trial.note for trial in found if trial.note]
-    return f"no trial came to its end: {reasons[0]}" if reasons else "no trial came to its end in time; allow more."
+    return f"no trial was completed: {reasons[0]}" if reasons else "no trial was completed in time; allow more time."
 
 
 def _check_numbers(trials: Any, seed: Any, jobs: Any, timeout: Any, held_out: Any) -> None:
-    for name, value, least in (("trials", trials, 1), ("seed", seed, 0), ("jobs", jobs, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
-    if trials > _MOST_TRIALS or jobs > _MOST_JOBS:
-        raise UsageError(f"a search has at most {_MOST_TRIALS:,} trials and {_MOST_JOBS:,} jobs.")
-    if timeout is not None and not timeout > 0:
-        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!r}.")
-    if not 0 < held_out < 1:
-        raise UsageError(f"held_out must be a share between 0 and 1, not {held_out!r}.")
+    check_whole("trials", trials, least=1, most=_MOST_TRIALS)
+    check_whole("seed", seed, least=0)
+    check_whole("jobs", jobs, least=1, most=_MOST_JOBS)
+    if timeout is not None:
+        check_number("timeout", timeout, above=0, optional=True)
+    check_number("held_out", held_out, above=0, below=1)

@@ -1,4 +1,4 @@
-"""The trials of a tuning, kept by Optuna in a folder that several processes can share, one after or beside another."""
+"""The trials of a tuning, kept by Optuna in a folder that several processes can share, at once or in turn."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ class Search:
     """All that a process needs to do trials.
 
     clicks     those to learn from
-    trials     how many there shall be in all; none begins after `deadline`, in seconds of the clock
-    identity   what decides the outcome of a trial; the trials of a folder have it in common
+    trials     how many in all
+    deadline   the time after which no trial begins, in seconds since the epoch
+    identity   what decides the outcome of a trial; all trials of a folder share it
     """
 
     method: Method
@@ -62,11 +63,11 @@ class Search:
     identity: dict[str, str]
 
     def gains_file(self, number: int) -> Path:
-        """Where the gains of a trial are kept, query by query."""
+        """Where the gains of a trial are kept, one per query."""
         return self.folder / "trials" / f"{number:05}.npy"
 
     def gains(self, number: int) -> NDArray[np.float64]:
-        """The gains of a trial that came to its end."""
+        """The gains of a completed trial."""
         file = self.gains_file(number)
         if not file.exists():
             raise FormatError("the gains of a trial are missing; tune in another folder.", path=file)
@@ -81,7 +82,7 @@ class Search:
 
 
 class Study:
-    """The trials of a search, and the way to do more of them."""
+    """The trials of a search; it can do more of them."""
 
     def __init__(self, search: Search, worker: int = 0) -> None:
         import optuna
@@ -96,7 +97,7 @@ class Study:
         with reading(self._file, "a log of trials"):
             try:
                 storage = JournalStorage(journal)
-            except AssertionError as error:  # so Optuna meets a record that it does not know
+            except AssertionError as error:  # what Optuna raises for a record that it does not know
                 raise ValueError(str(error)) from None
         epochs = getattr(search.method.model, "epochs", 12)
         pruner = optuna.pruners.MedianPruner(n_startup_trials=_STARTUP, n_warmup_steps=max(1, epochs // 4))
@@ -117,7 +118,7 @@ class Study:
     # -- looking at them -----------------------------------------------------------------------------------------
 
     def finished(self) -> list[FrozenTrial]:
-        """The trials that came to an end: completed, pruned, or failed for a reason of their own."""
+        """The trials that ended: completed, pruned, or failed with an error."""
         return [trial for trial in self._study.get_trials(deepcopy=False) if _is_finished(trial)]
 
     def best_value(self) -> float | None:
@@ -127,7 +128,7 @@ class Study:
     # -- doing them ----------------------------------------------------------------------------------------------
 
     def work(self, report: Report | None = None) -> None:
-        """Do trials until there are enough, or it is too late for another."""
+        """Do trials until there are enough or time is up."""
         while (trial := self._claim()) is not None:
             self._try(trial)
             if report is not None:
@@ -141,7 +142,7 @@ class Study:
             taken = sum(_is_finished(trial) or _is_running(trial) for trial in before)
             if taken >= self.search.trials or time.time() > self.search.deadline:
                 return None
-            # seeded by the number of the trial, so that a search goes on as if it had not been interrupted
+            # seeded by the number of the trial, so that an interrupted search continues as if it had not been
             own = np.random.SeedSequence([self.search.seed, taken, self._worker]).generate_state(1)[0]
             self._study.sampler = optuna.samplers.TPESampler(seed=int(own))
             trial = self._study.ask()
@@ -151,7 +152,7 @@ class Study:
             return trial
 
     def _try(self, trial: optuna.Trial) -> None:
-        """Do a trial, and write down what came of it."""
+        """Do a trial, and record its outcome."""
         import optuna
         from optuna.trial import TrialState
 
@@ -163,7 +164,7 @@ class Study:
             self._tell(trial, TrialState.PRUNED)
         except DataError as error:
             self._tell(trial, TrialState.FAIL, error=str(error))
-        except BaseException:  # without an error of its own, the trial does not count
+        except BaseException:  # without an error on record, the trial does not count
             self._tell(trial, TrialState.FAIL)
             raise
         else:
@@ -179,7 +180,7 @@ class Study:
             self._study.tell(trial, value, state)
 
     def _known(self, trial: optuna.Trial) -> NDArray[np.float64] | None:
-        """The gains of an earlier trial with the same parameters: it would only come to the same again."""
+        """The gains of an earlier trial with the same parameters, which would only be the same again."""
         import optuna
 
         for other in self.finished():
@@ -196,16 +197,16 @@ class Study:
         model = applied(search.method, trial.params)
         model.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CldrankWarning)  # the last fit, of the best parameters, says what there is
+            warnings.simplefilter("ignore", CldrankWarning)  # the last fit, with the best parameters, warns
             model.fit(search.dataset, *needed(model.required, search.clicks, search.propensities))
-        if getattr(model, "status_", None) == "interrupted":  # the loop takes Ctrl-C for the wish to keep what there is
+        if getattr(model, "status_", None) == "interrupted":  # on Ctrl-C the training loop keeps what it has
             raise KeyboardInterrupt
         return search.judge.gains(model)
 
     # -- beginning -----------------------------------------------------------------------------------------------
 
     def _other(self) -> list[str]:
-        """What decides the trials of the folder, and is another than here."""
+        """What decides the trials of the folder and differs from this search."""
         known = self._study.user_attrs.get("identity")
         with reading(self._file, "a log of trials"):
             before = self.search.identity if known is None else dict(json.loads(known))
@@ -217,11 +218,11 @@ class Study:
         if other := self._other():
             what = f"{'other' if other[0] in _PLURAL else 'another'} {other[0]}"
             raise UsageError(
-                f"{self.search.folder} holds trials with {what}; tune with the same to go on, or name another folder."
+                f"{self.search.folder} holds trials with {what}; use the same to continue, or name another folder."
             )
 
     def _begin(self) -> None:
-        """Try the parameters that the estimator has first, so that the best is never worse than these."""
+        """Begin with the parameters that the method has, so that the best is never worse."""
         if self._has_begun():
             return
         now = values_of(self.search.method, list(self.search.space))
@@ -229,19 +230,19 @@ class Study:
         self._study.enqueue_trial(inside)
 
     def _has_begun(self) -> bool:
-        """Whether there are trials that came to an end, are under way, or wait."""
+        """Whether any trial has ended, is under way, or waits."""
         before = self._study.get_trials(deepcopy=False)
         return any(trial.state.name == "WAITING" or _is_finished(trial) or _is_running(trial) for trial in before)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """No other process claims a trial meanwhile."""
+        """Keep other processes from claiming a trial meanwhile."""
         with uninterrupted(), holding(self.search.folder / "trials"):
             yield
 
 
 def value_of(trial: FrozenTrial) -> float | None:
-    """What a completed trial came to; of one given up early, Optuna would give the last epoch."""
+    """The value of a completed trial; of a pruned one, Optuna would give that of the last epoch."""
     return trial.value if trial.state.name == "COMPLETE" else None
 
 
@@ -256,7 +257,7 @@ def _suggest(trial: optuna.Trial, name: str, values: Values) -> None:
 
 
 def _pruning(trial: optuna.Trial) -> Callable[[Epoch], None]:
-    """Ends a training that is behind the median of the others after as many epochs."""
+    """Stops a training that is behind the median of the others at the same epoch."""
     import optuna
 
     def report(epoch: Epoch) -> None:
@@ -275,7 +276,7 @@ def _is_finished(trial: FrozenTrial) -> bool:
 
 
 def _is_running(trial: FrozenTrial) -> bool:
-    """Whether a process is at work on it; one of this machine that is no more is not."""
+    """Whether a process is at work on it; of processes on this machine, whether it is alive is known."""
     if trial.state.name != "RUNNING":
         return False
     host, _, process = trial.user_attrs.get("process", "").rpartition(":")
@@ -296,7 +297,7 @@ def _this_process() -> str:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Heed Ctrl-C and termination at the end of the block: a lock left behind would hold up all others for a while."""
+    """Delay Ctrl-C and termination to the end of the block: a lock left behind would hold up all other processes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -318,7 +319,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Optuna says of its doings."""
+    """Without the log messages of Optuna."""
     import optuna
 
     level = optuna.logging.get_verbosity()

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from cldrank import segments
-from cldrank.models.network.batches import Group
+from cldrank.models.network.batches import BatchSource
 from cldrank.models.network.lists import Lists
 
 CPU = torch.device("cpu")
 
 
-def group_of(shown: int, unshown: list[int], ratio: float) -> Group:
+def group_of(shown: int, unshown: list[int], ratio: float) -> BatchSource:
     """Lists of `shown` candidates, and so many unshown each, which have the rows from 100 on."""
     count = len(unshown)
     rest = 100 + np.arange(sum(unshown))
@@ -25,10 +25,10 @@ def group_of(shown: int, unshown: list[int], ratio: float) -> Group:
         np.arange(1, count + 1, dtype=np.float32),
     )
     (packed,) = lists.pack(ratio)
-    return Group(packed, rest, CPU)
+    return BatchSource(packed, rest, CPU)
 
 
-def drawn(group: Group, random: torch.Generator) -> list[list[int]]:
+def drawn(group: BatchSource, random: torch.Generator) -> list[list[int]]:
     """The rows that each list drew."""
     group.draw(random)
     batch = group.batch(torch.arange(len(group)))

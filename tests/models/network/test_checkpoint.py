@@ -17,9 +17,8 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, ConvergenceWarning, FormatError, UsageError
 from cldrank.estimators import CLD, IPS, CLDPair
-from cldrank.models.network import Training, checkpoint, loop
-from cldrank.models.network.networks import MLP
-from cldrank.models.network.settings import Epoch
+from cldrank.models import MLP, Epoch, Run
+from cldrank.models.network import checkpoint, loop
 from cldrank.rankers import load_ranker
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------------------------
@@ -33,7 +32,7 @@ def test_ctrl_c_ends_with_the_best_ranker_so_far() -> None:
         stop_after(2)(epoch)
 
     stopped = small_pair(on_epoch=listen)
-    with pytest.warns(ConvergenceWarning, match="CLDPair was interrupted after 2 epochs; the ranker is that of epoch"):
+    with pytest.warns(ConvergenceWarning, match="CLD-pair was interrupted after 2 epochs; the ranker is that of epoch"):
         stopped.fit(*GIVEN)
     assert stopped.status_ == "interrupted"
     assert stopped.history_ == tuple(told)
@@ -45,7 +44,7 @@ def test_ctrl_c_before_the_first_epoch_is_over_leaves_nothing(monkeypatch: pytes
     def interrupted(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop.Run, "_step", interrupted)
+    monkeypatch.setattr(loop.Trainer, "_step", interrupted)
     fresh = small_pair()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(*GIVEN)
@@ -67,23 +66,23 @@ def test_an_error_of_the_listener_is_the_user_s() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        lambda training: CLDPair(model=SMALL, epochs=4, training=training),
-        lambda training: IPS(model=MLP(hidden=(8, 4), dropout=0.0), epochs=4, training=training),
-        lambda training: CLD(model=SMALL, epochs=4, training=training),
+        lambda run: CLDPair(model=SMALL, run=run),
+        lambda run: IPS(model=MLP(hidden=(8, 4), dropout=0.0, epochs=4, batch_queries=16), run=run),
+        lambda run: CLD(model=SMALL, run=run),
     ],
     ids=["CLDPair", "IPS", "CLD"],
 )
 def test_a_training_resumed_ends_as_if_never_interrupted(kind: Any, resident: bool, tmp_path: Path) -> None:
     file = tmp_path / "deep" / "state.safetensors"
-    whole = kind(Training(batch_queries=16)).fit(*GIVEN)
+    whole = kind(Run()).fit(*GIVEN)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        kind(Training(batch_queries=16, checkpoint=file, on_epoch=stop_after(2))).fit(*GIVEN)
-    resumed = kind(Training(batch_queries=16, checkpoint=file, resume=True, resident=resident)).fit(*GIVEN)
+        kind(Run(checkpoint=file, on_epoch=stop_after(2))).fit(*GIVEN)
+    resumed = kind(Run(checkpoint=file, resume=True, resident=resident)).fit(*GIVEN)
     np.testing.assert_array_equal(scores(resumed), scores(whole))
     outcome = [(epoch.number, epoch.loss, epoch.validation, epoch.best) for epoch in whole.history_]
     assert [(epoch.number, epoch.loss, epoch.validation, epoch.best) for epoch in resumed.history_] == outcome
     assert resumed.status_ == "completed"
-    again = kind(Training(batch_queries=16, checkpoint=file, resume=True)).fit(*GIVEN)  # nothing is left to do
+    again = kind(Run(checkpoint=file, resume=True)).fit(*GIVEN)  # nothing is left to do
     np.testing.assert_array_equal(scores(again), scores(whole))
 
 
@@ -93,10 +92,10 @@ def test_epochs_after_a_break_are_held_against_the_best_before_it(
     """Worse by 0.05 on every list: worse for sure, but only for who knows how the best epoch did on each list."""
     agreed = iter([[1.0, 0.9, 1.0, 0.9, 1.0], [0.95, 0.85, 0.95, 0.85, 0.95]])
 
-    def agreement(run: loop.Run) -> tuple[torch.Tensor, torch.Tensor]:
+    def agreement(run: loop.Trainer) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.tensor(next(agreed), dtype=torch.float64), torch.ones(run.n_held, dtype=torch.float64)
 
-    monkeypatch.setattr(loop.Run, "_agreement", agreement)
+    monkeypatch.setattr(loop.Trainer, "_agreement", agreement)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         small_pair(epochs=2, checkpoint=tmp_path / "state", on_epoch=stop_after(1)).fit(*GIVEN)
     resumed = small_pair(epochs=2, checkpoint=tmp_path / "state", resume=True).fit(*GIVEN)
@@ -130,9 +129,9 @@ def test_a_checkpoint_is_data_and_no_code(tmp_path: Path) -> None:
         {"batch_queries": 5},
         {"clip_norm": None},
         {"validation": 0.3},
-        {"model": MLP(hidden=(9,), dropout=0.25)},
-        {"model": MLP(hidden=(8,), dropout=0.5)},
-        {"model": MLP(hidden=(8,), dropout=0.25, activation="relu")},
+        {"hidden": (9,)},
+        {"dropout": 0.5},
+        {"activation": "relu"},
     ],
     ids=str,
 )
@@ -260,8 +259,8 @@ def test_a_learning_rate_of_numpy_can_be_written_down(tmp_path: Path) -> None:
 
 
 def test_resuming_needs_to_know_from_what() -> None:
-    with pytest.raises(UsageError, match="resume=True needs the checkpoint"):
-        Training(resume=True)
+    with pytest.raises(UsageError, match="resume needs the checkpoint to resume from; name it with checkpoint"):
+        Run(resume=True)
 
 
 # -- in a process of its own ---------------------------------------------------------------------------------------
@@ -271,8 +270,7 @@ SCRIPT = """
     sys.path.insert(0, {estimators!r})
     from scenes import scene
     from cldrank.estimators import CLDPair
-    from cldrank.models.network import Training
-    from cldrank.models.network.networks import MLP
+    from cldrank.models import MLP, Run
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, whoever started this process
 
@@ -283,8 +281,8 @@ SCRIPT = """
         if {slow}:
             time.sleep(0.05)
 
-    training = Training(batch_queries=16, checkpoint={file!r}, on_epoch=listen)
-    model = CLDPair(model=MLP(hidden=(8,), dropout=0.25), epochs={epochs}, training=training)
+    network = MLP(hidden=(8,), dropout=0.25, epochs={epochs}, batch_queries=16)
+    model = CLDPair(model=network, run=Run(checkpoint={file!r}, on_epoch=listen))
     model.fit(*scene(0, queries=60))
     model.ranker_.save({ranker!r})
     print(model.status_, model.best_epoch_, flush=True)
@@ -293,7 +291,7 @@ SCRIPT = """
 
 def start(tmp_path: Path, **parts: Any) -> "subprocess.Popen[str]":
     values = {
-        "estimators": str(Path(__file__).parents[1] / "estimators"),
+        "estimators": str(Path(__file__).parents[2] / "estimators"),
         "file": str(tmp_path / "state"),
         "ranker": str(tmp_path / "ranker"),
         "epochs": 4,

@@ -12,21 +12,19 @@ import torch
 from small_networks import GIVEN, scores
 
 from cldrank.estimators import CLDPair
-from cldrank.models.network import Training
+from cldrank.models import MLP
 from cldrank.models.network.distributed import World, is_leader, local_device
-from cldrank.models.network.networks import MLP
 
 SCRIPT = """
     import json, os, sys
     sys.path.insert(0, {estimators!r})
     from small_networks import GIVEN, scores
     from cldrank.estimators import CLDPair
-    from cldrank.models.network import Training
-    from cldrank.models.network.networks import MLP
+    from cldrank.models import MLP, Run
 
     told = []
-    training = Training(batch_queries=16, checkpoint={file!r}, on_epoch=lambda epoch: told.append(epoch.number))
-    fitted = CLDPair(model=MLP(hidden=(16,), dropout=0.0), epochs=3, training=training).fit(*GIVEN)
+    run = Run(checkpoint={file!r}, on_epoch=lambda epoch: told.append(epoch.number))
+    fitted = CLDPair(model=MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16), run=run).fit(*GIVEN)
     found = {{"scores": scores(fitted).tolist(), "losses": [epoch.loss for epoch in fitted.history_], "told": told}}
     with open({folder!r} + "/" + os.environ["RANK"] + ".json", "w") as file:
         json.dump(found, file)
@@ -37,7 +35,7 @@ SCRIPT = """
 
 def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    estimators = str(Path(__file__).parents[1] / "estimators")
+    estimators = str(Path(__file__).parents[2] / "estimators")
     file = tmp_path / "state"
     script.write_text(textwrap.dedent(SCRIPT).format(estimators=estimators, folder=str(tmp_path), file=str(file)))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
@@ -46,7 +44,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
-    alone = CLDPair(model=MLP(hidden=(16,), dropout=0.0), epochs=3, training=Training(batch_queries=16)).fit(*GIVEN)
+    alone = CLDPair(model=MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16)).fit(*GIVEN)
     np.testing.assert_array_equal(first["scores"], second["scores"])
     np.testing.assert_allclose(first["scores"], scores(alone), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(first["losses"], [epoch.loss for epoch in alone.history_], rtol=1e-5)

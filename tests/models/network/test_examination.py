@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from cldrank.models.network.batches import Batch
+from cldrank.models.network.batches import ListBatch
 from cldrank.models.network.examination import DualLists, ExaminedPoints
 
 
-def batch(rows: list[list[int]], target: list[list[float]], weight: list[list[float]]) -> Batch:
+def batch(rows: list[list[int]], target: list[list[float]], weight: list[list[float]]) -> ListBatch:
     count = len(rows)
     none = torch.zeros((count, 0))
-    return Batch(
+    return ListBatch(
         torch.tensor(rows), torch.tensor(target), torch.tensor(weight), none, torch.zeros(count), torch.ones(count)
     )
 

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_networks import GIVEN
 
 from cldrank import segments
-from cldrank.models.network.lists import Lists
+from cldrank.estimators.observing import observe
+from cldrank.models.network.lists import Lists, observed_lists, target_lists
+from cldrank.models.targets import Targets
 
 
 def make(shown: list[int], unshown: list[int] | None = None, seed: int = 0) -> Lists:
@@ -134,3 +137,37 @@ def test_an_empty_list_at_the_end_is_padding() -> None:
 @pytest.mark.parametrize("ratio", [1e6, 1e308])
 def test_no_more_are_drawn_than_there_are_however_many_are_wished_for(ratio: float) -> None:
     assert [group.draws for group in make([3, 3], [4, 7]).pack(ratio)] == [7]
+
+
+# -- from clicks and labels ------------------------------------------------------------------------------------------
+
+
+def test_lists_of_clicks_are_the_candidates_of_the_queries_displayed() -> None:
+    lists = observed_lists(observe(*GIVEN), GIVEN.clicks.query_impressions)
+    table, data = GIVEN.clicks, GIVEN.data
+    displayed = [query for query in range(len(data)) if table.query_impressions[query]]
+    assert len(lists) == len(displayed) < len(data)
+    for at, query in enumerate(displayed):
+        own = np.arange(data.offsets[query], data.offsets[query + 1])
+        shown = [row for row in own if table.shown[row]]
+        assert lists.rows[lists.offsets[at] : lists.offsets[at + 1]].tolist() == shown
+        unshown = lists.unshown_rows[lists.unshown_offsets[at] : lists.unshown_offsets[at + 1]]
+        assert unshown.tolist() == [row for row in own if not table.shown[row]]
+        assert lists.pages[at] == table.query_impressions[query]
+        for place, row in enumerate(shown, start=int(lists.offsets[at])):
+            cells = table.row == row
+            n, c = table.impressions[cells], table.clicks[cells]
+            expected = (c / GIVEN.propensities.at(table.position[cells])).sum() / n.sum()
+            assert lists.target[place] == pytest.approx(expected, rel=1e-6)
+            assert lists.weight[place] == n.sum()
+
+
+def test_lists_of_labels_are_all_candidates() -> None:
+    data, labels = GIVEN.data, (GIVEN.data.features[:, -1] > 1).astype(np.float64)
+    lists = target_lists(
+        Targets(np.arange(len(labels)), labels, np.ones_like(labels), np.zeros_like(labels), data.row_queries)
+    )
+    np.testing.assert_array_equal(lists.offsets, data.offsets)
+    np.testing.assert_array_equal(lists.target, labels)
+    assert (lists.weight == 1).all()
+    assert len(lists.unshown_rows) == 0

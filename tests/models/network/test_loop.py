@@ -1,5 +1,6 @@
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,12 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError
 from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
-from cldrank.models.network import Training, loop
-from cldrank.models.network.networks import MLP
+from cldrank.estimators.evidence import needed
+from cldrank.estimators.observing import observe
+from cldrank.models import MLP, TorchModule
+from cldrank.models.network import loop
+from cldrank.models.network.fitting import split
+from cldrank.models.network.lists import observed_lists
 
 
 def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
@@ -27,23 +32,24 @@ def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
 
 @pytest.mark.parametrize(
     "estimator",
-    [small_pair(), small_pair(model="linear"), Naive(model=SMALL, epochs=2), CLD(model=SMALL, epochs=2)],
+    [small_pair(), small_pair(hidden=()), Naive(model=replace(SMALL, epochs=2)), CLD(model=replace(SMALL, epochs=2))],
     ids=["CLDPair", "linear", "Naive", "CLD"],
 )
 def test_a_seed_gives_the_same_bits_and_another_gives_others(estimator: Any) -> None:
-    first = scores(estimator.fit(*GIVEN))
+    given = GIVEN.data, *needed(estimator.needs, GIVEN.clicks, GIVEN.propensities)
+    first = scores(estimator.fit(*given))
     torch.manual_seed(123)
-    np.testing.assert_array_equal(scores(estimator.fit(*GIVEN)), first)
-    assert (scores(estimator.set_params(seed=1).fit(*GIVEN)) != first).any()
-    estimator.set_params(seed=0)
+    np.testing.assert_array_equal(scores(estimator.fit(*given)), first)
+    assert (scores(estimator.set_params(run__seed=1).fit(*given)) != first).any()
+    estimator.set_params(run__seed=0)
 
 
-@pytest.mark.parametrize("estimator", [small_pair(), Oracle(model="mlp", epochs=1), CLD(model=SMALL, epochs=1)])
+@pytest.mark.parametrize("estimator", [small_pair(), Oracle(model=MLP(epochs=1)), CLD(model=replace(SMALL, epochs=1))])
 def test_the_user_s_random_numbers_are_left_alone(estimator: Any) -> None:
     data = GIVEN.data if not isinstance(estimator, Oracle) else learnable(20)
     torch.manual_seed(5)
     before, numpy_before = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
-    estimator.fit(data, GIVEN.clicks, GIVEN.propensities)
+    estimator.fit(data, *needed(estimator.needs, GIVEN.clicks, GIVEN.propensities))
     assert torch.equal(torch.get_rng_state(), before)
     assert repr(np.random.get_state()) == numpy_before  # noqa: NPY002
 
@@ -56,13 +62,13 @@ def test_features_held_and_streamed_give_the_same_bits() -> None:
 
 def test_batches_of_an_epoch_are_shuffled_anew_and_hold_each_list_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, list[int]]] = []
-    step = loop.Run._step
+    step = loop.Trainer._step
 
-    def watched(self: loop.Run, group: int, chosen: torch.Tensor, features: Any) -> None:
+    def watched(self: loop.Trainer, group: int, chosen: torch.Tensor, features: Any) -> None:
         seen.append((group, chosen.tolist()))
         step(self, group, chosen, features)
 
-    monkeypatch.setattr(loop.Run, "_step", watched)
+    monkeypatch.setattr(loop.Trainer, "_step", watched)
     small_pair(epochs=2, batch_queries=7).fit(*GIVEN)
     assert len(seen) % 2 == 0
     epochs = seen[: len(seen) // 2], seen[len(seen) // 2 :]
@@ -78,9 +84,8 @@ def test_batches_of_an_epoch_are_shuffled_anew_and_hold_each_list_once(monkeypat
 
 def test_the_loss_falls_and_the_order_is_learned() -> None:
     data = learnable()
-    settings = Training(batch_queries=16)
-    network = MLP(hidden=(32, 16), dropout=0.0)
-    fitted = Oracle(model=network, epochs=30, learning_rate=0.02, training=settings).fit(data)
+    network = MLP(hidden=(32, 16), dropout=0.0, epochs=30, learning_rate=0.02, batch_queries=16)
+    fitted = Oracle(model=network).fit(data)
     first, last = fitted.history_[0], fitted.history_[-1]
     assert last.loss < 0.5 * first.loss
     assert fitted.status_ == "completed"
@@ -92,7 +97,7 @@ def test_a_network_that_knows_nothing_loses_log_2() -> None:
     """Losses are divided by the preference there is, so -log σ(0) = log 2 is where all begin."""
     nothing = torch.nn.Linear(3, 1)
     torch.nn.init.zeros_(nothing.weight)
-    fitted = Naive(model=nothing, epochs=1, learning_rate=1e-30).fit(*GIVEN)
+    fitted = Naive(model=TorchModule(module=nothing, epochs=1, learning_rate=1e-30)).fit(GIVEN.data, GIVEN.clicks)
     assert fitted.history_[0].loss == pytest.approx(math.log(2), rel=1e-5)
 
 
@@ -106,7 +111,7 @@ def test_weights_are_relative_so_eight_times_the_sessions_learn_the_same() -> No
 
 @pytest.mark.parametrize("kind", ["cosine", "linear", "constant"])
 def test_the_learning_rate_rises_and_falls_by_its_schedule(kind: Any) -> None:
-    settings = Training(schedule=kind, warmup=0.1)
+    settings = MLP(schedule=kind, warmup=0.1)
     shares = [loop.schedule(settings, step, 100) for step in range(100)]
     np.testing.assert_allclose(shares[:10], np.arange(1, 11) / 10)
     done = (np.arange(10, 100) + 1 - 10) / 90
@@ -134,18 +139,23 @@ def test_a_gradient_is_no_longer_than_clip_norm(monkeypatch: pytest.MonkeyPatch)
     assert max(norms) > 0.1
 
 
+def coefficients_norm(fitted: Any) -> float:
+    return float(np.linalg.norm(fitted.ranker_.coefficients))
+
+
 def test_weight_decay_shrinks_what_is_learned() -> None:
     free, held = (
-        small_pair(model="linear", l2=l2, learning_rate=0.05, epochs=20, validation=0.0).fit(*GIVEN)
-        for l2 in (0.0, 5.0)
+        small_pair(hidden=(), l2=l2, learning_rate=0.05, epochs=20, validation=0.0).fit(*GIVEN) for l2 in (0.0, 5.0)
     )
-    assert np.linalg.norm(held.coef_) < 0.8 * np.linalg.norm(free.coef_)
+    assert coefficients_norm(held) < 0.8 * coefficients_norm(free)
 
 
 def test_weight_decay_leaves_biases_alone() -> None:
     network = torch.nn.Linear(GIVEN.data.n_features, 1)
     torch.nn.init.constant_(network.bias, 5.0)  # pairs of scores do not see it, so that only a decay could move it
-    fitted = Naive(model=network, l2=100.0, learning_rate=1e-3, epochs=20).fit(*GIVEN)
+    fitted = Naive(model=TorchModule(module=network, l2=100.0, learning_rate=1e-3, epochs=20)).fit(
+        GIVEN.data, GIVEN.clicks
+    )
     assert fitted.ranker_.intercept == pytest.approx(5.0, abs=0.5)  # type: ignore[attr-defined]
 
 
@@ -162,10 +172,10 @@ def test_an_epoch_is_kept_unless_it_is_worse_by_more_than_chance(monkeypatch: py
     agreed = [[0.5] * 4, [0.8] * 4, [0.7, 0.9, 0.6, 0.9], [0.7] * 4]  # the third: worse by 0.025, give or take 0.075
     turns = iter(agreed)
 
-    def agreement(run: loop.Run) -> tuple[torch.Tensor, torch.Tensor]:
+    def agreement(run: loop.Trainer) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.tensor(next(turns), dtype=torch.float64), torch.ones(4, dtype=torch.float64)
 
-    monkeypatch.setattr(loop.Run, "_agreement", agreement)
+    monkeypatch.setattr(loop.Trainer, "_agreement", agreement)
     fitted = small_pair().fit(*GIVEN)
     assert [epoch.number for epoch in fitted.history_] == [1, 2, 3, 4]
     assert [epoch.best for epoch in fitted.history_] == [True, True, True, False]
@@ -180,10 +190,9 @@ def test_an_epoch_is_kept_unless_it_is_worse_by_more_than_chance(monkeypatch: py
 def test_held_out_concordance_is_that_of_the_ranker() -> None:
     """From the definition: of the queries held out, the preference that the scores agree with."""
     fitted = small_pair(validation=0.5, epochs=1).fit(*GIVEN)
-    from cldrank.estimators.neural.lists import click_lists
-
-    lists = click_lists(*GIVEN)
-    _, held, (n_learned, n_held) = fitted._parts(lists, fitted.training or Training(), True)
+    lists = observed_lists(observe(*GIVEN), GIVEN.clicks.query_impressions)
+    assert isinstance(fitted.model, MLP)
+    _, held, (n_learned, n_held) = split(fitted.model, lists, True, fitted._context(GIVEN.data))
     assert (fitted.n_queries_, fitted.n_held_) == (n_learned, n_held)
     assert n_held == len(lists.preferring()) // 2
     found, right, whole = scores(fitted), 0.0, 0.0
@@ -264,9 +273,8 @@ def test_numbers_lost_in_the_last_step_of_an_epoch_are_found(steps_an_epoch: int
     """The loss of that epoch is still a number; the network is not."""
     _Lost.steps = 0
     lists = 54
-    lost = small_pair(
-        model=_Lost(), epochs=4, validation=0.0, batch_queries=-(-lists // steps_an_epoch), clip_norm=None
-    )
+    batch = -(-lists // steps_an_epoch)
+    lost = small_pair(model=TorchModule(module=_Lost()), epochs=4, validation=0.0, batch_queries=batch, clip_norm=None)
     if not kept:
         with pytest.raises(DataError, match="not finite in its first epoch"):
             lost.fit(*GIVEN)
@@ -306,7 +314,7 @@ def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any) -> None:
         clicks = type(table)(
             table.candidates, table.row, table.position, times * table.impressions, times * table.clicks
         )
-        kind(model=_Counting(), epochs=1, training=Training(batch_queries=100, validation=0.0)).fit(
+        kind(model=TorchModule(module=_Counting(), epochs=1, batch_queries=100, validation=0.0)).fit(
             GIVEN.data, clicks, GIVEN.propensities
         )
         counted.append(list(_Counting.rows))
@@ -318,6 +326,6 @@ def test_cost_follows_candidates_and_not_sessions_or_pairs(kind: Any) -> None:
 def test_each_document_of_a_long_list_is_scored_once_a_step() -> None:
     data = learnable(10)
     _Counting.rows.clear()
-    Oracle(model=_Counting(4), epochs=3, training=Training(batch_queries=100, validation=0.0)).fit(data)
+    Oracle(model=TorchModule(module=_Counting(4), epochs=3, batch_queries=100, validation=0.0)).fit(data)
     useful = [own for own in np.asarray(data.labels).reshape(10, 6) if 0 < own.sum() < 6]
     assert _Counting.rows == [6 * len(useful)] * 3  # though each list has 15 pairs

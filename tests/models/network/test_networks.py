@@ -5,31 +5,32 @@ import torch
 from small_networks import GIVEN, small_pair
 
 from cldrank.errors import CldrankError, UsageError
-from cldrank.models.network import networks
-from cldrank.models.network.networks import MLP, enough_memory
+from cldrank.models import MLP
+from cldrank.models.network import model as models
+from cldrank.models.network.networks import enough_memory
 
 
 @pytest.mark.parametrize("hidden", [(1_000_000, 1_000_000), (10**30,), (1 << 40, 2)])
 def test_a_network_that_no_machine_can_train_is_refused_before_anything_is_allocated(hidden: tuple[int, ...]) -> None:
     layers = re.escape(repr(hidden))
     with pytest.raises(UsageError, match=rf"hidden={layers} makes a network of .* weights .* GiB .* smaller layers"):
-        small_pair(model=MLP(hidden)).fit(*GIVEN)
+        small_pair(model=MLP(hidden=hidden)).fit(*GIVEN)
 
 
 def test_the_weights_are_counted_as_torch_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = MLP((5, 3)).build(4, seed=0)
+    network = MLP(hidden=(5, 3)).build(4, seed=0)
     held = 16 * sum(parameter.numel() for parameter in network.parameters())
-    monkeypatch.setattr(networks, "_memory", lambda: float(held + 16))  # the last layer has no bias
-    MLP((5, 3)).build(4, seed=0)
-    monkeypatch.setattr(networks, "_memory", lambda: float(held - 1))
+    monkeypatch.setattr(models, "_memory", lambda: float(held + 16))  # the last layer has no bias
+    MLP(hidden=(5, 3)).build(4, seed=0)
+    monkeypatch.setattr(models, "_memory", lambda: float(held - 1))
     with pytest.raises(UsageError, match=f"of {held // 16 + 1} weights for 4 features"):
-        MLP((5, 3)).build(4, seed=0)
+        MLP(hidden=(5, 3)).build(4, seed=0)
 
 
 @pytest.mark.parametrize("hidden", [(0,), (-3,), (2.5,), ("8",), (True,), 8, None])
 def test_layers_that_are_none_are_refused(hidden: object) -> None:
-    with pytest.raises(UsageError, match="hidden must be the sizes of the layers"):
-        MLP(hidden)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="hidden must be a list of whole numbers of at least 1, not "):
+        MLP(hidden=hidden)  # type: ignore[arg-type]
 
 
 def test_memory_that_runs_out_while_training_is_told() -> None:

@@ -8,7 +8,7 @@ import pytest
 from small_networks import GIVEN, scores, small_pair
 
 from cldrank.errors import CldrankError, CldrankWarning, MissingDependencyError
-from cldrank.models.network.settings import Epoch
+from cldrank.models import Epoch
 
 
 def test_curves_are_written_for_tensorboard(tmp_path: Path) -> None:

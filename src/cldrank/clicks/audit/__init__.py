@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from cldrank._typing import IntArray
-from cldrank.clicks.aggregate import Report, account, open_views
-from cldrank.clicks.audit.methods import Method, methods
+from cldrank.clicks.aggregate import Account, aggregate_any, open_views
+from cldrank.clicks.audit.facts import Audit, Facts
+from cldrank.clicks.audit.log_facts import LogFacts, describe_log, pages_of
 from cldrank.clicks.audit.overlap import display_order, overlap, precision
-from cldrank.clicks.audit.pages import LogFacts, describe_log, pages_of
 from cldrank.clicks.audit.positions import curve, describe_queries
-from cldrank.clicks.audit.report import Audit, Facts
 from cldrank.clicks.audit.rules import judge
 from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
-from cldrank.clicks.cells import is_cells, read_cells
-from cldrank.clicks.engines import connected, reading
-from cldrank.clicks.log import Paths, existing
-from cldrank.clicks.sources import sources_of
+from cldrank.clicks.audit.ways import Way, ways
+from cldrank.clicks.cell_file import is_cells, load_cells
+from cldrank.clicks.log.engines import connected, querying
+from cldrank.clicks.log.paths import Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
+from cldrank.wording import some
 
-__all__ = ["Audit", "Facts", "Finding", "Method", "Severity", "Verdict", "audit", "audit_table"]
+__all__ = ["Audit", "Facts", "Finding", "Severity", "Verdict", "Way", "audit", "audit_table"]
 
 
 def audit(
@@ -42,7 +42,7 @@ def audit(
     r"""Find out what a log of impressions, or a file of cells, can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
-    `cldrank.clicks.aggregate.aggregate`; nothing is refused here for having too many bad rows.
+    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,26 +56,26 @@ def audit(
     True
     """
     files = existing(paths)
-    source = ", ".join(file.name for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    source = some((file.name for file in files), most=3)
     if all(is_cells(file) for file in files):
         if columns or one_query or by_time or first_position is not None:
             raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
         return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        sources_of(files)  # refuses files that are named twice
+        log_files(files)  # refuses files that are named twice
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
         options["by_time"] = by_time
-        found = account(files, dataset, opened, **options)
+        found = aggregate_any(files, dataset, opened, **options)
         shown = int(found.clicks.impressions.sum())
         rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
-        with reading(files):
+        with querying(files):
             log, by_query = describe_log(open_views(files, opened, **options), rate)
         pages = pages_of(found.clicks.candidates, by_query)
-    return _judged(found.clicks, dataset is not None, source, found.report, log, pages)
+    return _judged(found.clicks, dataset is not None, source, found.account, log, pages)
 
 
 def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str = "cells") -> Audit:
-    """The audit of cells alone; what only a log can tell stays unknown.
+    """The audit of cells alone; what only a log can say stays unknown.
 
     knows_candidates   whether the table is aligned to a dataset, and so knows the candidates that were never shown
     source             what to call it
@@ -87,7 +87,7 @@ def _judged(
     table: ClickTable,
     knows_candidates: bool,
     source: str,
-    rejects: Report | None = None,
+    rejects: Account | None = None,
     log: LogFacts | None = None,
     pages: IntArray | None = None,
 ) -> Audit:
@@ -102,7 +102,7 @@ def _judged(
         overlap=common,
         order=order,
         precision=errors,
-        methods=methods(by_position, order, common, errors, bool((table.clicks > table.impressions).any())),
+        ways=ways(by_position, order, common, errors, bool((table.clicks > table.impressions).any())),
         log=log,
     )
     return Audit(facts, judge(facts))
@@ -110,7 +110,7 @@ def _judged(
 
 def _merged(files: list[Path], dataset: RankingDataset | None) -> ClickTable:
     """The cells of all files together."""
-    first, *others = (read_cells(file, dataset) for file in files)
+    first, *others = (load_cells(file, dataset) for file in files)
     for other in others:
         first = first.merge(other)
     return first

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from cldrank.clicks.audit.results import count_row
+from cldrank.clicks.counting import count_row
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
-_RATE_STEPS = 1000  # click rates are told apart to this fraction
-_LEAST_IMPRESSIONS = 20  # of an actor, before its click rate says what is usual
+_RATE_STEPS = 1000  # click rates are binned to this fraction
+_LEAST_IMPRESSIONS = 20  # of an actor, before its click rate counts towards what is usual
 _LEAST_PAGES = 50  # nobody is suspicious for fewer
 _CHANCE = 1e-6
 _MOST_NAMED = 10
@@ -41,8 +41,8 @@ class Actors:
                     factor of two each, above the upper quartile
     all_clicked     actors that clicked everything they saw, at least `all_clicked_from` impressions, which chance alone
                     would do less than once in a million
-    high_rate       actors with a click rate above `rate_limit`, three quartile ranges above the upper quartile, over so
-                    many impressions that one at the upper quartile would do it less than once in a million
+    high_rate       actors with a click rate above `rate_limit`, three quartile ranges above the upper quartile, over
+                    enough impressions that one at the upper quartile would reach it less than once in a million
     suspicious      actors with any of the three; `impressions` and `clicks` are theirs
     named           the busiest of them
     """
@@ -109,7 +109,7 @@ def describe_actors(pages: ir.Table, column: str, rate: float) -> Actors:
 
 
 def all_clicked_from(rate: float) -> int:
-    """From how many impressions on clicking all of them is no accident: rate^n below one in a million; at least 5.
+    """From how many impressions on clicking all of them is not chance: rate^n below one in a million; at least 5.
 
     >>> all_clicked_from(0.2)
     9

@@ -17,7 +17,7 @@ from cldrank.drawing.templating import render_page
 if TYPE_CHECKING:
     from cldrank.clicks.audit.actors import Actors
     from cldrank.clicks.audit.drift import Drift
-    from cldrank.clicks.audit.report import Audit, Facts
+    from cldrank.clicks.audit.facts import Audit, Facts
 
 _MOST_POSITIONS = 100  # in charts and tables; JSON has all
 _MOST_IN_HEAT = 50
@@ -40,7 +40,7 @@ def render_audit(audit: Audit) -> str:
         "positions": _positions(facts),
         "curve": [(p.position, f"{p.impressions:,}", f"{p.clicks:,}", *_rates(p.rate, p.low, p.high)) for p in curve],
         "left_out": f" (the first {_MOST_POSITIONS})" if len(facts.curve) > _MOST_POSITIONS else "",
-        "methods": facts.methods,
+        "methods": facts.ways,
         "overlap": _overlap(facts) if facts.overlap.moving else [],
         "traffic": list(_traffic(facts)),
     }
@@ -163,7 +163,7 @@ def _drift(drift: Drift) -> list[Card]:
     rate_text = (
         "Too few clicks to test for change."
         if change is None
-        else f"Varies by ±{change.spread:.1%} beyond chance ({change.told_p})."
+        else f"Varies by ±{change.spread:.1%} beyond chance ({change.p_text})."
     )
     count_text = (
         f"From {drift.first} to {drift.last}, read as {drift.unit}; {drift.silent} silent slices, "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from cldrank.clicks.audit.positions import wilson
-from cldrank.clicks.audit.results import one_row
+from cldrank.clicks.counting import one_row
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -26,7 +26,7 @@ _OFFSET = r":\d\d(?:[.,]\d+)?\s*([+-])(\d\d):?(\d\d)?$"  # behind a time: a date
 _OFFSET_ALONE = r"\s*[+-]\d\d:?(\d\d)?$"
 _INSTANT = "timestamp('UTC')"
 _ZULU = r"\s*(Z|z|UTC|GMT)$"
-_BEYOND = 9e18  # of numbers that no unit makes a time
+_BEYOND = 9e18  # from here on, a number is not a time in any unit
 _UNITS = (
     ("epoch seconds", 1),
     ("epoch milliseconds", 10**3),
@@ -59,7 +59,7 @@ class Change:
     p_value: float
 
     @property
-    def told_p(self) -> str:
+    def p_text(self) -> str:
         """The p-value in words."""
         return "p < 0.001" if self.p_value < 1e-3 else f"p = {self.p_value:.2g}"
 
@@ -68,7 +68,7 @@ class Change:
 class Drift:
     """A log cut into slices of equal length, days where it is long enough.
 
-    unit        what the timestamps were taken for: timestamps, text, or seconds … nanoseconds since 1970
+    unit        how timestamps were read: as timestamps, text, or seconds … nanoseconds since 1970
     seconds     the length of a slice
     undated     pages without a timestamp
     silent      slices without a page
@@ -91,7 +91,7 @@ def clock(timestamp: ir.Value) -> ir.Value:
     """A timestamp as a whole number: seconds since 1970, or the number that the log has in its own unit.
 
     Text is a number of that kind, or a date and a time; an offset from UTC at its end counts, without one it is UTC.
-    What is none of these is null.
+    Anything else is null.
     """
     import ibis
 
@@ -110,7 +110,7 @@ def clock(timestamp: ir.Value) -> ir.Value:
 
 
 def _text_clock(text: ir.StringValue) -> ir.Value:
-    """Seconds since 1970. The offset is taken off first: engines drop it, or read text in a time zone of theirs."""
+    """Seconds since 1970. The offset is removed first: engines ignore it, or read text in their own time zone."""
     import ibis
 
     text = text.strip()
@@ -152,8 +152,8 @@ def describe_drift(pages: ir.Table, kind: Any) -> Drift | None:
     columns = {name: np.array(values, dtype=np.float64) for name, values in counts.items()}
     return Drift(
         unit=unit,
-        first=_told(first / ticks),
-        last=_told(last / ticks),
+        first=_date(first / ticks),
+        last=_date(last / ticks),
         seconds=width / ticks,
         undated=int(span["undated"] or 0),
         silent=int(index[-1]) + 1 - len(index),
@@ -164,7 +164,7 @@ def describe_drift(pages: ir.Table, kind: Any) -> Drift | None:
 
 
 def _unit(first: int, last: int) -> tuple[str, int]:
-    """The unit of whole-number timestamps, by their size: of our times, one in milliseconds has 13 digits.
+    """The unit of whole-number timestamps, by their size: today's times have 13 digits in milliseconds.
 
     >>> _unit(1_636_993_834_000, 1_636_993_999_000)
     ('epoch milliseconds', 1000)
@@ -182,7 +182,7 @@ def _cut(first: int, last: int, ticks: int) -> tuple[int, int]:
     return first, max(1, math.ceil((last - first + 1) / _SLICES))
 
 
-def _told(seconds: float) -> str:
+def _date(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
@@ -199,7 +199,7 @@ def _slices(
         top = count["top_impressions"] > 0
         slices.append(
             Slice(
-                start=_told(start + number * seconds),
+                start=_date(start + number * seconds),
                 rate=count["clicks"] / count["impressions"] if count["impressions"] else None,
                 top_rate=count["top_clicks"] / count["top_impressions"] if top else None,
                 top_low=float(low[place]) if top else None,
@@ -220,7 +220,7 @@ def _top_change(columns: dict[str, NDArray[np.float64]]) -> Change | None:
 
 
 def _page_change(columns: dict[str, NDArray[np.float64]]) -> Change | None:
-    """Clicks on one page hang together, so their variance is taken over pages."""
+    """Clicks on one page are correlated, so their variance is taken over pages."""
     n, clicks = columns["pages"], columns["clicks"]
     within = columns["squares"].sum() - (clicks**2 / n).sum()
     freedom = n.sum() - len(n)

@@ -1,4 +1,4 @@
-"""What cells tell of propensities: whether positions can be compared on equal candidates, and how precisely."""
+"""What cells can say about propensities: whether positions share candidates, and how precisely these compare them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from cldrank.clicks.units import deal, draw_weights, many_queries
 Floats = NDArray[np.float64]
 Looks = Literal["random", "mixed", "fixed", "unknown"]
 
-DEEPEST = 200  # positions that are compared pair by pair; a table of all pairs of more helps nobody
+DEEPEST = 200  # positions that are compared pair by pair; a table of all pairs of more would help nobody
+COMPARISONS = ("randomised", "all_pairs", "adjacent_chain", "pivot")  # the best founded first
 _RANDOM, _FIXED = 0.02, 0.98
 _CHANCE = 1e-3
 _FEWEST_UNITS = 5  # behind a comparison; the estimators refuse fewer
@@ -29,7 +30,7 @@ _LOST = 0.05  # the share of replicates that may be without an estimate, as for 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Candidates that were shown at several positions, which is what intervention harvesting lives on.
+    """Candidates that were shown at several positions, the raw material of intervention harvesting.
 
     candidates    that were shown at all
     moving        of those, shown at several positions
@@ -71,9 +72,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Precision:
-    """The standard error of the log propensity of a position against the top one, by method; None: there is none.
+    """The standard error of the log propensity of a position relative to the top one, by comparison; None: unknown.
 
-    candidates, clicks   that this position and the one above have in common, and the clicks of those at the two
+    candidates, clicks   the candidates in common with the position above, and their clicks at both
     step                 error of the log ratio of the two
     """
 
@@ -160,9 +161,9 @@ def _looks(strength: float, error: float, p_value: float) -> Looks:
 def precision(table: ClickTable, curve: tuple[Position, ...]) -> tuple[Precision, ...]:
     """How precisely propensities can be estimated, position by position: what the estimators' intervals will show.
 
-    The clicks at two positions of the candidates shown at both, weighted as `cldrank.propensity` weighs them, make a
-    log ratio of propensities. Pivot takes those with the top position, the chain adds up those of neighbours, and all
-    pairs weigh all of them by what they tell. Errors come from resampling what the estimators resample, queries or
+    The clicks at two positions of the candidates shown at both, with the weights of `cldrank.propensity`, make a log
+    ratio of propensities. Pivot uses the ratios with the top position, the chain adds up those of neighbours, and all
+    pairs weight every ratio by its information. Errors come from resampling what the estimators resample, queries or
     candidates.
     """
     if not curve:
@@ -202,7 +203,7 @@ class _Pairs:
     """The clicks of candidates shown at two places, for all pairs of places.
 
     ratios       (replicates, pairs) the log of the clicks at the lower over those at the upper, resampled
-    weight       (replicates, pairs) how much each tells
+    weight       (replicates, pairs) the information in each
     known        (pairs,) whether enough units have clicks, at both, for an estimate
     candidates   (pairs,) how many, and their clicks at both
     """
@@ -246,9 +247,10 @@ class _Pairs:
             # the information of binomial clicks on the log of their rate; with several clicks it may be above 1
             ends = [part / (1 - np.minimum(part / total, 0.99)) for part in (above, below)]
             weight = ends[0] * ends[1] / (ends[0] + ends[1])
-        told = np.isfinite(ratios)
+        finite = np.isfinite(ratios)
+        ratios, weight = np.where(finite, ratios, np.nan), np.where(finite, weight, 0.0)
         candidates, clicks = plain.astype(np.int64)
-        return cls(upper, lower, np.where(told, ratios, np.nan), np.where(told, weight, 0.0), known, candidates, clicks)
+        return cls(upper, lower, ratios, weight, known, candidates, clicks)
 
     def joined(self, size: int) -> NDArray[np.bool_]:
         """(size - 1,) the places below the top one that pairs connect with it."""
@@ -259,7 +261,7 @@ class _Pairs:
         return joined
 
     def together(self, size: int) -> Floats:
-        """(replicates, size - 1) the log propensities that fit all pairs best, by what they tell."""
+        """(replicates, size - 1) the log propensities that fit all pairs best, weighted by their information."""
         flow = self.weight * np.where(self.weight > 0, self.ratios, 0.0)
         laplacian = np.zeros((len(flow), size, size))
         laplacian[:, self.upper, self.lower] = -self.weight
@@ -276,7 +278,7 @@ class _Pairs:
 def _randomised(
     query: IntArray, place: IntArray, n: Floats, c: Floats, group: IntArray, weights: Floats, size: int
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(replicates, size - 1) log(rate_k / rate_1), within each query that shows both; and where there is any."""
+    """(replicates, size - 1) log(rate_k / rate_1), within queries that show both; and where it is known."""
     groups = weights.shape[1]
     found = np.full((len(weights), size - 1), np.nan)
     by_place = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place, minlength=size))[:-1])

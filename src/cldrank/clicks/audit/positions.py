@@ -1,4 +1,4 @@
-"""What cells tell of positions and queries: clicks by position, sessions by query, candidates never shown."""
+"""Facts about positions and queries from cells: clicks by position, sessions by query, candidates never shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cldrank.clicks.table import ClickTable
 
 Floats = NDArray[np.float64]
 
-Z95 = 1.959964  # of a normal distribution, 95% lie within so many standard deviations
+Z95 = 1.959964  # 95% of a normal distribution lie within this many standard deviations
 _QUANTILES = {"least": 0.0, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "most": 1.0}
 
 
@@ -94,7 +94,7 @@ def describe_queries(table: ClickTable, knows_candidates: bool, pages: IntArray 
     """How the traffic spreads over queries.
 
     knows_candidates   whether the table is aligned to a dataset
-    pages              of each query; cells alone tell them only where no position of a page has two results
+    pages              of each query; cells alone imply them only if no position of a page has two results
     """
     most = table.query_impressions
     searched = most > 0

@@ -2,14 +2,14 @@
 
 >>> from cldrank.data.dataset import RankingDataset
 >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
->>> simulation = Simulation(data, scores=data.features[:, 0], model=PositionBased(eta=1, noise=0.1), cutoff=2)
+>>> simulation = Simulation(data, scores=data.features[:, 0], model=PositionBased(eta=1, noise=0.1), depth=2)
 >>> simulation.draw(1e9, seed=0)
 ClickTable(1 query, 3 candidates, 2 shown at positions 1…2; 2 cells, 2,000,000,000 impressions, ... clicks)
 """
 
 from __future__ import annotations
 
-from cldrank.clicks.simulate.models import Cascade, ClickModel, DependentClicks, PositionBased, TrustBias
+from cldrank.clicks.simulate.models import Cascade, ClickModel, DependentClicks, PositionBased, TrustBiased
 from cldrank.clicks.simulate.policies import (
     FirstSwaps,
     NeighbourSwaps,
@@ -18,9 +18,9 @@ from cldrank.clicks.simulate.policies import (
     ShuffledShare,
     TopK,
 )
-from cldrank.clicks.simulate.session_log import WrittenLog, write_log
+from cldrank.clicks.simulate.session_log import SavedLog, save_log
 from cldrank.clicks.simulate.simulation import Sessions, Simulation
-from cldrank.clicks.simulate.truth import read_truth, truth_of, truth_path, write_truth
+from cldrank.clicks.simulate.truth import load_truth, save_truth, truth_of, truth_path
 
 __all__ = [
     "Cascade",
@@ -31,15 +31,15 @@ __all__ = [
     "PlackettLuce",
     "Policy",
     "PositionBased",
+    "SavedLog",
     "Sessions",
     "ShuffledShare",
     "Simulation",
     "TopK",
-    "TrustBias",
-    "WrittenLog",
-    "read_truth",
+    "TrustBiased",
+    "load_truth",
+    "save_log",
+    "save_truth",
     "truth_of",
     "truth_path",
-    "write_log",
-    "write_truth",
 ]

@@ -1,4 +1,4 @@
-"""Click models: who looks how far down a page, and clicks on what.
+"""Click models: how far down a page people look, and what they click.
 
 Everywhere, `relevant` is a table of pages: one row per page, one column per position from the top, true where the
 result there is relevant. Each model gives the clicks of single sessions (`draw`) and of many sessions that saw the same
@@ -8,24 +8,22 @@ page (`draw_counts`); the sum of the first has exactly the distribution of the s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.clicks.simulate.parameters import PerPosition, number, per_position, spread
+from cldrank.clicks.simulate.described import Ingredient, PerPosition, spread
+from cldrank.parameters import parameter, value
 
 Pages = NDArray[np.bool_]
 Probabilities = NDArray[np.float64]
 
+_NOISE = "an examined irrelevant result is clicked with this probability"
 
-@dataclass(frozen=True)
-class ClickModel(ABC):
+
+class ClickModel(Ingredient, ABC):
     """How a person examines a page and clicks."""
-
-    name: ClassVar[str]
 
     @abstractmethod
     def propensities(self, depth: int) -> Probabilities | None:
@@ -35,9 +33,9 @@ class ClickModel(ABC):
     def attraction(self, depth: int) -> tuple[Probabilities, Probabilities]:
         """P(click | examined) at each position, of an irrelevant and of a relevant result."""
 
-    def check(self, cutoff: int) -> None:
-        """Refuse parameters that do not fit pages of so many results."""
-        self.attraction(cutoff)
+    def check(self, depth: int) -> None:
+        """There must be an attraction for each position."""
+        self.attraction(depth)
 
     @abstractmethod
     def examination(self, relevant: Pages) -> Probabilities:
@@ -59,26 +57,19 @@ class ClickModel(ABC):
         """
         return self.examination(relevant) * self._attracted(relevant)
 
-    def describe(self) -> dict[str, Any]:
-        """Name and parameters."""
-        return {"name": self.name, **asdict(self)}
-
     def _attracted(self, relevant: Pages) -> Probabilities:
         irrelevant, attractive = self.attraction(relevant.shape[1])
         return np.where(relevant, attractive, irrelevant)
 
 
-@dataclass(frozen=True)
+@value
 class _Independent(ClickModel):
-    """Models in which each result is examined and clicked whatever happens to the others of its page.
+    """Models in which each result is examined and clicked independently of the others on its page.
 
     P(examined at k) = (1/k)^eta
     """
 
-    eta: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", number(self.eta, "eta"))
+    eta: float = parameter(default=1.0, about="position k is examined with (1/k)^eta", least=0, kw_only=False)
 
     def propensities(self, depth: int) -> Probabilities:
         """(1/k)^eta."""
@@ -89,15 +80,15 @@ class _Independent(ClickModel):
         return np.broadcast_to(self.propensities(relevant.shape[1]), relevant.shape)
 
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """One trial a result."""
+        """One trial per result."""
         return random.random(relevant.shape) < self.click_probability(relevant)
 
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
-        """One binomial a result."""
+        """One binomial per result."""
         return random.binomial(sessions[:, None], self.click_probability(relevant))
 
 
-@dataclass(frozen=True)
+@value
 class PositionBased(_Independent):
     """Click if examined and relevant; an examined irrelevant result is clicked with probability `noise`.
 
@@ -108,41 +99,41 @@ class PositionBased(_Independent):
     """
 
     name = "pbm"
-    noise: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "noise", number(self.noise, "noise", 0, 1))
+    about = "position-based"
+    noise: float = parameter(default=0.1, about=_NOISE, least=0, most=1, kw_only=False)
 
     def attraction(self, depth: int) -> tuple[Probabilities, Probabilities]:
         """`noise`, and 1."""
         return np.full(depth, self.noise), np.ones(depth)
 
 
-@dataclass(frozen=True)
-class TrustBias(_Independent):
-    """People trust high positions: what they take for relevant depends on where it stands.
+@value
+class TrustBiased(_Independent):
+    """People trust high positions: what they believe to be relevant depends on where it is shown.
 
     P(click at k) = (1/k)^eta * (epsilon_plus_k if relevant else epsilon_minus_k)
 
-    Each epsilon is one number or one per position. None stands for a trust that fades with the position:
+    Each epsilon is one number, or one per position. None means a trust that fades with the position:
 
         epsilon_plus_k = 1 - (min(k, 20) + 1) / 100,    epsilon_minus_k = 0.65 / min(k, 10)
 
-    >>> irrelevant, relevant = TrustBias().attraction(2)
+    >>> irrelevant, relevant = TrustBiased().attraction(2)
     >>> irrelevant, relevant
     (array([0.65 , 0.325]), array([0.98, 0.97]))
     """
 
     name = "trust"
-    epsilon_plus: PerPosition | None = None
-    epsilon_minus: PerPosition | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("epsilon_plus", "epsilon_minus"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else per_position(value, name))
+    about = "high positions are trusted, relevant or not"
+    epsilon_plus: PerPosition | None = parameter(
+        default=None,
+        about="P(click | examined, relevant), one number or one per position",
+        least=0,
+        most=1,
+        kw_only=False,
+    )
+    epsilon_minus: PerPosition | None = parameter(
+        default=None, about="P(click | examined, irrelevant), likewise", least=0, most=1, kw_only=False
+    )
 
     def attraction(self, depth: int) -> tuple[Probabilities, Probabilities]:
         """epsilon_minus and epsilon_plus."""
@@ -156,25 +147,22 @@ class TrustBias(_Independent):
         return minus, plus
 
 
-@dataclass(frozen=True)
+@value
 class _Sequential(ClickModel):
-    """Models in which a person reads from the top, and after a click at k reads on with probability λ_k.
+    """Models of reading from the top: after a click at k, a person reads on with probability λ_k.
 
     P(examined at 1) = 1,    P(examined at k+1) = P(examined at k) * (1 - P(click | examined at k) (1 - λ_k))
     """
 
-    noise: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", number(self.noise, "noise", 0, 1))
+    noise: float = parameter(default=0.1, about=_NOISE, least=0, most=1, kw_only=False)
 
     @abstractmethod
     def continuations(self, depth: int) -> Probabilities:
         """λ at each position."""
 
-    def check(self, cutoff: int) -> None:
+    def check(self, depth: int) -> None:
         """There must be a λ for each position."""
-        self.continuations(cutoff)
+        self.continuations(depth)
 
     def propensities(self, depth: int) -> None:
         """None: whether a position is examined depends on the results above it."""
@@ -184,13 +172,13 @@ class _Sequential(ClickModel):
         return np.full(depth, self.noise), np.ones(depth)
 
     def examination(self, relevant: Pages) -> Probabilities:
-        """The product over the positions above, of not being held up there."""
+        """The product, over the positions above, of the probability of reading on."""
         passed = 1 - self._attracted(relevant) * (1 - self.continuations(relevant.shape[1]))
         first = np.ones((len(relevant), 1))
         return np.cumprod(np.concatenate([first, passed[:, :-1]], axis=1), axis=1)[:, : relevant.shape[1]]
 
     def draw(self, relevant: Pages, random: np.random.Generator) -> Pages:
-        """Position by position; a session that stopped clicks no more."""
+        """Position by position; a session that has stopped does not click."""
         attracted = random.random(relevant.shape) < self._attracted(relevant)
         satisfied = attracted & (random.random(relevant.shape) >= self.continuations(relevant.shape[1]))
         stopped = np.logical_or.accumulate(satisfied, axis=1)
@@ -198,7 +186,7 @@ class _Sequential(ClickModel):
         return attracted
 
     def draw_counts(self, relevant: Pages, sessions: IntArray, random: np.random.Generator) -> IntArray:
-        """Two binomials a result: of those still reading, who clicks; of those who click, who reads on."""
+        """Two binomials per result: of those still reading, who clicks; of those who click, who reads on."""
         attracted = self._attracted(relevant)
         clicks = np.empty(relevant.shape, dtype=np.int64)
         reading = sessions
@@ -208,7 +196,7 @@ class _Sequential(ClickModel):
         return clicks
 
 
-@dataclass(frozen=True)
+@value
 class Cascade(_Sequential):
     """Read from the top, click the first result that attracts, and stop: at most one click per page.
 
@@ -217,29 +205,36 @@ class Cascade(_Sequential):
     """
 
     name = "cascade"
+    about = "read from the top, stop at the first click"
 
     def continuations(self, depth: int) -> Probabilities:
         """0: nobody reads on after a click."""
         return np.zeros(depth)
 
 
-@dataclass(frozen=True)
+@value
 class DependentClicks(_Sequential):
     """Read from the top, click what attracts, and after a click at k read on with probability continuation_k.
 
-    The dependent click model (DCM). `continuation` is one number or one per position.
+    The dependent click model (DCM). `continuation` is one number, or one per position.
 
     >>> DependentClicks(noise=0, continuation=0.5).examination(np.array([[True, True, True]]))
     array([[1.  , 0.5 , 0.25]])
     """
 
     name = "dcm"
-    continuation: PerPosition = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "continuation", per_position(self.continuation, "continuation"))
+    about = "the same, but some read on after a click"
+    continuation: PerPosition = parameter(
+        default=0.5,
+        about="P(reads on after a click), one number or one per position",
+        least=0,
+        most=1,
+        kw_only=False,
+    )
 
     def continuations(self, depth: int) -> Probabilities:
         """As given."""
         return spread(self.continuation, "continuation", depth)
+
+
+MODELS: tuple[type[ClickModel], ...] = (PositionBased, TrustBiased, Cascade, DependentClicks)

@@ -2,22 +2,22 @@
 
 A policy shows each query a few fixed *layouts*, each in some share of sessions, and draws the page of the remaining
 sessions one by one. Sessions that see the same layout can be counted together, which is what makes a simulation quick;
-those whose pages are drawn have to be gone through.
+those whose pages are drawn have to be simulated one by one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.clicks.simulate.parameters import number, whole
+from cldrank.clicks.simulate.described import Ingredient
 from cldrank.clicks.simulate.production import Production
-from cldrank.errors import UsageError
+from cldrank.errors import UsageError, setting
+from cldrank.parameters import parameter, value
 
 _VALUES = 1 << 20  # scores perturbed at a time: 8 MiB
 
@@ -26,7 +26,7 @@ class Layouts(NamedTuple):
     """The layouts of a page; the first is production's order.
 
     names    what each layout is called in the log
-    places   (layouts, depth): for each position, the place in production's order (from 0) of what stands there
+    places   (layouts, depth): for each position, the place in production's order (from 0) of the result there
     shares   (depth + 1, layouts): for each length of a page, from 0, the share of sessions that see it
     drawn    the share of sessions whose page is drawn, one by one
     """
@@ -41,41 +41,30 @@ class Layouts(NamedTuple):
         return self._replace(shares=self.shares * (1 - share), drawn=share)
 
 
-@dataclass(frozen=True)
-class Policy(ABC):
-    """How pages come about."""
-
-    name: ClassVar[str]
+class Policy(Ingredient, ABC):
+    """How pages are made."""
 
     @property
     def reaches_all(self) -> bool:
         """Whether drawn pages may show any candidate, not only production's top results."""
         return False
 
-    def check(self, cutoff: int) -> None:
-        """Refuse parameters that do not fit pages of so many results."""
-        del cutoff
-
     def layouts(self, depth: int) -> Layouts:
         """The layouts that the policy shows."""
         return _swapped([], 0.0, depth)
 
     def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
-        """The rows (queries, depth) on the pages of sessions that see no layout; -1 where a page has ended."""
+        """The rows (queries, depth) on drawn pages; -1 where a page has ended."""
         del production, queries, random
         raise AssertionError("this policy shows layouts only")
 
     def drawn_chance(self, production: Production, queries: IntArray) -> NDArray[np.float64] | None:
-        """P(a given row stands at a given position) on a drawn page where it can; None where it is not known."""
+        """P(a row is at a position) on a drawn page, for rows that can be there; None where it is not known."""
         del production
         return np.zeros(len(queries))
 
-    def describe(self) -> dict[str, Any]:
-        """Name and parameters."""
-        return {"name": self.name, **asdict(self)}
 
-
-@dataclass(frozen=True)
+@value
 class TopK(Policy):
     """Always production's order.
 
@@ -84,27 +73,25 @@ class TopK(Policy):
     """
 
     name = "top"
+    about = "production's order, always"
 
 
-@dataclass(frozen=True)
+@value
 class _Swaps(Policy):
-    """With a probability, two results of the page change places; which two is drawn evenly among those it has."""
+    """With a probability, two results of the page change places; which two is drawn evenly."""
 
-    probability: float = 0.5
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "probability", number(self.probability, "probability", 0, 1))
+    probability: float = parameter(default=0.5, about="the share of pages with a swap", least=0, most=1, kw_only=False)
 
     @abstractmethod
     def pairs(self, depth: int) -> list[tuple[int, int]]:
         """The pairs of positions that may be swapped, from 1."""
 
     def layouts(self, depth: int) -> Layouts:
-        """Production's order, and one layout a pair."""
+        """Production's order, and one layout per pair."""
         return _swapped(self.pairs(depth), self.probability, depth)
 
 
-@dataclass(frozen=True)
+@value
 class NeighbourSwaps(_Swaps):
     """With a probability, a random pair of neighbours on the page changes places.
 
@@ -115,13 +102,14 @@ class NeighbourSwaps(_Swaps):
     """
 
     name = "neighbour-swaps"
+    about = "on some pages, two neighbours change places"
 
     def pairs(self, depth: int) -> list[tuple[int, int]]:
         """(1, 2), (2, 3), …"""
         return [(place, place + 1) for place in range(1, depth)]
 
 
-@dataclass(frozen=True)
+@value
 class FirstSwaps(_Swaps):
     """With a probability, the first result changes places with another, at one of `positions` (all, if None).
 
@@ -130,47 +118,45 @@ class FirstSwaps(_Swaps):
     """
 
     name = "first-swaps"
-    positions: tuple[int, ...] | None = None
+    about = "on some pages, the first result and another change places"
+    positions: tuple[int, ...] | None = parameter(
+        default=None, about="where the first result may go, such as 3 or 2,5", least=2, kw_only=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.positions is not None:
-            chosen = tuple(whole(position, "a position to swap with the first", 2) for position in self.positions)
-            if not chosen or len(set(chosen)) < len(chosen):
-                raise UsageError(f"positions must name at least one position, none twice, not {self.positions}.")
-            object.__setattr__(self, "positions", chosen)
+        if len(set(self.positions or ())) < len(self.positions or ()):
+            raise UsageError("{} names a position twice.", setting("positions", self.positions))
 
     def pairs(self, depth: int) -> list[tuple[int, int]]:
         """(1, k) for each position k."""
         return [(1, k) for k in range(2, depth + 1) if self.positions is None or k in self.positions]
 
-    def check(self, cutoff: int) -> None:
+    def check(self, depth: int) -> None:
         """Positions must be on the page."""
-        if max(self.positions or (0,)) > cutoff:
-            raise UsageError(f"position {max(self.positions or (0,))} cannot be swapped on pages of {cutoff} results.")
+        if max(self.positions or (0,)) > depth:
+            raise UsageError(f"position {max(self.positions or (0,))} cannot be swapped on pages of {depth} results.")
 
 
-@dataclass(frozen=True)
+@value
 class ShuffledShare(Policy):
     """A share of sessions sees results in random order, the others production's.
 
-    of="page"         production's top results, shuffled
-    of="candidates"   any candidates of the query, shuffled; so everything is shown sometimes
+    shuffle="page"         production's top results, shuffled
+    shuffle="candidates"   any candidates of the query, shuffled; so everything is shown sometimes
     """
 
     name = "shuffled"
-    share: float = 0.1
-    of: Literal["page", "candidates"] = "page"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "share", number(self.share, "share", 0, 1))
-        if self.of not in ("page", "candidates"):
-            raise UsageError(f"of must be 'page' or 'candidates', not {self.of!r}.")
+    about = "some pages in random order"
+    share: float = parameter(default=0.1, about="the share of shuffled pages", least=0, most=1, kw_only=False)
+    shuffle: Literal["page", "candidates"] = parameter(
+        default="page", about="production's top results, or all candidates of the query", kw_only=False
+    )
 
     @property
     def reaches_all(self) -> bool:
         """If all candidates are shuffled."""
-        return self.of == "candidates"
+        return self.shuffle == "candidates"
 
     def layouts(self, depth: int) -> Layouts:
         """Production's order, for all but the share."""
@@ -178,18 +164,18 @@ class ShuffledShare(Policy):
 
     def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
         """Pages in random order."""
-        if self.of == "candidates":
+        if self.shuffle == "candidates":
             return _race(production, np.zeros(len(production.scores)), queries, random)
-        lots = random.random((len(queries), production.depth))
-        lots[np.arange(production.depth) >= production.lengths[queries][:, None]] = 2.0  # empty places stay behind
-        return production.pages(queries, np.argsort(lots, axis=1))
+        keys = random.random((len(queries), production.depth))
+        keys[np.arange(production.depth) >= production.lengths[queries][:, None]] = 2.0  # empty places stay last
+        return production.pages(queries, np.argsort(keys, axis=1))
 
     def drawn_chance(self, production: Production, queries: IntArray) -> NDArray[np.float64]:
         """Each result of the page, or each candidate, is as likely as any other."""
-        return 1 / (production.lengths if self.of == "page" else production.sizes)[queries]
+        return 1 / (production.lengths if self.shuffle == "page" else production.sizes)[queries]
 
 
-@dataclass(frozen=True)
+@value
 class PlackettLuce(Policy):
     """Position by position, the next result is drawn with probability proportional to exp(score / temperature).
 
@@ -197,21 +183,18 @@ class PlackettLuce(Policy):
     """
 
     name = "plackett-luce"
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        temperature = number(self.temperature, "temperature")
-        if not temperature:
-            raise UsageError("temperature must be above 0; for production's own order use the policy 'top'.")
-        object.__setattr__(self, "temperature", temperature)
+    about = "all pages drawn, better scores more often on top"
+    temperature: float = parameter(
+        default=1.0, about="exp(score / temperature); a low one keeps production's order", above=0, kw_only=False
+    )
 
     @property
     def reaches_all(self) -> bool:
-        """Every candidate has its chance."""
+        """Every candidate may be drawn."""
         return True
 
     def layouts(self, depth: int) -> Layouts:
-        """None that any session sees: all pages are drawn."""
+        """None are seen: all pages are drawn."""
         return _swapped([], 0.0, depth).with_drawn(1.0)
 
     def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
@@ -219,12 +202,16 @@ class PlackettLuce(Policy):
         with np.errstate(over="ignore"):
             logits = production.scores / self.temperature
         if not np.isfinite(logits).all():
-            raise UsageError(f"temperature {self.temperature:g} is too low: score / temperature is not finite.")
+            name = setting("temperature", self.temperature)
+            raise UsageError("{} is too low: score / temperature is not finite.", name)
         return _race(production, logits, queries, random)
 
     def drawn_chance(self, production: Production, queries: IntArray) -> None:
         """Not known in closed form: it would be a sum over all orders."""
         del production, queries
+
+
+POLICIES: tuple[type[Policy], ...] = (TopK, NeighbourSwaps, FirstSwaps, ShuffledShare, PlackettLuce)
 
 
 def _swapped(pairs: list[tuple[int, int]], probability: float, depth: int) -> Layouts:

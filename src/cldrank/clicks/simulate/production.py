@@ -1,4 +1,4 @@
-"""What the production ranker makes of the candidates: their order, and the page it would show of each query."""
+"""The production ranker: its order of the candidates, and the page that it would show for each query."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates
-from cldrank.clicks.simulate.parameters import whole
 from cldrank.clicks.table import ClickTable
 from cldrank.files import replacing
 
@@ -38,7 +37,7 @@ WRITER_OPTIONS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class WrittenLog:
+class SavedLog:
     """What went into a log: impressions and clicks by position, and, if they were counted, its cells."""
 
     sessions: int
@@ -47,7 +46,7 @@ class WrittenLog:
     cells: ClickTable | None = None
 
 
-def write_log(
+def save_log(
     simulation: Simulation,
     path: str | PathLike[str],
     sessions: float,
@@ -55,27 +54,27 @@ def write_log(
     seed: int = 0,
     count: bool = False,
     progress: Progress | None = None,
-) -> WrittenLog:
-    """Write one row per impression to a Parquet file, which is there whole or not at all.
+) -> SavedLog:
+    """Save one row per impression to a Parquet file, which is complete or not there at all.
 
     Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id (which
     layout was shown) and, where it is known, propensity (the probability with which the policy shows this document at
-    this position). Memory does not grow with sessions. `count` also counts the cells; `progress` is told of sessions
-    done.
+    this position). Memory does not grow with sessions. `count` also counts the cells; `progress` gets the number of
+    sessions that are done.
     """
-    from cldrank.clicks.simulate.simulation import Counts
+    from cldrank.clicks.simulate.simulation import Counts, whole_sessions
 
-    total = whole(sessions, "sessions")
+    total = whole_sessions(sessions)
     counts = Counts(simulation) if count else None
-    by_position = np.zeros((2, simulation.depth), dtype=np.int64)
+    by_position = np.zeros((2, simulation.longest_page), dtype=np.int64)
     columns = Columns(simulation)
     with (
         replacing(path) as temporary,
         pq.ParquetWriter(temporary, columns.schema, **columns.options) as writer,
-        ThreadPoolExecutor(1) as thread,  # writing needs no interpreter, so it runs beside the drawing
+        ThreadPoolExecutor(1) as thread,  # writing releases the interpreter, so it runs beside the drawing
     ):
         waiting: deque[Future[None]] = deque()
-        for group in _groups(simulation.sessions(total, seed=seed), simulation.depth):
+        for group in _groups(simulation.sessions(total, seed=seed), simulation.longest_page):
             for block in group:
                 by_position += (block.rows >= 0).sum(axis=0), (block.clicked & (block.rows >= 0)).sum(axis=0)
                 if counts:
@@ -88,7 +87,7 @@ def write_log(
                 progress(group[-1].first + len(group[-1].queries))
         for written in waiting:
             written.result()
-    return WrittenLog(total, by_position[0], by_position[1], None if counts is None else counts.table())
+    return SavedLog(total, by_position[0], by_position[1], None if counts is None else counts.table())
 
 
 def _groups(blocks: Iterator[Sessions], depth: int) -> Iterator[list[Sessions]]:
@@ -148,7 +147,7 @@ class Columns:
 
 
 class _Ids:
-    """Ids by their index. Text is kept once, in a dictionary, unless that would weigh more than the rows of a group."""
+    """Ids by their index. Text is kept once, in a dictionary, unless that would be larger than the rows of a group."""
 
     def __init__(self, ids: NDArray[Any], used: IntArray) -> None:
         self.ids = ids
@@ -174,7 +173,7 @@ class _Chances:
     """P(the policy shows this row at this position | query): over the layouts, and over the drawn pages."""
 
     def __init__(self, simulation: Simulation) -> None:
-        ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.depth
+        ranking, layouts, depth = simulation.ranking, simulation.layouts, simulation.longest_page
         lengths, self.kinds = np.unique(ranking.lengths, return_inverse=True)
         # by kind of page, place in production's order (one more for what is never laid out), and position
         self.laid = np.zeros((len(lengths), depth + 1, depth))
@@ -188,7 +187,7 @@ class _Chances:
 
     @staticmethod
     def known(simulation: Simulation) -> bool:
-        """Whether the policy can tell the chance of a drawn page."""
+        """Whether the policy knows the probability of a drawn page."""
         return simulation.policy.drawn_chance(simulation.ranking, np.zeros(1, dtype=np.int64)) is not None
 
     def of(self, queries: IntArray, rows: IntArray, positions: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -12,19 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.log.schema import DEEPEST
 from cldrank.clicks.simulate.models import ClickModel, PositionBased
-from cldrank.clicks.simulate.parameters import number, whole
 from cldrank.clicks.simulate.policies import Layouts, Policy, TopK
 from cldrank.clicks.simulate.production import Production
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError
+from cldrank.errors import DataError, setting
+from cldrank.parameters import check_number, check_whole
 
 if TYPE_CHECKING:
-    from cldrank.clicks.simulate.session_log import WrittenLog
+    from cldrank.clicks.simulate.session_log import SavedLog
 
 BLOCK = 1 << 16  # sessions drawn from one random stream; part of what a seed means, so never changed lightly
-_COUNTED, _BY_SESSION = 0, 1  # the two ways have random streams of their own
+_COUNTED, _BY_SESSION = 0, 1  # each of the two ways has its own random streams
+_MOST_SESSIONS = (1 << 63) - 1
 
 Progress = Callable[[int], None]
 Cells = tuple[IntArray, IntArray, IntArray, IntArray]  # row, position, impressions, clicks
@@ -55,22 +57,22 @@ class Simulation:
     scores          production's score of each row; a higher one ranks higher
     model           who clicks on what
     policy          how pages vary around production's order
-    cutoff          the most results on a page, K
+    depth           how many results a page shows
     relevant_from   the lowest label that counts as relevant; None: 3 where labels reach it, else 1
-    production      what to say of the production ranker beside the clicks
+    production      facts about the production ranker, for the truth file
 
     Each session draws a query evenly, sees one page of it, and clicks. The same seed gives the same clicks.
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
-    >>> Simulation(data, scores=[3, 2, 1], cutoff=2)
-    Simulation(RankingDataset(1 query, 3 rows, ...), pages of 2, TopK(), PositionBased(eta=1.0, noise=0.1))
+    >>> Simulation(data, scores=[3, 2, 1], depth=2)
+    Simulation(RankingDataset(1 query, 3 rows, ...), pages of 2, TopK(), PositionBased())
     """
 
     dataset: RankingDataset
     scores: ArrayLike
     model: ClickModel = field(default_factory=PositionBased)
     policy: Policy = field(default_factory=TopK)
-    cutoff: int = 5
+    depth: int = 5
     relevant_from: float | None = None
     production: Mapping[str, Any] = field(default_factory=dict)
     relevant: NDArray[np.bool_] = field(init=False)
@@ -79,30 +81,30 @@ class Simulation:
     _relevant: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
-        cutoff = whole(self.cutoff, "cutoff")
+        depth = check_whole("depth", self.depth, least=1, most=DEEPEST)
         scores = _scores(self.scores, self.dataset)
         threshold, relevant = _relevance(self.dataset, self.relevant_from)
-        depth = min(cutoff, max(int(self.dataset.sizes.max(initial=1)), 1))  # no page is longer than its query
-        self.model.check(cutoff)
-        self.policy.check(cutoff)
+        longest = min(depth, max(int(self.dataset.sizes.max(initial=1)), 1))  # no page is longer than its query
+        self.model.check(depth)
+        self.policy.check(depth)
         prepared = {
-            "cutoff": cutoff,
+            "depth": depth,
             "scores": scores,
             "relevant_from": threshold,
             "relevant": relevant,
             "_relevant": np.append(relevant, False),
-            "ranking": Production(scores, self.dataset.offsets, depth),
-            "layouts": self.policy.layouts(depth),
+            "ranking": Production(scores, self.dataset.offsets, longest),
+            "layouts": self.policy.layouts(longest),
         }
         for name, value in prepared.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        return f"Simulation({self.dataset!r}, pages of {self.cutoff}, {self.policy}, {self.model})"
+        return f"Simulation({self.dataset!r}, pages of {self.depth}, {self.policy}, {self.model})"
 
     @property
-    def depth(self) -> int:
-        """The most results on any page: the cutoff, or the candidates of the largest query."""
+    def longest_page(self) -> int:
+        """The most results on any page: the depth, or the candidates of the largest query."""
         return self.ranking.depth
 
     @property
@@ -131,13 +133,13 @@ class Simulation:
     # -- counted -------------------------------------------------------------------------------------------------
 
     def draw(self, sessions: float, *, seed: int = 0, progress: Progress | None = None) -> ClickTable:
-        """The cells of a log of so many sessions.
+        """The cells of a log of `sessions` sessions.
 
-        Sessions that see the same layout are counted together: how many is one multinomial, their clicks are binomials,
-        exactly. Sessions whose page is drawn are gone through in blocks; `progress` is told how many are done.
+        Sessions that see the same layout are counted together, exactly: their number is multinomial, their clicks are
+        binomial. Sessions whose page is drawn are simulated in blocks; `progress` gets the number that are done.
         """
-        total = whole(sessions, "sessions")
-        random = np.random.default_rng([whole(seed, "seed", 0), _COUNTED])
+        total = whole_sessions(sessions)
+        random = np.random.default_rng([check_whole("seed", seed, least=0), _COUNTED])
         queries = self.ranking.n_queries
         pages = random.multinomial(total, np.full(queries, 1 / queries))
         seen = {0: pages}
@@ -154,7 +156,7 @@ class Simulation:
     def _ways(self) -> tuple[list[int], NDArray[np.float64]]:
         """All that a session may see, and the shares by length of the page: layouts, and one more for a drawn page.
 
-        Production's order stands last, where rounding leaves what is missing to 1: every page has it.
+        Production's order comes last, where rounding makes up for what is missing to 1: every page has it.
         """
         shares = self.layouts.shares
         drawn = np.full(len(shares), self.layouts.drawn)
@@ -181,14 +183,14 @@ class Simulation:
     # -- session by session --------------------------------------------------------------------------------------
 
     def sessions(self, count: float, *, seed: int = 0) -> Iterator[Sessions]:
-        """Sessions in blocks of BLOCK, each drawn from a random stream of its own, so memory is bounded."""
-        total, seed = whole(count, "sessions"), whole(seed, "seed", 0)
+        """Sessions in blocks of BLOCK, each from its own random stream, so that memory is bounded."""
+        total, seed = whole_sessions(count), check_whole("seed", seed, least=0)
         return (
             self._block(first, min(BLOCK, total - first), np.random.default_rng([seed, _BY_SESSION, first // BLOCK]))
             for first in range(0, total, BLOCK)
         )
 
-    def write_log(
+    def save_log(
         self,
         path: str | PathLike[str],
         sessions: float,
@@ -196,11 +198,11 @@ class Simulation:
         seed: int = 0,
         count: bool = False,
         progress: Progress | None = None,
-    ) -> WrittenLog:
-        """Write a raw impression log, see `cldrank.clicks.simulate.session_log.write_log`."""
-        from cldrank.clicks.simulate.session_log import write_log
+    ) -> SavedLog:
+        """Save a raw impression log, see `cldrank.clicks.simulate.session_log.save_log`."""
+        from cldrank.clicks.simulate.session_log import save_log
 
-        return write_log(self, path, sessions, seed=seed, count=count, progress=progress)
+        return save_log(self, path, sessions, seed=seed, count=count, progress=progress)
 
     def _block(self, first: int, count: int, random: np.random.Generator) -> Sessions:
         queries = random.integers(0, self.ranking.n_queries, count)
@@ -215,7 +217,7 @@ class Simulation:
         bounds = np.cumsum(shares[:, :-1], axis=1)[self.ranking.lengths[queries]]
         layout = np.array(codes)[(random.random(len(queries))[:, None] >= bounds).sum(axis=1)]
         drawn = layout == len(self.layouts.names)
-        rows = np.empty((len(queries), self.depth), dtype=np.int64)
+        rows = np.empty((len(queries), self.longest_page), dtype=np.int64)
         rows[~drawn] = self.ranking.pages(queries[~drawn], self.layouts.places[layout[~drawn]])
         if drawn.any():
             rows[drawn] = self.policy.draw(self.ranking, queries[drawn], random)
@@ -223,10 +225,10 @@ class Simulation:
 
 
 class Counts:
-    """Impressions and clicks by row and position, added up session by session; memory does not grow with them."""
+    """Impressions and clicks by row and position, added up session by session; memory does not grow with sessions."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self.depth = simulation.depth
+        self.depth = simulation.longest_page
         self.candidates = Candidates.of(simulation.dataset)
         self.impressions = np.zeros(simulation.dataset.n_rows * self.depth, dtype=np.int64)
         self.clicks = np.zeros_like(self.impressions)
@@ -250,6 +252,17 @@ class Counts:
         return ClickTable(self.candidates, row, position, impressions, clicks)
 
 
+def whole_sessions(sessions: Any) -> int:
+    """A number of sessions; 1e5 is accepted for 100000.
+
+    >>> whole_sessions(1e5)
+    100000
+    """
+    if isinstance(sessions, float | np.floating) and float(sessions).is_integer():
+        sessions = int(sessions)
+    return check_whole("sessions", sessions, least=1, most=_MOST_SESSIONS)
+
+
 def _scores(values: Any, dataset: RankingDataset) -> NDArray[np.float64]:
     scores: NDArray[np.float64] = np.array(values, dtype=np.float64)
     if scores.shape != (dataset.n_rows,):
@@ -267,11 +280,14 @@ def _relevance(dataset: RankingDataset, relevant_from: Any) -> tuple[float, NDAr
     if not dataset.n_rows:
         raise DataError(f"{dataset!r} has no candidates to show.")
     highest = float(dataset.labels.max())
-    threshold = (3.0 if highest >= 3 else 1.0) if relevant_from is None else number(relevant_from, "relevant_from")
+    usual = 3.0 if highest >= 3 else 1.0
+    threshold = usual if relevant_from is None else check_number("relevant_from", relevant_from, least=0)
     relevant = dataset.labels >= threshold
     if not relevant.any():
         raise DataError(
-            f"no label reaches {threshold:g}, the highest is {highest:g}: nothing would be relevant; "
-            "choose a lower relevant_from."
+            "no label reaches {:g}, the highest is {:g}: nothing would be relevant; choose a lower {}.",
+            threshold,
+            highest,
+            setting("relevant_from"),
         )
     return threshold, relevant

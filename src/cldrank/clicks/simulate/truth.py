@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._version import __version__
-from cldrank.clicks.simulate.parameters import whole
-from cldrank.clicks.simulate.simulation import Simulation
+from cldrank.clicks.simulate.simulation import Simulation, whole_sessions
 from cldrank.errors import FormatError, UsageError
 from cldrank.files import replacing
 from cldrank.reading import read_json
 
 FORMAT = "cldrank-simulation"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def truth_path(path: str | PathLike[str]) -> Path:
-    """Where the truth about a file lies: beside it, with `.json` after its name.
+    """Where the truth about a file is: beside it, with `.json` after its name.
 
     >>> print(truth_path("clicks/cells.parquet"))
     clicks/cells.parquet.json
@@ -31,28 +30,28 @@ def truth_path(path: str | PathLike[str]) -> Path:
 
 
 def has_truth(path: str | PathLike[str]) -> bool:
-    """Whether something can lie beside it: not beside a pipe or a device."""
+    """Whether a file can be beside it: not beside a pipe or a device."""
     return not Path(path).exists() or Path(path).is_file()
 
 
 def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: bool = False) -> dict[str, Any]:
-    """All that made the clicks, ready for JSON; `by_session` says which of the two ways the seed was used in.
+    """Everything that made the clicks, ready for JSON; `by_session` says in which of the two ways they were drawn.
 
     propensities   P(examined) by position; null where it depends on the page, as in a cascade
     examination    the same, averaged over the sessions that show the position; null where no closed form is known
     attraction     P(click | examined) by position, of relevant and of irrelevant results
     """
     data, model = simulation.dataset, simulation.model
-    propensities = model.propensities(simulation.cutoff)
-    irrelevant, relevant = model.attraction(simulation.cutoff)
+    propensities = model.propensities(simulation.depth)
+    irrelevant, relevant = model.attraction(simulation.depth)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "cldrank": __version__,
-        "sessions": whole(sessions, "sessions"),
+        "sessions": whole_sessions(sessions),
         "seed": seed,
         "drawn": "by session" if by_session else "counted",
-        "cutoff": simulation.cutoff,
+        "depth": simulation.depth,
         "model": model.describe(),
         "policy": simulation.policy.describe(),
         "relevance": {
@@ -68,7 +67,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
             "synthetic": data.synthetic,
             "queries": data.n_queries,
             "rows": data.n_rows,
-            "longest_page": simulation.depth,
+            "longest_page": simulation.longest_page,
         },
     }
 
@@ -82,7 +81,7 @@ def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
     >>> mean_examination(Simulation(data, data.features[:, 0], Cascade(noise=0.2)))
     array([1. , 0.4])
     """
-    depth = simulation.depth
+    depth = simulation.longest_page
     propensities = simulation.model.propensities(depth)
     if propensities is not None:
         return propensities
@@ -99,22 +98,22 @@ def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
     return examined / shown
 
 
-def write_truth(told: dict[str, Any], path: str | PathLike[str]) -> Path | None:
-    """Write what `truth_of` told beside a file of clicks, and say where; None beside a pipe or a device."""
+def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
+    """Save the truth beside a file of clicks and return its path; None beside a pipe or a device."""
     if not has_truth(path):
         return None
     target = truth_path(path)
     with replacing(target) as temporary:
-        content = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
+        content = json.dumps(truth, indent=2, ensure_ascii=False, allow_nan=False)
         temporary.write_text(content + "\n", encoding="utf-8")
     return target
 
 
-def read_truth(path: str | PathLike[str]) -> dict[str, Any]:
+def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
     """The truth about a file of simulated clicks, found beside it."""
     source = truth_path(path)
     if not source.exists():
-        raise UsageError(f"{source}: there is no such file, which would tell the truth about simulated clicks.")
+        raise UsageError(f"{source}: there is no such file; it would hold the truth about simulated clicks.")
     found = read_json(source, "a JSON file")
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise FormatError(f'this does not describe a simulation: it lacks "format": "{FORMAT}".', path=source)

@@ -26,14 +26,13 @@ from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import letor_kernel as kernel
-from cldrank.data.formats.lines import LineBlock, is_compressed, open_bytes, read_blocks
+from cldrank.data.formats.letor_groups import group_files, read_groups
+from cldrank.data.formats.lines import LineBlock, is_compressed, read_blocks
 from cldrank.data.grouping import gather_queries, narrowed
 from cldrank.errors import CldrankWarning, FormatError, Spelling, setting
 from cldrank.parameters import check_flag, check_whole
 
-_GROUP_SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
 _MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
-_MOST_DIGITS = 18  # of a number that fits 64 bits
 _NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
 
@@ -73,7 +72,7 @@ def read_letor(
     fill = np.nan if missing is None else float(missing)
     with checks.about(paths[0]):
         with_queries = _rows_carry_queries(paths)
-        group_paths = _group_files(paths, groups, with_queries)
+        group_paths = group_files(paths, groups, with_queries)
         layout = _layout(itertools.islice(_all_blocks(paths), 1), n_features, zero_based, with_queries)
         try:
             rows = _Reading(paths, layout, fill).run()
@@ -94,7 +93,7 @@ def read_letor(
 def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str) -> RankingDataset:
     """The rows of each query brought together, with ids and names."""
     if group_paths:
-        offsets = _read_groups(group_paths, rows.count)
+        offsets = read_groups(group_paths, rows.count)
         query_ids = np.arange(1, len(offsets))
         order = None
     else:
@@ -326,58 +325,6 @@ def _rows_carry_queries(paths: Sequence[Path]) -> bool:
                 is_row = _NUMBER.fullmatch(content[0]) is not None  # else the parser reports what is wrong
                 return not is_row or (len(content) > 1 and content[1].startswith(b"qid:"))
     raise FormatError("holds no rows.", path=paths[0])
-
-
-def _group_files(paths: Sequence[Path], groups: Sequence[Path] | None, with_queries: bool) -> list[Path]:
-    """The group files that go with the data files; none where the rows carry their queries themselves."""
-    if groups is not None:
-        if with_queries:
-            raise FormatError(f"the rows have `qid:` already; leave the group file {groups[0]} out.", path=paths[0])
-        if len(groups) != len(paths):
-            raise FormatError(f"there are {len(groups)} group files for {len(paths)} data files.", path=paths[0])
-        return list(groups)
-    if with_queries:
-        return []
-    found = []
-    for path in paths:
-        beside = group_candidates(path)
-        existing = [candidate for candidate in beside if candidate.exists()]
-        if not existing:
-            raise FormatError(
-                "the rows have no `qid:`, and there is no {} beside it that says how many rows each query has; name "
-                "one with {}.",
-                " or ".join(candidate.name for candidate in beside),
-                Spelling("groups=…", "--groups"),
-                path=path,
-            )
-        found.append(existing[0])
-    return found
-
-
-def group_candidates(path: Path) -> list[Path]:
-    """Where the group file of a data file is looked for."""
-    return [path.with_name(path.name + suffix) for suffix in _GROUP_SUFFIXES]
-
-
-def _read_groups(paths: Sequence[Path], rows: int) -> IntArray:
-    """Offsets from files that hold the number of rows of each query, one per line."""
-    sizes: list[int] = []
-    for path in paths:
-        with open_bytes(path) as file:
-            lines = file.read().split(b"\n")
-        for number, line in enumerate(lines, start=1):
-            word = line.strip()
-            if not word:
-                continue
-            if not word.isdigit() or len(word) > _MOST_DIGITS or int(word) == 0:
-                shown = word.decode("utf-8", errors="backslashreplace")
-                raise FormatError(
-                    f"{shown!r} is not a number of rows; each line holds one, at least 1.", path=path, line=number
-                )
-            sizes.append(int(word))
-    if sum(sizes) != rows:
-        raise FormatError(f"counts {sum(sizes):,} rows in all, but the data has {rows:,}.", path=paths[0])
-    return segments.from_lengths(np.array(sizes, dtype=np.int64))
 
 
 def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArray | None) -> NDArray[Any] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.models.fit import Context, Facts, Fit
 from cldrank.models.linear.inference import Estimates
+from cldrank.models.network.network_fit import SelectionNetworkFit
 from cldrank.rankers import LinearRanker
 from cldrank.scaling import Scaling
 from cldrank.wording import count, some
@@ -57,6 +59,22 @@ class LinearFit(Fit):
     def table(self) -> str:
         """All parameters with their standard errors."""
         return repr(self.estimates)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearPairFit(SelectionNetworkFit):
+    """A linear model trained on pairs by the loop of networks; `coef` and `intercept` of the score, without errors."""
+
+    coef: NDArray[np.float64]
+    intercept: float
+
+    @classmethod
+    def of(cls, found: SelectionNetworkFit) -> Self:
+        """The fit of a network without hidden layers."""
+        ranker = found.ranker
+        if not isinstance(ranker, LinearRanker):
+            raise AssertionError("a network without hidden layers leaves a linear ranker")
+        return cls(**vars(found), coef=ranker.coefficients, intercept=ranker.intercept)
 
 
 def linear_ranker(

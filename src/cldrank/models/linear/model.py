@@ -9,12 +9,12 @@ import numpy as np
 
 from cldrank import scaling as scalings
 from cldrank.errors import DataError
-from cldrank.models.fit import Context, Fit
+from cldrank.models.fit import Context
 from cldrank.models.model import Model
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
-    from cldrank.models.linear.linear_fit import LinearFit
+    from cldrank.models.linear.linear_fit import LinearFit, LinearPairFit
     from cldrank.models.linear.points import GammaFit, PointFit
     from cldrank.models.linear.stages import StagesFit, TwoStageProblem
     from cldrank.models.network.model import MLP
@@ -45,8 +45,8 @@ class Linear(Model):
     Linear(l2=0.01)
     """
 
-    name: ClassVar[str] = "linear"
-    label: ClassVar[str] = "a linear model"
+    name = "linear"
+    label = "a linear model"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
         "fit_points": _OF_NETWORKS,
@@ -120,10 +120,12 @@ class Linear(Model):
 
         return gamma_path(self, problem, context, gammas)
 
-    def fit_pairs(self, problem: PairSelection, context: Context) -> Fit:
+    def fit_pairs(self, problem: PairSelection, context: Context) -> LinearPairFit:
         """Linear relevance by pairs, trained by the loop of networks."""
+        from cldrank.models.linear.linear_fit import LinearPairFit
+
         self.refuse_unused(context, self.unused["fit_pairs"])
-        return self.as_network().fit_pairs(problem, context)
+        return LinearPairFit.of(self.as_network().fit_pairs(problem, context))
 
     def fit_stages(self, problem: TwoStageProblem, context: Context) -> StagesFit:
         """Heckman's two stages: a probit of what is shown, then a regression that knows of it."""

@@ -80,7 +80,7 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
     with enough_memory():
         table = FeatureTable(data.features, scaling, rows, device, run.resident)
-        identity = {**context.provenance.parameters, "method": context.user, "features": repr(data.feature_names)}
+        identity = {"method": context.user, "features": repr(data.feature_names), **_decisive(context)}
         trained = train(task, _placed(learned, rows), _placed(held, rows), table, model, run, identity=identity)
     if not trained.history:
         raise DataError(
@@ -102,6 +102,12 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
         "n_held": queries[1],
         "held_target": context.target,
     }
+
+
+def _decisive(context: Context) -> dict[str, Any]:
+    """The parameters that decide the course of a training; of the run, the loop knows which do."""
+    given = context.provenance.parameters
+    return {name: value for name, value in given.items() if name != "model__patience" and name[:5] != "run__"}
 
 
 def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tuple[Lists, Lists, tuple[int, int]]:

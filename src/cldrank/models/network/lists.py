@@ -172,7 +172,7 @@ def target_lists(targets: Targets) -> Lists:
     )
 
 
-def observed_lists(observed: Observations, pages: NDArray[np.float64]) -> Lists:
+def observed_lists(observed: Observations, pages: IntArray) -> Lists:
     """One list per query displayed: targets and weights of the shown candidates, and those not shown.
 
     pages   (queries,) how often each query of the dataset was displayed

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.errors import UsageError, setting
 from cldrank.models.fit import Context
@@ -33,9 +33,9 @@ class Network(Model):
     the difference.
     """
 
-    label: ClassVar[str] = "a network"
-    needs: ClassVar[tuple[str, str] | None] = ("torch", "neural")
-    pace: ClassVar[float] = 0.5
+    label = "a network"
+    needs = ("torch", "neural")
+    pace = 0.5
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
     learning_rate: float = parameter(default=2e-3, about="step size of AdamW", above=0)
@@ -106,7 +106,7 @@ class MLP(Network):
     Linear(in_features=140, out_features=256, bias=True)
     """
 
-    name: ClassVar[str] = "mlp"
+    name = "mlp"
 
     hidden: Sequence[int] = parameter(default=(256, 128, 64), about="sizes of the hidden layers", least=1)
     dropout: float = parameter(default=0.2, about="share of hidden units dropped in each step", least=0, below=1)
@@ -158,7 +158,7 @@ class TorchModule(Network):
     5
     """
 
-    label: ClassVar[str] = "a torch module"
+    label = "a torch module"
 
     module: Any = parameter(default=None, about="scores rows of features", option=False)
 

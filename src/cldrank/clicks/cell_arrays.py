@@ -1,0 +1,82 @@
+"""The arrays of a click table: whole numbers within bounds, cells in order, display probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank._typing import IntArray
+from cldrank.errors import DataError
+from cldrank.parameters import shortened
+
+MOST = 1 << 62  # of impressions and clicks, in one cell and in all: sums stay clear of overflow
+_ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
+
+
+def whole_numbers(values: ArrayLike, what: str, least: int, most: int = MOST) -> IntArray:
+    """Whole numbers from `least` to `most`, as int64."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):  # lists of different lengths
+        raise DataError(f"{what} must be a flat array of whole numbers.") from None
+    if array.ndim != 1:
+        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
+    if not array.size:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
+    if array.dtype.kind in "bf":
+        array = array.astype(np.float64)
+    good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
+    if not good.all():
+        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == MOST else f"{most:,}"
+        raise DataError(
+            f"entry {place} of {what} is {array[place]}; it must be a whole number from {least} to {limit}."
+        )
+    return array.astype(np.int64)
+
+
+def merged_cells(row: IntArray, position: IntArray, impressions: IntArray, clicks: IntArray) -> list[IntArray]:
+    """The cells sorted by row and position, with equal ones added up and empty ones dropped."""
+    kept = (impressions > 0) | (clicks > 0)
+    row, position, impressions, clicks = row[kept], position[kept], impressions[kept], clicks[kept]
+    key = row * (position.max(initial=0) + 1) + position
+    if not (np.diff(key) > 0).all():
+        order = np.argsort(key, kind="stable")
+        row, position, impressions, clicks, key = (
+            values[order] for values in (row, position, impressions, clicks, key)
+        )
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
+        row, position = row[starts], position[starts]
+        impressions, clicks = np.add.reduceat(impressions, starts), np.add.reduceat(clicks, starts)
+    return [np.array(values) for values in (row, position, impressions, clicks)]
+
+
+def display_table(probabilities: Any, rows: int, row: IntArray, position: IntArray) -> NDArray[np.float64]:
+    """P(shown at a position) of each of `rows` candidates; the cells at `row` and `position` must not contradict it."""
+    try:
+        table = np.array(probabilities, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise DataError("display must be a table of numbers, one row per candidate.") from None
+    depth = int(position.max(initial=0))
+    if table.ndim != 2 or len(table) != rows or table.shape[1] < depth:
+        raise DataError(
+            f"display has shape {table.shape}; it needs one row for each of {rows:,} candidates and one column per "
+            f"position, at least {depth}."
+        )
+    with np.errstate(invalid="ignore"):  # inf - inf
+        good = (np.isfinite(table) & (table >= 0)).all(axis=1) & (table.sum(axis=1) <= 1 + _ROUNDING)
+    if not good.all():
+        at = int(np.flatnonzero(~good)[0])
+        raise DataError(
+            f"row {at} of display, {shortened(table[at].tolist())}, does not hold probabilities that add up to at "
+            "most 1."
+        )
+    impossible = np.flatnonzero(table[row, position - 1] == 0)
+    if len(impossible):
+        cell = impossible[0]
+        raise DataError(f"row {row[cell]} was shown at position {position[cell]}, where display says it cannot be.")
+    table.flags.writeable = False
+    return table

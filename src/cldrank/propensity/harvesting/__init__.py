@@ -1,0 +1,1 @@
+"""Intervention harvesting: positions compared on candidates that several rankers put at different positions."""

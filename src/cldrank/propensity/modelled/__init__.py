@@ -1,0 +1,1 @@
+"""Estimators that model relevance, or trust in positions, where comparing positions alone does not suffice."""

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_experiment
+
+from cldrank.experiment import forecast, results, runner
+from cldrank.experiment.records import load_results
+
+Run = Callable[..., Any]
+Experiment = Callable[..., str]
+
+
+@pytest.fixture
+def experiment(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """`cldrank experiment` in a folder with a small experiment: what it prints, or what it complains of."""
+    small_experiment.make(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "own_rankers", raising=False)
+
+    def call(*arguments: str, fails: int = 0) -> str:
+        ran = run("experiment", *arguments)
+        assert ran.code == fails, ran.err
+        printed: str = ran.err if fails else ran.out
+        return printed
+
+    return call
+
+
+def test_list(experiment: Experiment) -> None:
+    printed = experiment("list")
+    assert "rq4-misspecified" in printed
+    assert "depth 3, 5; assumed_eta 0" in printed
+    listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
+    assert {name: entry["units"] for name, entry in listed.items()} == {
+        "table1": 35, "rq1-cutoff": 280, "rq1-position": 175, "rq2-sessions": 140, "rq3-noise": 140,
+        "rq4-misspecified": 300, "rq5-models": 20,
+    }  # fmt: skip
+
+
+def test_a_dry_run_runs_nothing(experiment: Experiment) -> None:
+    options = ["run", "small.toml", "--dry-run", "--set", "vary.simulation.eta=[0, 1]"]
+    printed = experiment(*options)
+    assert "12 units, 0 finished; 9 fits to do in" in printed
+    assert "eta 0.0" in printed
+    assert "roughly" in printed
+    assert not Path("experiments").exists()
+    told = json.loads(experiment(*options, "--json"))
+    assert (len(told["units"]), told["fits"]) == (12, 9)
+    assert all(unit["to_run"] for unit in told["units"])
+    assert told["seconds"] > 0
+
+
+def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["run", "small.toml", "--jobs", "1", "--memory", "2GiB", "--method", "own_rankers:ByFirst"]
+    printed = experiment(*command)
+    assert "small on small" in printed
+    assert "ByFirst" in printed
+    assert "results: experiments/small/results.parquet" in printed
+    row = load_results("experiments/small").to_pylist()[0]
+    assert row["command"] == "cldrank experiment " + " ".join(command)
+    again = experiment(*command)  # no process is started: all is finished
+    assert again.splitlines()[:5] == printed.splitlines()[:5]
+    told = json.loads(experiment(*command, "--json"))
+    assert {one["method"] for one in told["results"]} == {"Naive", "CLD", "Oracle", "ByFirst"}
+    compared = experiment("compare", "experiments/small", "CLD", "ByFirst")
+    assert "CLD minus ByFirst: small on small" in compared
+    assert "90% interval" in compared
+    (found, _) = json.loads(experiment("compare", "experiments/small", "CLD", "ByFirst", "--json"))
+    assert found["measure"] == "nDCG@3"
+    assert "no results of 'IPS'" in experiment("compare", "experiments/small", "CLD", "IPS", fails=2)
+    monkeypatch.setattr(runner, "Workers", small_experiment.Here)
+    varied = experiment("run", "small.toml", "-o", "varied", "-m", "Naive", "--set", "vary.simulation.noise=[0.0, 0.1]")
+    assert "noise 0.1" in varied
+    assert "AP" in varied  # of several measures, the second stands for all in a table of settings
+
+
+@pytest.mark.usefixtures("in_process")
+def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
+    command = ["run", "small.toml", "--seeds", "1", "--method", "Naive", "--method", "own_rankers:Broken"]
+    complaint = experiment(*command, fails=1)
+    assert "1 of 2 units failed." in complaint
+    assert "Broken, seed 0, {}: RuntimeError: it does not work" in complaint
+    assert "1 of 2 units failed before; --retry-failed tries them again" in experiment(*command, fails=1)
+
+
+def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    told = json.loads(
+        experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
+                   "data.test_queries=10")
+    )  # fmt: skip
+    assert len(told["units"]) == 35 + 280 + 175 + 140 + 140 + 300 + 20
+    assert told["out"] == "experiments/all"
+    oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
+    assert len(oracles) == 5  # one per seed, whatever is simulated
+    assert told["fits"] == len({unit["unit"] for unit in told["units"]})
+
+
+def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cldrank.experiment.report as room
+
+    asked: list[tuple[str, str, str]] = []
+
+    def write(folder: Path, out: Path, form: str) -> tuple[Path, ...]:
+        asked.append((str(folder), str(out), form))
+        return (Path("page.html"),)
+
+    monkeypatch.setattr(room, "write", write)
+    assert "wrote page.html" in experiment("report", "there", "--format", "md")
+    experiment("report", "there", "--out", "here.html")
+    assert asked == [("there", "there", "md"), ("there", "here.html", "html")]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "complaint"),
+    [
+        (["run", "table9"], 2, "there is no such experiment or file"),
+        (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
+        (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no such parameter"),
+        (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
+        (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is not a size; write 8GiB"),
+        (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
+        (["run", "small.toml", "--set", "simulation.sessions=inf"], 2, "simulation.sessions must be a finite number"),
+        (["run", "small.toml", "--seeds", "1000000000"], 2, "1,000,000,000 seeds make 3,000,000,000 units"),
+        (["run", "small.toml", "--method", "..:x"], 2, "module:Class"),
+        (["run", "wrong.toml"], 1, "wrong.toml: not a TOML file"),
+        (["run", "absent.toml"], 2, "there is no such experiment or file"),
+        (["run", "."], 2, "there is no such experiment or file"),
+        (["run", "gone.toml"], 2, "absent.txt: no such file"),
+        (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file; name a folder to write"),
+        (["run", "small.toml", "--out", "small.toml/x"], 2, "small.toml is a file; name a folder to write"),
+        (["run", "small.toml", "--data", ""], 2, "data has no name"),
+        (
+            ["run", "small.toml", "--set", "data.queries=1e9"],
+            2,
+            "data.queries must be a whole number of at least 1 and up to 1e+06",
+        ),
+        (["compare", "nowhere", "a", "b"], 2, "there are no results here"),
+        (["compare", ".", "a", "b"], 1, "there are no results here"),
+        (["report", "nowhere"], 2, "there are no results here"),
+        (["report", "."], 1, "there are no results here"),
+        (["report", "small.toml"], 1, "small.toml: not a table of results"),
+    ],
+)
+def test_mistakes_are_explained(experiment: Experiment, options: list[str], code: int, complaint: str) -> None:
+    Path("wrong.toml").write_text("= 3")
+    Path("gone.toml").write_text(Path("small.toml").read_text().replace('"test.txt"', '"absent.txt"'))
+    assert complaint in experiment(*options, fails=code)
+
+
+def test_sizes_of_memory(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "available_cores", lambda: 8)
+    options = ["run", "small.toml", "--dry-run", "--json"]
+    assert json.loads(experiment(*options, "--memory", "1GiB"))["processes"] == 1
+    assert json.loads(experiment(*options, "--memory", "2GiB"))["processes"] == 3
+    assert json.loads(experiment(*options, "--memory", "2GiB", "--jobs", "2"))["processes"] == 2
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_narrow_terminal_shows_whole_numbers(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cldrank.cli.output import console
+
+    command = ["run", "small.toml", "--jobs", "1", "--set", "vary.simulation.eta=[0, 1]"]
+    monkeypatch.setattr(console, "width", 200)
+    wide = experiment(*command)
+    assert wide.count("±") > 6
+    monkeypatch.setattr(console, "width", 44)
+    narrow = experiment(*command)
+    assert "means alone" in " ".join(narrow.split())
+    table = [line for line in narrow.splitlines() if line.startswith(" eta")]
+    assert len(table) == 2
+    assert not any("…" in line or "±" in line for line in table)
+
+
+SEVERAL = (
+    "LightGBM-position",
+    "LightGBM-position-2",
+    "LightGBM-IPS",
+    "XGBoost",
+    "XGBoost-unbiased",
+    "Policy-aware-IPS",
+    "Naive",
+)
+
+
+@pytest.mark.parametrize("settings", [("{}",), ('{"simulation.noise": 0.1}', '{"simulation.noise": 0.2}')])
+def test_no_name_is_cut_on_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]
+) -> None:
+    from cldrank.cli.experiment import print_table
+    from cldrank.cli.output import console
+
+    monkeypatch.setattr(console, "_width", 80)
+    one = results.Summary("mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, True, True, 1.0, 300.0)
+    measures = ("nDCG@1", "nDCG@3", "AP(rel=3)", "ERR@10", "RR")
+    print_table(
+        [
+            replace(one, setting=setting, method=method, measure=measure)
+            for setting in settings
+            for method in SEVERAL
+            for measure in measures
+        ]
+    )
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    words = printed.split()
+    assert set(SEVERAL) <= set(words)
+    if len(settings) == 1:
+        assert set(measures) <= {word.rstrip(",") for word in words}
+    assert words.count("0.500±0.100*" if len(settings) == 1 else "0.500*") == (
+        len(SEVERAL) * (len(measures) if len(settings) == 1 else 2)
+    )
+
+
+def test_settings_that_would_read_alike_are_told_by_their_whole_keys(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cldrank.cli.output import console
+
+    monkeypatch.setattr(console, "_width", 200)
+    printed = experiment(
+        "run", "small.toml", "--dry-run", "--set", "vary.methods.CLD.l2=[0.1]", "--set", "vary.methods.Naive.l2=[0.2]"
+    )
+    assert "methods.CLD.l2 0.1, methods.Naive.l2 0.2" in " ".join(printed.split())
+
+
+@pytest.mark.usefixtures("in_process")
+def test_a_comparison_on_80_columns(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cldrank.cli.output import console
+
+    monkeypatch.setattr(console, "_width", 80)
+    experiment("run", "small.toml", "--jobs", "1", "-m", "Naive", "-m", "CLD", "--set", "vary.simulation.eta=[0, 1]")
+    compared = experiment("compare", "experiments/small", "CLD", "Naive")
+    assert "…" not in compared
+    lines = [line.split() for line in compared.splitlines() if line.strip().startswith("eta")]
+    assert [line[:3] for line in lines] == [
+        ["eta", value, name] for value in ("0.0", "1.0") for name in ("nDCG@3", "AP")
+    ]

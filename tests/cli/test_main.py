@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+
+
+def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) -> None:
+    (folder / "bad.txt").write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
+    (folder / "two.txt").write_text("1\n2\n")
+    run("train", "oracle", "-f", letor, "-o", "ranker")
+    cases: list[tuple[int, str, list[str]]] = [
+        (1, "bad.txt:2:11: the value of feature 1 is 'x'", ["data", "show", "bad.txt"]),
+        (2, "absent.txt: no such file", ["data", "show", "absent.txt"]),
+        (1, "has 2 scores for 240 rows", ["evaluate", "two.txt", "-f", "train.txt"]),
+        (2, "absent.txt: no such file", ["data", "convert", "absent.txt", "-o", "x.parquet"]),
+        (2, "no file matches", ["data", "show", "absent-*.txt"]),
+        (2, "no such group file", ["data", "show", "train.txt", "--groups", "absent"]),
+        (2, "absent.txt: no such file", ["evaluate", "ranker", "-f", "absent.txt"]),
+        (2, "nothing does not exist", ["evaluate", "nothing", "-f", "train.txt"]),
+        (2, "nothing does not exist", ["compare", "ranker", "nothing", "-f", "train.txt"]),
+        (2, "no measure 'nGCD'", ["evaluate", "ranker", "-f", "train.txt", "-m", "nGCD@3"]),
+        (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
+        (2, "no synthetic kind 'web'", ["data", "make", "web"]),
+        (2, "no data set 'mq208'", ["data", "info", "mq208"]),
+        (2, "not of the form ROLE=NAME", ["data", "show", "train.txt", "--column", "label"]),
+        (2, "No such command", ["trian"]),
+        (2, "Missing option", ["train", "oracle", "--out", "x"]),
+        (2, "Invalid value for '--queries'", ["data", "make", "web10k-like", "--queries", "lots"]),
+        (2, "does not exist", ["data", "convert", "train.txt", "--out", "no/such/folder.parquet"]),
+        (1, "a saved ranker has ranker.json", ["evaluate", ".", "-f", "train.txt"]),
+    ]
+    for code, message, arguments in cases:
+        ran = run(*arguments)
+        assert ran.code == code, (arguments, ran)
+        assert message in ran.err, (arguments, ran)
+        assert "Traceback" not in ran.err
+        assert ran.err.strip().count("\n") <= 1, ran.err
+        assert ran.out == ""
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(run: Run) -> None:
+    for arguments in (["--debug", "data", "show", "absent.txt"], ["data", "show", "absent.txt", "--debug"]):
+        with pytest.raises(cr.errors.UsageError, match="no such file"):
+            run(*arguments)
+
+
+def test_a_fault_of_ours_asks_for_a_report(run: Run, letor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("cldrank.data.loading.load", broken)
+    ran = run("data", "show", letor)
+    assert ran.code == 1
+    assert "a fault in cldrank itself (ZeroDivisionError: oops)" in ran.err
+
+
+def test_ctrl_c(run: Run, letor: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cldrank.data.loading.load", interrupted)
+    assert run("data", "show", letor).code == 130
+
+
+def test_an_interrupted_write_leaves_nothing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> Any:
+        yield cr.RankingDataset.from_arrays([[1.0]], [1])
+        raise KeyboardInterrupt
+
+    before = sorted(folder.iterdir())
+    monkeypatch.setattr("cldrank.data.synthetic.generate", interrupted)
+    assert run("data", "make", "web10k-like", "--out", "x.parquet").code == 130
+    assert sorted(folder.iterdir()) == before
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").out == f"cldrank {cr.__version__}\n"
+    for command in ([], ["data"], ["train"], ["evaluate"], ["compare"], ["demo"], ["data", "make"]):
+        shown = run(*command, "--help")
+        assert shown.code == 0
+        assert "Usage" in shown.out
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    script = (
+        "import sys, cldrank, cldrank.cli\n"
+        "heavy = {'numpy', 'scipy', 'torch', 'pyarrow', 'numba', 'sklearn', 'duckdb', 'pyspark', 'ibis'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_help_starts_quickly() -> None:
+    def spent() -> float:
+        """Processor time of the processes that we started, which other work on the machine does not lengthen."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    times = []
+    for _ in range(3):
+        before = spent()
+        subprocess.run([sys.executable, "-m", "cldrank", "--help"], capture_output=True, check=True)
+        times.append(spent() - before)
+    assert min(times) < 0.5
+
+
+def test_a_termination_leaves_no_temporary_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cldrank", "data", "make", "web10k-like", "-n", "50000", "-o", "big.parquet"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    while not list(tmp_path.iterdir()):
+        time.sleep(0.05)
+    process.terminate()
+    try:
+        assert process.wait(timeout=120) == 143
+    finally:
+        process.kill()
+        process.wait()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_goes_away() -> None:
+    command = f"{sys.executable} -m cldrank data list --json | head -1"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)  # noqa: S607
+    assert "Traceback" not in found.stderr

@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+from cldrank.clicks.aggregate import MISSING, aggregate_segments
+from cldrank.clicks.simulate import (
+    NeighbourSwaps,
+    PositionBased,
+    ShuffledShare,
+    Simulation,
+    TopK,
+    TrustBiased,
+    save_log,
+)
+from cldrank.parameters import parameters
+from cldrank.propensity import AffineClicks, AllPairs, Propensities, Randomised, Swap, estimators
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def propensity(run: Run) -> Run:
+    """`cldrank propensity …`."""
+    return partial(run, "propensity")
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Simulated logs of one world, as files."""
+
+    folder: Path
+
+    def __getattr__(self, name: str) -> Path:
+        return self.folder / f"{name}.parquet"
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    """`data`, cells `one` (one ranker), `swaps`, `shuffled`, raw logs `swaps_log`, `shuffled_log`, `devices`."""
+    found = Logs(tmp_path_factory.mktemp("logs"))
+    random = np.random.default_rng(0)
+    features = random.normal(size=(80 * 8, 2))
+    labels = np.clip(np.round(2 + features @ [1.0, 0.5]), 0, 4)
+    data = cr.RankingDataset.from_arrays(features, np.repeat(np.arange(80), 8), labels)
+    data.save(found.data)
+    scores = features[:, 0] + random.normal(0, 1, len(labels))
+
+    def simulation(eta: float, policy: Any) -> Simulation:
+        return Simulation(data, scores, PositionBased(eta=eta, noise=0.1), policy, depth=4)
+
+    simulation(1, TopK()).draw(4e4, seed=0).save(found.one)
+    for name, policy in (("swaps", NeighbourSwaps(0.4)), ("shuffled", ShuffledShare(1.0))):
+        written = save_log(simulation(1, policy), found.folder / f"{name}_log.parquet", 2e4, seed=1, count=True)
+        assert written.cells is not None
+        written.cells.save(found.folder / f"{name}.parquet")
+    parts = []
+    for number, (eta, device) in enumerate([(0.3, "phone"), (1.5, "Desktop / Web"), (1, None)]):
+        path = found.folder / "part.parquet"
+        save_log(simulation(eta, NeighbourSwaps(0.5)), path, 2e4 if device else 30, seed=number)
+        part = pq.read_table(path)
+        sessions = pa.array([f"{device}-{session}" for session in part["session_id"].to_pylist()])
+        part = part.set_column(part.column_names.index("session_id"), "session_id", sessions)
+        parts.append(part.append_column("device", pa.array([device] * len(part), pa.string())))
+    pq.write_table(pa.concat_tables(parts), found.devices)
+    trusting = TrustBiased(eta=1, epsilon_plus=0.95, epsilon_minus=(0.6, 0.4, 0.25, 0.15))
+    Simulation(data, scores, trusting, NeighbourSwaps(0.5), depth=4).draw(1e6, seed=0).save(found.trust)
+    return found
+
+
+def examined(result: dict[str, Any]) -> list[float]:
+    return [entry["examined"] for entry in result["positions"]]
+
+
+class TestEstimate:
+    def test_the_file_is_what_the_library_finds_and_trains(self, propensity: Run, logs: Logs) -> None:
+        result = propensity(
+            "estimate", logs.swaps, "--out", "rho.json", "--method", "all-pairs", "--seed", "3", "--json"
+        ).json
+        expected = AllPairs(seed=3).fit(cr.ClickTable.read(logs.swaps))
+        saved = Propensities.load("rho.json")
+        np.testing.assert_array_equal(saved.values, expected.values)
+        np.testing.assert_array_equal(saved.low, expected.low)
+        assert examined(result) == expected.values.tolist()
+        assert result["goodness"]["p_value"] == expected.goodness.p_value  # type: ignore[union-attr]
+        assert (result["method"], result["chosen_because"], result["out"]) == ("all-pairs", None, "rho.json")
+        data = cr.load(logs.data)
+        cr.IPS().fit(data, cr.ClickTable.read(logs.swaps, data), saved)
+
+    def test_people_see_table_choice_and_what_to_do_next(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--plot", "rho.svg", "--features", logs.data)
+        assert ran.code == 0
+        assert "90% interval" in ran.out
+        assert "comparisons" in ran.out
+        assert "fit: clicks of the same candidates elsewhere agree" in ran.out
+        assert "wrote rho.json and rho.svg" in ran.out
+        assert "all-pairs was chosen: the display order is not random" in ran.err
+        assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err
+        assert Path("rho.svg").read_text().count(", position ") == 4
+
+    def test_a_random_order_is_seen_and_used(self, propensity: Run, logs: Logs) -> None:
+        result = propensity("estimate", logs.shuffled, "-o", "rho.json", "--json").json
+        assert result["method"] == "randomised"
+        assert "looks random" in result["chosen_because"]
+        assert examined(result) == Randomised().fit(cr.ClickTable.read(logs.shuffled)).values.tolist()
+
+    def test_a_raw_log_gives_what_its_cells_give(self, propensity: Run, logs: Logs) -> None:
+        of_cells = propensity("estimate", logs.swaps, "-o", "cells.json", "--json").json
+        of_log = propensity("estimate", logs.swaps_log, "-o", "log.json", "--json").json
+        assert of_cells["positions"] == of_log["positions"]
+
+    def test_several_files_of_cells_add_up(self, propensity: Run, logs: Logs) -> None:
+        once = propensity("estimate", logs.swaps, "-o", "a.json", "--json").json
+        shutil.copy(logs.swaps, "again.parquet")
+        twice = propensity("estimate", logs.swaps, "again.parquet", "-o", "b.json", "--json").json
+        assert "is named twice" in propensity("estimate", logs.swaps, logs.swaps, "-o", "b.json").err
+        assert examined(twice) == pytest.approx(examined(once), rel=1e-6)
+
+    def test_columns_of_other_names(self, propensity: Run, logs: Logs) -> None:
+        table = pq.read_table(logs.swaps_log).drop(["ranker_id", "propensity"])
+        renamed = table.rename_columns(["page", "query_id", "doc_id", "place", "clicked"])
+        place = pa.array(np.asarray(table["position"]) - 1)
+        pq.write_table(renamed.set_column(3, "place", place), "other.parquet")
+        columns = ["--column", "session_id=page", "--column", "position=place", "--first-position", "0"]
+        ran = propensity("estimate", "other.parquet", "-o", "rho.json", *columns)
+        assert ran.code == 0
+        assert Propensities.load("rho.json").values.tolist() == pytest.approx(
+            AllPairs().fit(cr.ClickTable.read(logs.swaps)).values.tolist()
+        )
+        told = "--clicks other.parquet --log-column session_id=page --log-column position=place --first-position 0"
+        assert told in ran.err
+
+    def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
+        result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json
+        truth = [1, 1 / 2, 1 / 3, 1 / 4]
+        for entry, value in zip(result["positions"], truth, strict=True):
+            assert entry["low"] / 1.1 < value < entry["high"] * 1.1
+        refused = propensity("estimate", logs.shuffled, "-o", "rho.json", "--method", "logged")
+        assert refused.code == 2
+        assert refused.err.startswith("error: logged needs the raw log")
+
+    @pytest.mark.parametrize("method", ["swap", "adjacent-chain", "pivot", "click-through"])
+    def test_every_method_by_name(self, propensity: Run, logs: Logs, method: str) -> None:
+        result = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", method, "--depth", "3", "--json").json
+        assert result["method"] == method
+        assert len(result["positions"]) == 3
+        assert result["origin"].startswith(estimators()[method].__name__)
+
+    def test_options_are_the_parameters_of_the_class(self, propensity: Run, logs: Logs) -> None:
+        call = ("estimate", logs.swaps, "-o", "rho.json", "--json", "--method")
+        clicks = cr.ClickTable.read(logs.swaps)
+        swapped = propensity(*call, "swap", "--kind", "neighbours", "--weighting", "candidates").json
+        assert examined(swapped) == Swap("neighbours", weighting="candidates").fit(clicks).values.tolist()
+        ordered = propensity(*call, "randomised", "--no-check-order").json
+        assert examined(ordered) == Randomised(check_order=False).fit(clicks).values.tolist()
+        shown = propensity("estimate", "--help").out
+        assert all(f"--{name.replace('_', '-')}" in shown for name in parameters(Swap))
+        assert all(name in shown for name in estimators())
+
+    def test_a_power_law_and_a_floor(self, propensity: Run, logs: Logs) -> None:
+        result = propensity(
+            "estimate", logs.swaps, "-o", "rho.json", "--smooth", "power", "--clip", "0.3", "--json"
+        ).json
+        values = examined(result)
+        assert values[3] == 0.3
+        assert values[2] == pytest.approx(values[1] ** (np.log(3) / np.log(2)))
+        assert "power law" in Propensities.load("rho.json").origin
+        falling = propensity("estimate", logs.swaps, "-o", "rho.json", "--smooth", "monotone", "--json").json
+        assert sorted(examined(falling), reverse=True) == examined(falling)
+
+    def test_wider_at_more_confidence_and_the_same_again(self, propensity: Run, logs: Logs) -> None:
+        call = ("estimate", logs.swaps, "-o", "rho.json", "--replicates", "100", "--json")
+        narrow, again = propensity(*call, "--confidence", "0.5").json, propensity(*call, "--confidence", "0.5").json
+        wide = propensity(*call, "--confidence", "0.99").json
+        assert narrow == again
+        assert wide["positions"][1]["low"] < narrow["positions"][1]["low"]
+
+    def test_below_a_depth_nothing_is_known_and_it_says_so(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--depth", "2")
+        assert "--propensity rho.json --depth 2 --out ranker/" in " ".join(ran.err.split())
+        assert "Positions below 2 have no propensity" in ran.err
+
+
+class TestRefusal:
+    def test_one_ranker(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.one, "-o", "rho.json", "--plot", "rho.svg")
+        assert ran.code == 1
+        assert ran.out == ""
+        assert ran.err.startswith("error: all-pairs cannot estimate any position: each candidate was shown at one")
+        assert "Needed are pages of a second ranker" in ran.err
+        assert "--method regression-em --features FILE" in ran.err
+        assert not Path("rho.json").exists()
+        assert not Path("rho.svg").exists()
+
+    def test_what_is_possible_is_spelled_as_an_option(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot")
+        assert ran.code == 1
+        assert "--depth 3 estimates the first 3 positions" in ran.err
+        assert propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot", "--depth", "3").code == 0
+
+    def test_an_order_that_is_not_random(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "randomised")
+        assert ran.err.startswith("error: randomised needs pages in random order")
+        assert "a log of several rankers is for all-pairs. --no-check-order goes on regardless" in ran.err
+
+
+class TestModelsOfRelevance:
+    def test_regression_says_how_far_it_can_be_trusted(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.one, "-o", "rho.json", "--method", "regression-em", "--features", logs.data)
+        assert ran.code == 0
+        assert "relevance is modelled, not held fixed" in ran.out
+        assert ran.err.count("warning") == 0  # said once, with the result
+        assert Propensities.load("rho.json").method == "RegressionEM"
+
+    def test_it_needs_features(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.one, "-o", "rho.json", "--method", "regression-em")
+        assert (ran.code, ran.err) == (
+            2,
+            "error: regression-em needs the features of the candidates: name them with --features. Where candidates "
+            "were shown at several positions, all-pairs does without.\n",
+        )
+
+    def test_an_option_that_a_method_lacks(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--method", "pivot", "--refits", "3")
+        assert (ran.code, ran.err) == (2, "error: pivot has no option --refits.\n")
+
+
+class TestTrust:
+    def test_slopes_and_bases(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--plot", "trust.svg")
+        assert ran.code == 0
+        assert "slope, 90% interval" in ran.out
+        assert "is refuted" in ran.out
+        assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
+        assert "--affine trust.json --out ranker/" in " ".join(ran.err.split())
+        found = AffineClicks.load("trust.json")
+        assert len(found) == 4
+        shown = propensity("show", "trust.json", "--json").json["trust.json"]["positions"]
+        assert [entry["slope"] for entry in shown] == found.slope.tolist()
+        assert "base, 90% interval" in propensity("show", "trust.json").out
+
+    def test_it_is_no_curve(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.trust, "-o", "trust.json", "--method", "trust-bias", "--smooth", "power")
+        assert (ran.code, "which --smooth is not for" in ran.err) == (2, True)
+
+
+class TestSegments:
+    def test_one_file_a_segment_and_the_mean(self, propensity: Run, logs: Logs) -> None:
+        call = ("estimate", logs.devices, "--segment", "device", "-o", "rho.json", "--plot", "rho.svg")
+        result = propensity(*call, "--json").json
+        assert list(result["segments"]) == ["Desktop / Web", "phone", MISSING]
+        names = [entry["out"] for entry in result["segments"].values()]
+        assert names == ["rho.desktop-web.json", "rho.phone.json", "rho.missing.json"]
+        phone, desktop = Propensities.load("rho.phone.json"), Propensities.load("rho.desktop-web.json")
+        assert phone.values[3] == pytest.approx(4**-0.3, rel=0.1)
+        assert desktop.values[3] == pytest.approx(4**-1.5, rel=0.2)
+        mean = Propensities.load("rho.json").values[3]
+        assert desktop.values[3] < mean < phone.values[3]
+        np.testing.assert_allclose(Propensities.load("rho.missing.json").values[3], mean)
+        assert MISSING in result["refusals"]
+        ran = propensity(*call)
+        assert "Desktop / Web" in ran.out
+        assert f"{MISSING}, alone: all-pairs cannot estimate" in ran.out
+        assert Path("rho.svg").read_text().count(", position ") == 16
+
+    def test_a_segment_with_shorter_pages_is_no_obstacle(self, propensity: Run, logs: Logs) -> None:
+        table = pq.read_table(logs.devices)
+        kept = pc.or_(pc.not_equal(pc.fill_null(table["device"], ""), "phone"), pc.less_equal(table["position"], 2))
+        pq.write_table(table.filter(kept), "short.parquet")
+        result = propensity(
+            "estimate", "short.parquet", "--segment", "device", "-o", "r.json", "--depth", "3", "--json"
+        ).json
+        assert [len(entry["positions"]) for entry in result["segments"].values()] == [3, 3, 3]
+
+    @pytest.mark.parametrize(
+        ("column", "complaint", "code"),
+        [("devise", "there is no column 'devise'", 1), ("session_id", "has more than 100 values", 1)],
+    )
+    def test_columns_that_are_no_segments(
+        self, propensity: Run, logs: Logs, column: str, complaint: str, code: int
+    ) -> None:
+        ran = propensity("estimate", logs.devices, "--segment", column, "-o", "rho.json")
+        assert (ran.code, complaint in ran.err) == (code, True)
+
+    def test_deeper_than_every_segment(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.devices, "--segment", "device", "-o", "rho.json", "--depth", "9")
+        assert (ran.code, Path("rho.json").exists()) == (2, False)
+        assert "--depth 9 is too deep: no segment was shown anything below position 4" in ran.err
+
+    def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
+        cells = propensity("estimate", logs.swaps, "--segment", "device", "-o", "rho.json")
+        assert (cells.code, "name the raw log" in cells.err) == (2, True)
+        logged = propensity("estimate", logs.devices, "--segment", "device", "--method", "logged", "-o", "rho.json")
+        assert (logged.code, "logged does not take --segment" in logged.err) == (2, True)
+
+    def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
+        whole = cr.ClickTable.read(logs.devices)
+        parts = aggregate_segments(logs.devices, "device")
+        assert sum(int(part.clicks.impressions.sum()) for part in parts.values()) == whole.impressions.sum()
+        assert sum(part.account.rows for part in parts.values()) == pq.read_metadata(logs.devices).num_rows
+
+
+class TestCompare:
+    def test_all_that_apply_and_why_the_others_do_not(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("compare", logs.shuffled_log, "--out", "found.json", "--plot", "curves.svg", "--json")
+        result = ran.json
+        assert list(result["estimates"]) == [
+            "randomised", "logged", "all-pairs", "adjacent-chain", "pivot", "trust-bias", "click-through",
+        ]  # fmt: skip
+        assert set(result["refusals"]) == {"regression-em", "dual-learning"}
+        pairs = {tuple(entry["methods"]): entry for entry in result["agreements"]}
+        assert pairs["randomised", "all-pairs"]["agree"]
+        assert len(pairs) == 21
+        written = json.loads(Path("found.json").read_text())
+        assert written == {key: result[key] for key in written}
+        assert Path("curves.svg").read_text().count(", position ") == 7 * 4
+
+    def test_one_ranker_leaves_what_cannot_be_trusted(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("compare", logs.one)
+        assert ran.code == 0
+        assert "refused all-pairs, adjacent-chain, pivot, trust-bias: cannot estimate any position" in ran.out
+        assert "do not train with it" in ran.err
+
+    def test_the_table_fits_a_narrow_terminal(
+        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        out = propensity("compare", logs.shuffled).out
+        assert "…" not in out
+        assert out.count("position ") > 2  # in several tables
+        assert "fit, p" in out
+
+
+class TestRefuted:
+    @pytest.mark.filterwarnings("always")
+    def test_a_power_law_that_the_log_refutes(self, propensity: Run, logs: Logs) -> None:
+        """At the last position everything is clicked, as at the end of a page: no falling curve fits that."""
+        table = cr.ClickTable.read(logs.shuffled)
+        last = table.position == 4
+        clicks = np.where(last, table.impressions, table.clicks)
+        cr.ClickTable(table.candidates, table.row, table.position, table.impressions, clicks).write("last.parquet")
+        plain = propensity("estimate", "last.parquet", "-o", "rho.json", "--json")
+        assert (plain.code, plain.err) == (0, "")
+        smoothed = propensity("estimate", "last.parquet", "-o", "rho.json", "--smooth", "power", "--json")
+        assert smoothed.code == 0
+        assert "warning: the clicks refute these propensities (power law, eta" in smoothed.err
+        assert "position 4" in smoothed.err
+
+    def test_the_click_through_of_one_ranker(self, propensity: Run, logs: Logs) -> None:
+        found = propensity("compare", logs.one, "--json").json["estimates"]["click-through"]
+        assert any(note.startswith("the clicks refute this curve: at position") for note in found["notes"])
+        assert "warning: click-through: the clicks refute this curve" in propensity("compare", logs.one).out
+
+    @pytest.mark.filterwarnings("always")
+    def test_nothing_is_said_of_curves_that_fit(self, propensity: Run, logs: Logs) -> None:
+        estimate = propensity("estimate", logs.swaps, "-o", "rho.json", "--smooth", "power")
+        for ran in (estimate, propensity("compare", logs.shuffled)):
+            assert "the clicks refute" not in ran.err + ran.out
+
+
+class TestShow:
+    def test_what_was_written_is_shown(self, propensity: Run, logs: Logs) -> None:
+        written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
+        Propensities.power(1, 4).save("truth.json")
+        shown = propensity("show", "rho.json", "truth.json", "--plot", "both.svg", "--json").json
+        assert shown["rho.json"]["positions"] == written["positions"]
+        assert shown["rho.json"]["notes"] == written["notes"]
+        assert examined(shown["truth.json"]) == [1, 1 / 2, 1 / 3, 1 / 4]
+        assert "power law, eta 1" in propensity("show", "truth.json").out
+        assert Path("both.svg").read_text().count(", position ") == 8
+
+    def test_files_that_are_none(self, propensity: Run, logs: Logs) -> None:
+        assert propensity("show", "nothing.json").code == 2
+        Path("deep.json").write_text("[" * 100_000)
+        assert "nested too deeply" in propensity("show", "deep.json").err
+        assert "not JSON" in propensity("show", logs.swaps).err
+
+
+class TestComplaints:
+    @pytest.mark.parametrize(
+        ("arguments", "complaint", "code"),
+        [
+            (["nothing.parquet"], "nothing.parquet: no such log.", 2),
+            (["{swaps}", "--method", "magic"], "'magic' is not one of 'auto', 'randomised'", 2),
+            (["{swaps}", "--column", "doc_id=page"], "holds cells already", 2),
+            (["{swaps_log}", "--column", "doc_id=page"], "there is no column 'page' (asked for as doc_id)", 1),
+            (["{swaps_log}", "--engine", "abacus"], "there is no engine 'abacus'", 2),
+            (["{swaps}", "--plot", "rho.png"], "name a file that ends in .svg", 2),
+            (["{swaps}", "--plot", "rho.json"], "name a file that ends in .svg", 2),
+            (["{swaps}", "--depth", "9"], "nothing was shown below position 4", 2),
+            (["{swaps_log}", "--depth", "9"], "nothing was shown below position 4", 2),
+            (["{swaps}", "--depth", "9", "--method", "trust-bias"], "nothing was shown below position 4", 2),
+            (["{swaps}", "--confidence", "1.5"], "--confidence must be a number above 0 and below 1, not 1.5", 2),
+            (["{swaps}", "--clip", "2"], "--clip must be a number above 0 and up to 1, not 2.0", 2),
+            (["{data}"], "there is no column 'session_id'", 1),
+            (["clickless.csv"], "nothing was clicked in this log", 1),
+            (["flat.csv"], "only one position was shown", 1),
+            (["empty.csv"], "the log is empty", 1),
+            (["broken.csv"], "100.0% of 3 rows had to be set aside", 1),
+        ],
+    )
+    def test_one_or_two_lines(
+        self, propensity: Run, logs: Logs, arguments: list[str], complaint: str, code: int
+    ) -> None:
+        head = "session_id,query_id,doc_id,position,clicked\n"
+        Path("clickless.csv").write_text(head + "".join(f"{s},q,{d},{1 + d},0\n" for s in range(9) for d in range(3)))
+        Path("flat.csv").write_text(head + "".join(f"{s},q,a,1,{s % 2}\n" for s in range(9)))
+        Path("empty.csv").write_text(head)
+        Path("broken.csv").write_text(head + "1,q,a,first,0\n" * 3)
+        named = [str(getattr(logs, part[1:-1])) if part.startswith("{") else part for part in arguments]
+        ran = propensity("estimate", *named, "-o", "rho.json")
+        assert ran.code == code
+        assert complaint in ran.err
+        error = ran.err[ran.err.index("error: ") :]
+        assert len(error.splitlines()) <= 2
+        assert not Path("rho.json").exists()
+
+    def test_what_is_read_is_not_written_over(self, propensity: Run, logs: Logs) -> None:
+        assert "would be written over" in propensity("estimate", logs.swaps, "-o", logs.swaps).err
+
+
+def test_the_commands_of_the_documentation(run: Run) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "propensity.md").read_text(encoding="utf-8")
+    block = page.split("## At the command line")[1].split("```sh\n")[1].split("```")[0]
+    commands = [line.split()[1:] for line in block.splitlines()]
+    assert [command[0] for command in commands] == ["data", "simulate", *["propensity"] * 3, "train"]
+    for command in commands:
+        assert run(*command).code == 0
+    assert Path("ranker").is_dir()
+
+
+@pytest.mark.data
+def test_ranklens_from_the_command_line(propensity: Run, real_data: Path) -> None:
+    columns = ["session_id=ranking", "user_id=user", "timestamp=ts_ms", "doc_id=item", "clicked=click"]
+    named = [part for column in columns for part in ("--column", column)]
+    log = real_data / "ranklens" / "impressions.parquet"
+    result = propensity("estimate", log, "--one-query", *named, "-o", "rho.json", "--json").json
+    assert result["method"] == "randomised"
+    assert examined(result)[1] == pytest.approx(0.948, abs=5e-4)
+    assert examined(result)[23] == pytest.approx(0.818, abs=5e-4)
+    assert all(entry["low"] < entry["high"] for entry in result["positions"][1:])

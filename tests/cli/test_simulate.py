@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank import ClickTable, cli, load
+from cldrank.clicks.simulate import load_truth
+
+
+class Ran:
+    """The command line, called in an empty folder as `main` would."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: str, fails: int = 0) -> str:
+        """What `cldrank simulate` printed: the result, or, where it should fail, the complaint."""
+        self.monkeypatch.setattr(sys, "argv", ["cldrank", "simulate", *arguments])
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = self.capsys.readouterr()
+        assert (stop.value.code or 0) == fails, printed.err
+        return printed.err if fails else printed.out
+
+
+@pytest.fixture
+def simulate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ran:
+    random = np.random.default_rng(0)
+    rows = [f"{int(4 * x)} qid:{query} 1:{x:.4f} 2:{y:.4f}" for query in range(40) for x, y in random.random((8, 2))]
+    (tmp_path / "train.txt").write_text("\n".join(rows) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return Ran(capsys, monkeypatch)
+
+
+def test_cells_and_the_truth_beside_them(simulate: Ran) -> None:
+    result = json.loads(
+        simulate(
+            "train.txt", "--sessions", "1e5", "--eta", "0.5", "--depth", "3", "--noise", "0.2", "--out", "c.parquet",
+            "--fraction", "0.1", "--seed", "4", "--json",
+        )
+    )  # fmt: skip
+    table = ClickTable.read("c.parquet", load("train.txt"))
+    assert table.impressions.sum() == 300_000
+    assert [entry["impressions"] for entry in result["by_position"]] == [100_000] * 3
+    assert sum(entry["clicks"] for entry in result["by_position"]) == table.clicks.sum()
+    truth = load_truth("c.parquet")
+    assert truth == result["truth"]
+    assert truth["model"] == {"name": "pbm", "eta": 0.5, "noise": 0.2}
+    assert (truth["sessions"], truth["seed"], truth["drawn"]) == (100_000, 4, "counted")
+    assert truth["production"] | {"pairs": 0} == {
+        "kind": "svm", "rows": 32, "pairs": 0, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000, "sample": "queries",
+        "seed": 4, "scaling": "standard",
+    }  # fmt: skip
+
+
+def test_a_log_and_its_cells(simulate: Ran) -> None:
+    printed = simulate(
+        "train.txt", "-n", "2000", "--out", "cells.parquet", "--log", "log.parquet", "--policy", "first-swaps",
+        "--probability", "0.3", "--positions", "2,4", "--production", "column:f2",
+    )  # fmt: skip
+    assert "2,000 sessions on train, 40 queries; relevant: label 3 or more" in printed
+    assert "production: column f2" in printed
+    assert "wrote log.parquet, and the truth about it in log.parquet.json" in printed
+    data = load("train.txt")
+    cells, aggregated = ClickTable.read("cells.parquet", data), ClickTable.read("log.parquet", data)
+    np.testing.assert_array_equal(cells.clicks, aggregated.clicks)
+    np.testing.assert_array_equal(cells.impressions, aggregated.impressions)
+    assert set(pq.read_table("log.parquet")["ranker_id"].to_pylist()) == {"production", "swap-1-2", "swap-1-4"}
+    assert load_truth("log.parquet") == load_truth("cells.parquet")
+    assert load_truth("log.parquet")["policy"] == {"name": "first-swaps", "probability": 0.3, "positions": [2, 4]}
+
+
+def test_production_rankers(simulate: Ran, tmp_path: Path) -> None:
+    simulate("train.txt", "--out", "a.parquet", "--fraction", "0.5", "--save-production", "ranker")
+    simulate("train.txt", "--out", "b.parquet", "--production", "ranker")
+    one, two = ClickTable.read("a.parquet"), ClickTable.read("b.parquet")
+    np.testing.assert_array_equal(one.clicks, two.clicks)
+    assert load_truth("b.parquet")["production"]["kind"] == "ranker"
+    assert load_truth("b.parquet")["production"]["estimator"] == "SVMRank"
+    np.savetxt(tmp_path / "scores.txt", load("train.txt").features[:, 1])
+    simulate("train.txt", "--out", "c.parquet", "--production", "scores.txt")
+    simulate("train.txt", "--out", "d.parquet", "--production", "column:f2")
+    np.testing.assert_array_equal(ClickTable.read("c.parquet").row, ClickTable.read("d.parquet").row)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "trust", "--epsilon-minus", "0.4,0.2,0.1,0.1,0.1", "--epsilon-plus", "0.9"],
+        ["--model", "cascade", "--noise", "0"],
+        ["--model", "dcm", "--continuation", "0.9", "--policy", "neighbour-swaps"],
+        ["--policy", "plackett-luce", "--temperature", "0.2"],
+        ["--policy", "shuffled", "--share", "0.5", "--shuffle", "candidates"],
+    ],
+)
+def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
+    printed = simulate("train.txt", "--sessions", "1000", "--out", "c.parquet", "--production", "column:f1", *options)
+    assert "1,000" in printed
+    truth = load_truth("c.parquet")
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    assert truth["model"]["name"] == given.get("--model", "pbm")
+    assert truth["policy"]["name"] == given.get("--policy", "top")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "complaint"),
+    [
+        ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),
+        (["--out", "c", "--log", "c"], 2, "c is to be written twice"),
+        (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
+        (["--out", "."], 2, "is a folder; name a file"),
+        (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is not a number"),
+        (
+            ["--out", "c", "--sessions", "0.5"],
+            2,
+            "--sessions must be a whole number of at least 1 ",
+        ),
+        (["--out", "c", "--depth", "9" * 40], 2, "--depth must be a whole number of at least 1 and up to 10000"),
+        (["--out", "c", "--seed", "9" * 400], 2, "--seed must be a whole number of at least 0"),
+        (
+            ["--out", "c", "--sessions", "inf"],
+            2,
+            "9.22337e+18, not inf",
+        ),
+        (["--out", "train.txt"], 2, "train.txt is read and would be written over"),
+        (["--out", "c", "--save-production", "train.txt"], 2, "train.txt is a file; name a folder to write"),
+        (["--out", "c", "--depth", "0"], 2, "Invalid value for '--depth'"),
+        (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1.0"),
+        (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2.0"),
+        (
+            ["--out", "c", "--model", "cascade", "--eta", "1"],
+            2,
+            "--eta does not belong to --model cascade, which",
+        ),
+        (["--out", "c", "--share", "1"], 2, "--share does not belong to --policy top, which takes no options"),
+        (["--out", "c", "--production", "nothing"], 2, "there is no such ranker folder or score file"),
+        (["--out", "c", "--production", "column:f9"], 2, "there is no feature 'f9' to rank by; there are f1, f2"),
+        (["--out", "c", "--production", "column:f1", "--fraction", "1"], 2, "--fraction is for --production svm"),
+        (["--out", "c", "--fraction", "2"], 2, "fraction must be a number above 0 and up to 1"),
+        (["--out", "c", "--relevant-from", "9"], 1, "no label reaches 9, the highest is 3"),
+        (["--out", "c", "--policy", "first-swaps", "--positions", "7"], 2, "position 7 cannot be swapped"),
+    ],
+)
+def test_mistakes_are_explained(simulate: Ran, options: list[str], code: int, complaint: str) -> None:
+    assert complaint in simulate("train.txt", *options, fails=code)
+    assert not Path("c").exists()
+
+
+def test_labels_are_needed(simulate: Ran) -> None:
+    load("train.txt").save("labelled.parquet")
+    pq.write_table(pq.read_table("labelled.parquet").drop_columns(["label"]), "bare.parquet")
+    assert "has no labels" in simulate("bare.parquet", "--out", "c", "--production", "column:f1", fails=1)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cldrank import segments
+from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps, PlackettLuce, ShuffledShare, TopK
+from cldrank.clicks.simulate.production import Production
+from cldrank.errors import UsageError
+
+
+def production(scores: list[float], depth: int) -> Production:
+    return Production(np.array(scores, dtype=float), np.array([0, len(scores)]), depth)
+
+
+class TestProduction:
+    @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6), st.integers(1, 5))
+    def test_the_top_is_the_head_of_the_order(self, queries: list[list[int]], depth: int) -> None:
+        offsets = segments.from_lengths(np.array([len(scores) for scores in queries]))
+        scores = np.concatenate(queries).astype(float)
+        ranked = Production(scores, offsets, depth)
+        order = segments.descending_order(scores, offsets)  # ties as everywhere else
+        for query, (start, stop) in enumerate(itertools.pairwise(offsets)):
+            expected = order[start:stop][:depth].tolist()
+            assert ranked.top[query].tolist() == expected + [-1] * (depth - len(expected))
+            assert ranked.lengths[query] == len(expected)
+
+
+class TestSwaps:
+    @pytest.mark.parametrize("policy", [NeighbourSwaps(0.3), FirstSwaps(0.3), FirstSwaps(0.3, positions=(2, 4))])
+    def test_layouts_are_permutations_with_one_swap(self, policy: NeighbourSwaps | FirstSwaps) -> None:
+        layouts = policy.layouts(4)
+        assert layouts.places[0].tolist() == [0, 1, 2, 3]
+        for name, places in zip(layouts.names[1:], layouts.places[1:], strict=True):
+            assert sorted(places) == [0, 1, 2, 3]
+            moved = np.flatnonzero(places != np.arange(4)) + 1
+            assert name == f"swap-{moved[0]}-{moved[1]}"
+        np.testing.assert_allclose(layouts.shares.sum(axis=1), 1)
+        assert layouts.shares[4, 0] == 0.7
+
+    def test_short_pages_swap_only_what_they_have(self) -> None:
+        shares = NeighbourSwaps(0.6).layouts(4).shares
+        np.testing.assert_allclose(shares[1], [1, 0, 0, 0])
+        np.testing.assert_allclose(shares[2], [0.4, 0.6, 0, 0])
+        np.testing.assert_allclose(shares[3], [0.4, 0.3, 0.3, 0])
+        np.testing.assert_allclose(FirstSwaps(0.6, positions=(4,)).layouts(4).shares[3], [1, 0])
+
+    def test_positions_must_be_on_the_page(self) -> None:
+        with pytest.raises(UsageError, match="position 6 cannot be swapped on pages of 5"):
+            FirstSwaps(positions=(2, 6)).check(5)
+        with pytest.raises(UsageError, match="at least 2, or None, not "):
+            FirstSwaps(positions=(1,))
+        with pytest.raises(UsageError, match="names a position twice"):
+            FirstSwaps(positions=(2, 2))
+        with pytest.raises(UsageError, match="probability must be a number of at least 0 and up to 1"):
+            NeighbourSwaps(1.2)
+
+
+class TestPlackettLuce:
+    @pytest.mark.parametrize("depth", [1, 2, 3, 4])
+    @pytest.mark.parametrize("temperature", [0.5, 2.0])
+    def test_pages_have_their_probabilities(self, depth: int, temperature: float) -> None:
+        scores, drawn = [0.3, 1.0, -0.4, 0.9], 30_000
+        ranked = production(scores, depth)
+        pages = PlackettLuce(temperature).draw(ranked, np.zeros(drawn, dtype=np.int64), np.random.default_rng(depth))
+        for page in itertools.permutations(range(4), depth):
+            weights = np.exp(np.array(scores) / temperature)
+            probability = 1.0
+            for row in page:
+                probability *= weights[row] / weights.sum()
+                weights[row] = 0
+            seen = int((pages == page).all(axis=1).sum())
+            assert abs(seen - drawn * probability) < 4.5 * np.sqrt(drawn * probability * (1 - probability))
+
+    @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 6), st.integers(0, 99))
+    def test_pages_hold_different_rows_of_their_query(self, sizes: list[int], depth: int, seed: int) -> None:
+        offsets = segments.from_lengths(np.array(sizes))
+        random = np.random.default_rng(seed)
+        ranked = Production(random.normal(size=offsets[-1]), offsets, depth)
+        queries = random.integers(0, len(sizes), 20)
+        for query, page in zip(queries, PlackettLuce(0.7).draw(ranked, queries, random), strict=True):
+            length = min(depth, sizes[query])
+            assert (page[length:] == -1).all()
+            assert len(set(page[:length])) == length
+            assert ((page[:length] >= offsets[query]) & (page[:length] < offsets[query + 1])).all()
+
+    def test_many_blocks_are_as_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Queries of very different size, more of them than are perturbed at a time."""
+        monkeypatch.setattr("cldrank.clicks.simulate.policies._VALUES", 16)
+        offsets = np.array([0, 1, 30, 33])
+        ranked = Production(np.arange(33.0), offsets, 3)
+        pages = PlackettLuce(1e-3).draw(ranked, np.array([0, 1, 2, 1, 0, 2, 1]), np.random.default_rng(0))
+        assert pages[:, 0].tolist() == [0, 29, 32, 29, 0, 32, 29]
+        assert pages[1].tolist() == [29, 28, 27]
+
+    def test_temperature(self) -> None:
+        ranked = production([1, 2, 3], 3)
+        cold = PlackettLuce(1e-9).draw(ranked, np.zeros(50, dtype=np.int64), np.random.default_rng(0))
+        assert (cold == [2, 1, 0]).all()
+        hot = PlackettLuce(1e9).draw(ranked, np.zeros(6_000, dtype=np.int64), np.random.default_rng(0))
+        assert np.bincount(hot[:, 0]) == pytest.approx(np.full(3, 2_000), abs=200)
+        with pytest.raises(UsageError, match="temperature must be a number above 0"):
+            PlackettLuce(0)
+        with pytest.raises(UsageError, match="too low"):
+            PlackettLuce(1e-320).draw(ranked, np.zeros(1, dtype=np.int64), np.random.default_rng(0))
+
+
+class TestShuffledShare:
+    @pytest.mark.parametrize("shuffle", ["page", "candidates"])
+    def test_every_order_is_as_likely(self, shuffle: str) -> None:
+        ranked, drawn = production([4, 3, 2, 1], 3), 24_000
+        pages = ShuffledShare(1, shuffle=shuffle).draw(  # type: ignore[arg-type]
+            ranked, np.zeros(drawn, dtype=np.int64), np.random.default_rng(0)
+        )
+        orders = list(itertools.permutations(range(3 if shuffle == "page" else 4), 3))
+        for order in orders:
+            seen = int((pages == order).all(axis=1).sum())
+            assert abs(seen - drawn / len(orders)) < 4.5 * np.sqrt(drawn / len(orders))
+
+    def test_short_pages_stay_short(self) -> None:
+        ranked = Production(np.arange(5.0), np.array([0, 2, 5]), 4)
+        pages = ShuffledShare(1).draw(ranked, np.array([0, 1, 0, 0]), np.random.default_rng(0))
+        assert ((pages >= 0).sum(axis=1) == [2, 3, 2, 2]).all()
+        assert sorted(pages[1, :3]) == [2, 3, 4]
+
+    def test_parameters(self) -> None:
+        with pytest.raises(UsageError, match="share must be a number of at least 0 and up to 1"):
+            ShuffledShare(-0.1)
+        with pytest.raises(UsageError, match="shuffle must be 'page' or 'candidates', not 'all'"):
+            ShuffledShare(0.1, shuffle="all")  # type: ignore[arg-type]
+        assert TopK().describe() == {"name": "top"}
+        assert ShuffledShare(0.2).describe() == {"name": "shuffled", "share": 0.2, "shuffle": "page"}

@@ -1,0 +1,336 @@
+"""What holds of every estimator of propensities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.clicks.simulate import FirstSwaps, NeighbourSwaps
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankError, UnidentifiableError, UsageError
+from cldrank.parameters import parameters
+from cldrank.propensity import (
+    AdjacentChain,
+    AllPairs,
+    ClickThrough,
+    Pivot,
+    Randomised,
+    Swap,
+    compare,
+    estimators,
+    harvesting,
+    impressions_needed,
+)
+from cldrank.propensity.estimator import CurveEstimator
+
+HARVESTING: list[CurveEstimator] = [Pivot(), AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")]
+EVERY = [*HARVESTING, ClickThrough(), Randomised(), Swap("first"), Swap("neighbours")]
+
+
+@pytest.fixture(scope="module")
+def shuffled(world: Any) -> ClickTable:
+    return world.shuffled()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def two_rankers(world: Any) -> ClickTable:
+    return world.two_rankers()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=repr)
+def test_a_random_order_tells_all_of_them_the_truth(estimator: CurveEstimator, shuffled: ClickTable) -> None:
+    rho = estimator.fit(shuffled)
+    assert rho.errors is not None
+    assert rho.low is not None
+    assert rho.high is not None
+    scores = np.log(rho.values * np.arange(1, 6))[1:] / rho.errors[1:]
+    assert np.abs(scores).max() < 4
+    assert rho.errors.max() < 0.2
+    assert (rho.low <= rho.values).all()
+    assert (rho.values <= rho.high).all()
+    assert (rho.values[0], rho.low[0], rho.high[0], rho.errors[0]) == (1, 1, 1, 0)
+    assert rho.method == type(estimator).__name__
+    assert rho.comparisons is not None
+    assert (rho.comparisons > 0).all()
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=repr)
+def test_weights_are_repetition(estimator: CurveEstimator, shuffled: ClickTable) -> None:
+    thrice = shuffled.merge(shuffled).merge(shuffled)
+    np.testing.assert_allclose(estimator.fit(thrice).values, estimator.fit(shuffled).values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=repr)
+def test_the_order_of_queries_does_not_matter(estimator: CurveEstimator, shuffled: ClickTable) -> None:
+    turned = shuffled[np.arange(shuffled.n_queries)[::-1]]
+    np.testing.assert_allclose(estimator.fit(turned).values, estimator.fit(shuffled).values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=repr)
+def test_the_same_seed_gives_the_same_interval(estimator: CurveEstimator, shuffled: ClickTable) -> None:
+    one, two = estimator.fit(shuffled), estimator.fit(shuffled)
+    np.testing.assert_array_equal(one.replicates, two.replicates)
+    other = type(estimator)(seed=1).fit(shuffled)
+    assert not np.array_equal(one.replicates, other.replicates)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("estimator", [Pivot(depth=3), AdjacentChain(depth=3), ClickThrough(depth=3), Swap(depth=3)])
+def test_depth_estimates_the_first_positions_alike(estimator: CurveEstimator, shuffled: ClickTable) -> None:
+    whole = type(estimator)().fit(shuffled)
+    np.testing.assert_allclose(estimator.fit(shuffled).values, whole.values[:3])
+
+
+@pytest.mark.parametrize("estimator", [AdjacentChain(), AllPairs(), AllPairs(weighting="candidates")], ids=repr)
+def test_two_rankers(estimator: CurveEstimator, two_rankers: ClickTable) -> None:
+    rho = estimator.fit(two_rankers)
+    assert rho.errors is not None
+    np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
+    assert rho.goodness is not None
+    assert rho.goodness.p_value > 0.01
+
+
+def test_click_through_rates_of_a_good_ranker_are_too_steep(two_rankers: ClickTable) -> None:
+    rho = ClickThrough().fit(two_rankers)
+    assert rho.high is not None
+    assert (rho.high[1:] < 1 / np.arange(2, 6)).all()
+    assert rho.goodness is not None
+    assert rho.goodness.p_value < 0.01
+    assert "too steep" in rho.notes[0]
+
+
+def test_all_pairs_is_more_precise_than_the_chain(two_rankers: ClickTable) -> None:
+    pairs, chain = AllPairs().fit(two_rankers).errors, AdjacentChain().fit(two_rankers).errors
+    assert pairs is not None
+    assert chain is not None
+    assert (pairs[2:] < chain[2:]).all()
+
+
+def test_many_queries_are_resampled_in_groups(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = world.two_rankers()
+    single = AllPairs(replicates=1000).fit(log).errors
+    monkeypatch.setattr("cldrank.clicks.units.MOST_GROUPS", 50)
+    grouped = AllPairs(replicates=1000).fit(log).errors
+    assert single is not None
+    assert grouped is not None
+    np.testing.assert_allclose(grouped[1:], single[1:], rtol=0.35)  # 50 groups know an error to within 10%
+
+
+NEW = """
+from cldrank.parameters import parameter, value
+from cldrank.propensity.harvesting.all_pairs import AllPairs
+
+
+@value
+class HalfPairs(AllPairs):
+    share: float = parameter(default=0.5, above=0, most=1, about="Of the pairs")
+    name = "half-pairs"
+    label = "Half of the pairs"
+    sentence = "Some of the pairs"
+"""
+
+
+class TestDescriptions:
+    @pytest.mark.parametrize("kind", estimators().values(), ids=lambda kind: kind.name)
+    def test_each_describes_itself(self, kind: Any) -> None:
+        assert kind.name == kind.name.lower()
+        assert kind.label
+        assert kind.sentence[0].isupper()
+        assert not kind.sentence.endswith(".")
+        assert kind.needs in ("cells", "log", "features")
+        assert all(one.about and not one.about.endswith(".") for one in parameters(kind).values())
+        assert repr(kind()) == f"{kind.__name__}()"
+        assert kind().spelling == (kind.__name__, kind.name)
+
+    @pytest.mark.parametrize("kind", estimators().values(), ids=lambda kind: kind.name)
+    def test_what_it_needs_is_asked_for_and_what_it_does_not_is_refused(self, kind: Any, world: Any) -> None:
+        log = world.shuffled(1e3)
+        if kind.needs == "cells":
+            with pytest.raises(UsageError, match=f"{kind.__name__} does not use features; leave the dataset out"):
+                kind().fit(log, world.data)
+            with pytest.raises(UsageError, match="does not use features"):
+                kind().check(log, world.data)
+            return
+        for method in (kind().fit, kind().check):
+            with pytest.raises(UsageError, match=f"{kind.__name__} needs the (features|probability)") as refusal:
+                method(log)
+            assert refusal.value.said("shell").startswith(f"{kind.name} needs the ")
+
+    def test_a_new_one_is_one_new_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shuffled: ClickTable
+    ) -> None:
+        (tmp_path / "half_pairs.py").write_text(NEW)
+        monkeypatch.setattr(harvesting, "__path__", [*harvesting.__path__, str(tmp_path)])
+        assert "half-pairs" in estimators()
+        assert "HalfPairs" in compare(shuffled).estimates
+
+
+class TestSwaps:
+    def test_first(self, world: Any) -> None:
+        rho = Swap("first").fit(world.log(FirstSwaps(0.2)))
+        assert rho.errors is not None
+        np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
+
+    def test_neighbours(self, world: Any) -> None:
+        rho = Swap("neighbours").fit(world.log(NeighbourSwaps(0.2)))
+        assert rho.errors is not None
+        np.testing.assert_allclose(rho.values, 1 / np.arange(1, 6), rtol=4 * rho.errors.max())
+
+    def test_a_position_that_was_never_swapped(self, world: Any) -> None:
+        log = world.log(FirstSwaps(0.5, positions=(2, 3, 5)))
+        with pytest.raises(UnidentifiableError, match="position 4: no candidate was shown both") as refusal:
+            Swap("first").fit(log)
+        assert (refusal.value.positions, refusal.value.depth) == ((4,), 3)
+        assert "impressions of the same candidates at position 4 and at another" in str(refusal.value)
+        assert len(Swap("first", depth=refusal.value.depth).fit(log)) == 3
+
+    def test_any_pivot_will_do(self, shuffled: ClickTable) -> None:
+        one, three = Pivot(1).fit(shuffled), Pivot(3).fit(shuffled)
+        np.testing.assert_allclose(one.values[2], three.values[2], rtol=1e-9)
+        np.testing.assert_allclose(three.values, 1 / np.arange(1, 6), rtol=0.2)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("estimator", [*HARVESTING, Swap("first"), Swap("neighbours")], ids=repr)
+    def test_a_single_ranker(self, estimator: CurveEstimator, world: Any) -> None:
+        with pytest.raises(UnidentifiableError, match="shown at one position only") as refusal:
+            estimator.fit(world.log())
+        assert refusal.value.positions == (1, 2, 3, 4, 5)
+        assert "±10% at 90% confidence" in str(refusal.value)
+        assert "Propensities.power" in str(refusal.value)
+
+    def test_an_order_that_is_not_random(self, world: Any, two_rankers: ClickTable) -> None:
+        for log in (world.log(), two_rankers):
+            with pytest.raises(UnidentifiableError, match="needs pages in random order"):
+                Randomised().fit(log)
+        assert len(Randomised(check_order=False).fit(two_rankers)) == 5
+
+    def test_too_few_clicks(self, world: Any) -> None:
+        with pytest.raises(UnidentifiableError, match=r"times as many pages for ±10% at 90%"):
+            AdjacentChain(refuse_above=0.05).fit(world.two_rankers(3e3))
+
+    @pytest.mark.parametrize(("clicked", "enough"), [(2, False), (20, True)])
+    def test_replicates_without_an_estimate(self, clicked: int, enough: bool) -> None:
+        """All clicks at position 2 come from a few candidates: one resample in seven has none of two of them."""
+        shown = [(row, position, 50, 10 * (position == 1 or row < clicked)) for row in range(60) for position in (1, 2)]
+        estimator = Pivot(refuse_above=5.0)  # so that it is not the error of the others that refuses
+        if enough:
+            assert len(estimator.fit(cells(shown))) == 2
+            return
+        with pytest.raises(UnidentifiableError, match="20 clicks in all, and resampling often leaves none") as refusal:
+            estimator.fit(cells(shown))
+        assert refusal.value.positions == (2,)
+
+    def test_too_few_candidates_in_common(self) -> None:
+        table = cells([(row, position, 500, 100) for row in range(60) for position in ((1, 2) if row < 3 else (1,))])
+        with pytest.raises(UnidentifiableError, match="only 3 candidates shown both.*too few"):
+            Pivot().fit(table)
+
+    def test_candidates_in_common_without_clicks(self) -> None:
+        table = cells([(row, position, 50, 10 * (position == 1)) for row in range(60) for position in (1, 2)])
+        for estimator in HARVESTING:
+            with pytest.raises(UnidentifiableError, match="60 candidates.*but not with clicks at both"):
+                estimator.fit(table)
+
+    def test_a_disconnected_position(self) -> None:
+        shown = [(row, position, 50, 10) for row in range(60) for position in ((1, 2) if row % 2 else (3, 4))]
+        with pytest.raises(UnidentifiableError, match="positions 3 and 4: no candidate.*depth=2") as refusal:
+            AllPairs().fit(cells(shown))
+        assert refusal.value.positions == (3, 4)
+        spoken = refusal.value.said("shell")
+        assert spoken.startswith("all-pairs cannot estimate positions 3 and 4: ")
+        assert spoken.endswith("--depth 2 estimates the first 2 positions.")
+
+    def test_a_position_that_was_never_shown(self) -> None:
+        shown = [(row, position, 50, 10) for row in range(60) for position in (1, 2, 4)]
+        for estimator in EVERY:
+            with pytest.raises(UnidentifiableError, match="position 3 was never shown.*depth=2"):
+                estimator.fit(cells(shown))
+
+    @pytest.mark.parametrize("shown", [[], [(0, 1, 5, 1)], [(0, 1, 5, 1), (0, 2, 5, 1)]])
+    def test_next_to_nothing(self, shown: list[tuple[int, int, int, int]]) -> None:
+        for estimator in EVERY:
+            with pytest.raises(UnidentifiableError, match="empty|one position|only one candidate"):
+                estimator.fit(cells(shown))
+
+    def test_every_click(self) -> None:
+        table = cells([(row, position, 5, 10) for row in range(60) for position in (1, 2)], every_click=True)
+        with pytest.raises(CldrankError, match="counts every click"):
+            AllPairs().fit(table)
+        np.testing.assert_allclose(Pivot().fit(table).values, 1)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: AllPairs(depth=1), "depth must be a whole number of at least 2"),
+            (lambda: AllPairs(depth=2.5), "depth must be a whole number"),  # type: ignore[arg-type]
+            (lambda: AllPairs(seed=-1), "seed must be a whole number of at least 0"),
+            (lambda: AllPairs(confidence=1), "confidence must be a number above 0 and below 1"),
+            (lambda: AllPairs(replicates=2), "at least 20"),
+            (lambda: AllPairs(resample="pages"), "resample must be"),  # type: ignore[arg-type]
+            (lambda: AllPairs(weighting="none"), "weighting must be"),  # type: ignore[arg-type]
+            (lambda: AllPairs(refuse_above=0), "refuse_above"),
+            (lambda: Pivot(0), "pivot must be"),
+            (lambda: Pivot(4, depth=3), "pivot=4 must be one of the first 3 positions"),
+            (lambda: Swap("last"), "kind must be"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_wrong_parameters(self, make: Any, message: str) -> None:
+        with pytest.raises(CldrankError, match=message):
+            make()
+
+    def test_pages_without_end(self) -> None:
+        shown = [(row, position, 50, 10) for row in range(60) for position in (*range(1, 9), 5000)]
+        with pytest.raises(CldrankError, match="5,000 positions.*set depth.*to at most 200"):
+            AllPairs().fit(cells(shown))
+        assert len(AllPairs(depth=8).fit(cells(shown))) == 8
+
+    def test_too_deep(self, shuffled: ClickTable) -> None:
+        with pytest.raises(CldrankError, match="nothing was shown below position 5"):
+            AllPairs(depth=9).fit(shuffled)
+        with pytest.raises(CldrankError, match="pages end at position 5"):
+            Pivot(7).fit(shuffled)
+
+
+class TestNotes:
+    def test_one_query_is_resampled_by_candidates(self) -> None:
+        random = np.random.default_rng(0)
+        shown = [(row, position, 500, int(random.binomial(500, 0.3))) for row in range(80) for position in (1, 2)]
+        rho = Randomised().fit(cells(shown))
+        assert "candidates were resampled" in " ".join(rho.notes)
+        with pytest.raises(UnidentifiableError, match="only one query"):
+            Randomised(resample="queries").fit(cells(shown))
+
+    def test_estimates_above_one_are_said(self) -> None:
+        shown = [(row, position, 500, 100 + 100 * (position == 3)) for row in range(80) for position in (1, 2, 3)]
+        rho = Pivot().fit(cells(shown))
+        np.testing.assert_allclose(rho.values, [1, 1, 2])
+        assert any("position 3 is examined more often than the first (2 times)" in note for note in rho.notes)
+
+    def test_few_candidates_are_said(self) -> None:
+        shown = [(row, position, 500, 100 + row) for row in range(10) for position in (1, 2)]
+        assert any("rest on 10 candidates only" in note for note in Pivot().fit(cells(shown)).notes)
+
+
+def test_the_data_that_a_refusal_asks_for_suffice() -> None:
+    random = np.random.default_rng(0)
+    rate, first = 0.05, 0.2
+    needed = impressions_needed(rate, first)
+    ratios = random.binomial(needed, rate, 4000) / random.binomial(needed, first, 4000) / (rate / first)
+    assert np.mean(np.abs(np.log(ratios)) < 0.1) == pytest.approx(0.9, abs=0.02)
+
+
+def test_repr_tells_what_was_chosen() -> None:
+    assert repr(AllPairs()) == "AllPairs()"
+    assert repr(Pivot(2, depth=4, seed=3)) == "Pivot(depth=4, seed=3, pivot=2)"
+
+
+def cells(shown: list[tuple[int, int, int, int]], every_click: bool = False) -> ClickTable:
+    """A table of one query from (row, position, impressions, clicks)."""
+    data = cr.RankingDataset.from_arrays(np.zeros((100, 1)), np.zeros(100, dtype=int))
+    columns = np.array(shown, dtype=np.int64).reshape(-1, 4).T
+    named = dict(zip(("row", "position", "impressions", "clicks"), columns, strict=True))
+    return ClickTable.from_arrays(data, **named, every_click=every_click)

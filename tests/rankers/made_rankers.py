@@ -1,0 +1,103 @@
+"""Rankers of every kind, and folders of rankers that are damaged on purpose."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cldrank import scaling
+from cldrank.data.dataset import RankingDataset
+from cldrank.models import MLP
+from cldrank.rankers import BordaRanker, LinearRanker, ModuleRanker, NetworkRanker, Provenance
+from cldrank.rankers.from_torch import ranker_of
+
+NAMES = ("bm25", "pagerank", "länge", "clicks")
+FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)
+SCALING = scaling.fit("standard", FEATURES)
+ORIGIN = Provenance(
+    estimator="Oracle", parameters={"l2": 0.1, "scaling": None}, data="web", synthetic=True, rows=9, queries=2
+)
+PARTS: dict[str, Any] = {"feature_names": NAMES, "scaling": SCALING, "provenance": ORIGIN}
+Change = Callable[[dict[str, Any], dict[str, Any]], Any]
+
+
+class Residual(nn.Module):
+    """A network that is no plain sequence of layers, and has numbers of several kinds."""
+
+    def __init__(self, width: int = 4, hidden: int = 8) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(width, hidden), nn.Linear(hidden, 1)
+        self.norm = nn.BatchNorm1d(hidden)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        middle = torch.relu(self.norm(self.first(rows)))
+        found: torch.Tensor = self.last(middle + self.first(rows))
+        return found[:, 0]
+
+
+def linear(method: str | scaling.ScalingRule | None = "standard", **changes: Any) -> LinearRanker:
+    parts: dict[str, Any] = {
+        "feature_names": NAMES,
+        "scaling": scaling.fit(method, FEATURES),
+        "coefficients": np.array([0.1, -2 / 3, 1e-17, 3e5]),
+        "intercept": 1 / 3,
+        "provenance": ORIGIN,
+    }
+    return LinearRanker(**parts | changes)
+
+
+def network(activation: Any = "elu", hidden: tuple[int, ...] = (16, 8)) -> NetworkRanker:
+    found = ranker_of(MLP(hidden=hidden, activation=activation).build(4, seed=1), **PARTS)
+    assert isinstance(found, NetworkRanker)
+    return found
+
+
+def module(seed: int = 0) -> ModuleRanker:
+    torch.manual_seed(seed)
+    own = Residual()
+    own(torch.randn(50, 4))  # so that the running means are no longer those of the beginning
+    return ModuleRanker.of(own, **PARTS)
+
+
+def voter(*coefficients: float) -> LinearRanker:
+    return LinearRanker(coefficients=np.array(coefficients), **PARTS)
+
+
+def borda(*members: Any, weights: tuple[float, ...] = (2.0, 1.0)) -> BordaRanker:
+    own = members or (network(), voter(1.0, -2.0, 0.5, 0.0))
+    return BordaRanker(feature_names=NAMES, members=own, weights=weights, provenance=ORIGIN)
+
+
+def dataset(features: NDArray[Any] = FEATURES, names: tuple[str, ...] = NAMES) -> RankingDataset:
+    return RankingDataset.from_arrays(features, np.arange(len(features)) // 7, feature_names=names)
+
+
+RANKERS: dict[str, Callable[[], Any]] = {"network": network, "module": module, "borda": borda}
+
+
+def rewrite(folder: Path, description: dict[str, Any], tensors: dict[str, NDArray[Any]] | bytes) -> None:
+    """Write a folder whose digest is right, so that the checks behind it are reached."""
+    content = tensors if isinstance(tensors, bytes) else safetensors.numpy.save(tensors)
+    (folder / "weights.safetensors").write_bytes(content)
+    description |= {"weights_sha256": hashlib.sha256(content).hexdigest()}
+    (folder / "ranker.json").write_text(json.dumps(description))
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def weights(*shape: int) -> NDArray[np.float32]:
+    return np.ones(shape, dtype=np.float32)

@@ -1,0 +1,121 @@
+"""What all rankers share: features by name, refusals, provenance."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from made_rankers import (
+    FEATURES,
+    NAMES,
+    dataset,
+    linear,
+    nested,
+)
+
+from cldrank.errors import DataError
+from cldrank.rankers import Provenance
+
+pd: Any = pytest.importorskip("pandas")
+
+
+def test_no_rows_give_no_scores() -> None:
+    assert linear().predict(FEATURES[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("bm25", "pagerank", "clicks"), "3 features instead of the ranker's 4: 'länge' is missing."),
+        ((*NAMES, "age", "url"), "6 features instead of the ranker's 4: 'age', 'url' are unknown to it."),
+        (("bm25", "rank", "länge", "clicks"), "other features.*: 'pagerank' is missing, 'rank' is unknown to it"),
+        (("bm25", "länge", "pagerank", "clicks"), "feature 2 is 'länge' where the ranker expects 'pagerank'"),
+        (tuple(f"f{i}" for i in range(1, 10)), "'f1', 'f2', 'f3', 'f4', 'f5' and 4 more are unknown to it"),
+    ],
+)
+def test_other_features_are_refused_by_name(names: tuple[str, ...], message: str) -> None:
+    features = np.zeros((10, len(names)), dtype=np.float32)
+    with pytest.raises(DataError, match=message):
+        linear().predict(dataset(features, names))
+    with pytest.raises(DataError, match=message):
+        linear().predict(features, feature_names=names)
+
+
+def test_a_plain_array_is_checked_on_its_width() -> None:
+    with pytest.raises(DataError, match="the ranker knows 4 features, the table has 3"):
+        linear().predict(FEATURES[:, :3])
+    with pytest.raises(DataError, match="the ranker knows 4 features, the table has 3"):
+        linear().predict(FEATURES[:, :3], feature_names=NAMES)
+    with pytest.raises(DataError, match="must be a table"):
+        linear().predict(FEATURES[0])
+    with pytest.raises(DataError, match="more than once"):
+        linear().predict(np.zeros((1, 5)), feature_names=(*NAMES, "bm25"))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_columns_of_a_frame_are_found_by_their_names(kind: str) -> None:
+    frame = pd.DataFrame(FEATURES, columns=list(NAMES))
+    turned = frame[["clicks", "bm25", "länge", "pagerank"]]
+    table = turned if kind == "pandas" else pa.Table.from_pandas(turned)
+    np.testing.assert_array_equal(linear().predict(table), linear().predict(FEATURES))
+    np.testing.assert_array_equal(linear().predict(frame), linear().predict(FEATURES))
+    mixed = frame.assign(clicks=frame["clicks"] > 1)  # numpy sees objects
+    np.testing.assert_array_equal(linear().predict(mixed), linear().predict(mixed.astype(np.float32).to_numpy()))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("bm25", "pagerank", "länge"), "3 features instead of the ranker's 4: 'clicks' is missing"),
+        ((*NAMES, "query_id"), "5 features instead of the ranker's 4: 'query_id' is unknown to it"),
+        (("bm25", "pagerank", "länge", "f4"), r"'clicks' is missing, 'f4' is unknown to it.*pass an array"),
+        (("bm25", "pagerank", "länge", "clicks", "bm25"), "'bm25' appears more than once"),
+        ((3, 2, 1, 0), "'3', '2', '1', '0' are unknown to it"),
+    ],
+)
+def test_columns_of_a_frame_that_do_not_match_are_refused_by_name(names: tuple[Any, ...], message: str) -> None:
+    frame = pd.DataFrame(np.zeros((2, len(names))), columns=list(names))
+    with pytest.raises(DataError, match=message):
+        linear().predict(frame)
+
+
+def test_columns_that_are_only_numbered_go_by_their_place() -> None:
+    np.testing.assert_array_equal(linear().predict(pd.DataFrame(FEATURES)), linear().predict(FEATURES))
+
+
+def test_names_that_contradict_a_frame_are_refused() -> None:
+    frame = pd.DataFrame(FEATURES, columns=list(NAMES))[[*NAMES[::-1]]]
+    with pytest.raises(DataError, match=r"feature_names says 'bm25' for column 1, .* calls 'clicks'"):
+        linear().predict(frame, feature_names=NAMES)
+
+
+def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
+    features = FEATURES.copy()
+    features[250, 1] = np.nan
+    with pytest.raises(DataError, match=r"column 1 of row 250 .* is nan"):
+        linear().predict(features, block_rows=100)
+
+
+@pytest.mark.parametrize("method", ["standard", None])
+def test_scores_that_are_not_finite_are_refused_with_their_row(method: str | None) -> None:
+    ranker = linear(method, coefficients=np.full(4, 1.7e308))
+    ordinary = np.zeros((3, 4), dtype=np.float32)
+    if method == "standard":
+        ordinary[:] = ranker.scaling.parameters["center"]
+    ordinary[2] = 1e30
+    with pytest.raises(DataError, match=r"the score of row 2 \(counted from 0\) is inf"):
+        ranker.predict(ordinary, block_rows=2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rows": "3"}, {"rows": True}, {"synthetic": 1}, {"parameters": {"l2": np.nan}}, {"parameters": {"l2": {1}}}],
+)
+def test_a_provenance_that_json_cannot_hold_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="provenance"):
+        Provenance(**wrong)
+
+
+def test_a_provenance_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(DataError, match="provenance"):
+        Provenance(parameters={"deep": nested(5000)})

@@ -1,0 +1,81 @@
+"""Rankers that are networks, and what modules and voters share with them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from made_rankers import (
+    FEATURES,
+    NAMES,
+    PARTS,
+    RANKERS,
+    borda,
+    dataset,
+    module,
+    network,
+    weights,
+)
+
+from cldrank import scaling
+from cldrank.errors import DataError
+from cldrank.rankers import BordaRanker, Layer, NetworkRanker
+
+
+@pytest.mark.parametrize("name", ["network", "module"])
+def test_equal_rows_get_equal_scores_wherever_they_lie(name: str) -> None:
+    ranker = RANKERS[name]()
+    copies = np.repeat(FEATURES[:3], 203, axis=0)
+    scores = [ranker.predict(copies, block_rows=size).reshape(3, 203) for size in (1, 2, 7, 100, None)]
+    for row in range(3):
+        assert len(np.unique([found[row] for found in scores])) == 1
+
+
+@pytest.mark.parametrize("name", ["network", "module"])
+def test_a_score_depends_on_its_row_alone(name: str) -> None:
+    ranker = RANKERS[name]()
+    order = np.random.default_rng(1).permutation(len(FEATURES))
+    np.testing.assert_array_equal(ranker.predict(FEATURES[order], block_rows=11), ranker.predict(FEATURES)[order])
+    np.testing.assert_array_equal(ranker.predict(dataset()), ranker.predict(FEATURES))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Layer("softmax"), "layer 'softmax' is not known"),
+        (lambda: Layer("linear"), "needs a matrix"),
+        (lambda: Layer("linear", weights(3)), "needs a matrix"),
+        (lambda: Layer("linear", weights(3, 4), weights(4)), "does not fit"),
+        (lambda: Layer("linear", weights(3, 4) * np.nan), "finite and float32"),
+        (lambda: Layer("linear", weights(3, 4).astype(float)), "finite and float32"),
+        (lambda: Layer("linear", weights(1, 4), weights(1) * np.inf), "finite and float32"),
+        (lambda: Layer("relu", weights(1, 4)), "a layer 'relu' has no numbers"),
+        (lambda: NetworkRanker(layers=[Layer("linear", weights(1, 5))], **PARTS), "takes 5 numbers where 4 come in"),
+        (lambda: NetworkRanker(layers=[Layer("linear", weights(2, 4))], **PARTS), "ends 2 wide"),
+        (lambda: NetworkRanker(layers=[], **PARTS), "ends 4 wide"),
+        (lambda: borda(network(), weights=(1.0, 2.0)), "2 weights for 1 members"),
+        (lambda: borda(weights=(0.0, 0.0)), "one above it"),
+        (lambda: borda(weights=(1.0, -1.0)), "must be at least 0"),
+        (lambda: borda(weights=(1.0, np.nan)), "must be at least 0"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make()
+
+
+def test_networks_whose_scores_are_not_finite_are_refused() -> None:
+    layers = [Layer("linear", np.full((1, 4), 3e38, dtype=np.float32))]
+    ranker = NetworkRanker(feature_names=NAMES, scaling=scaling.fit(None, FEATURES), layers=layers)
+    with pytest.raises(DataError, match=r"the score of row 0 \(counted from 0\) is inf"):
+        ranker.predict(np.full((2, 4), 1e30))
+    voters = BordaRanker(feature_names=NAMES, members=[ranker], weights=(1.0,))
+    with pytest.raises(DataError, match="the score of row 0"):
+        voters.predict(np.full((2, 4), 1e30))
+
+
+def test_repr_tells_what_they_are() -> None:
+    tail = "scaling Standard(clip=5.0), trained by Oracle on web (synthetic))"
+    assert repr(network()) == f"NetworkRanker(4 features, 4 → 16 → 8 → 1, {tail}"
+    assert repr(module()) == f"ModuleRanker(4 features, Residual, {tail}"
+    assert repr(borda()) == "BordaRanker(4 features, 2 members, trained by Oracle on web (synthetic))"

@@ -1,0 +1,312 @@
+"""Parameters that describe themselves: what each kind of field accepts, and what frozen values share."""
+
+import dataclasses
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from cldrank.errors import UsageError
+from cldrank.models import MLP, SGD, Linear, Run
+from cldrank.parameters import (
+    Bounds,
+    Value,
+    check_all,
+    check_choice,
+    check_flag,
+    check_number,
+    check_whole,
+    described,
+    learned,
+    one_of,
+    parameter,
+    parameters,
+    shortened,
+    value,
+)
+
+
+@value
+class Inner(Value):
+    size: int = parameter(default=1, about="how large", least=1)
+
+
+@value
+class Every(Value):
+    """One parameter of each kind."""
+
+    number: float = parameter(default=0.5, about="a number", above=0, most=1)
+    whole: int = parameter(default=3, about="a whole number", least=0)
+    flag: bool = parameter(default=False, about="a switch")
+    text: str | None = parameter(default=None, about="a text")
+    word: Literal["a", "b"] = parameter(default="a", about="one of two words")
+    mixed: float | Literal["auto"] = parameter(default=1.0, about="a number or a word", above=0)
+    optional: int | None = parameter(default=None, about="perhaps a number", least=1, most=9)
+    numbers: Sequence[float] = parameter(default=(1.0, 2.0), about="some numbers", least=0)
+    names: Sequence[str] | None = parameter(default=None, about="some names")
+    path: str | PathLike[Any] | None = parameter(default=None, about="a file", compare=False)
+    hook: Callable[[int], None] | None = parameter(default=None, about="called back", compare=False, option=False)
+    inner: Literal["no"] | Inner = parameter(default="no", about="a word or a value")
+    anything: Any = parameter(default=None, about="whatever")
+
+
+NAN, INF = float("nan"), float("inf")
+GOOD: dict[str, list[Any]] = {
+    "number": [0.5, 1, 1.0, np.float32(0.25), np.longdouble(0.5), np.float16(0.5), np.float64(1), np.int8(1)],
+    "whole": [0, 7, 10**300, np.int64(5), np.uint8(0)],
+    "flag": [True, False, np.True_],
+    "text": ["", "x", None],
+    "word": ["a", "b"],
+    "mixed": [0.1, 10**300, "auto"],
+    "optional": [None, 1, 9, np.int32(4)],
+    "numbers": [(), (0,), [1.5, 2], (np.float32(3),)],
+    "names": [None, [], ("a",), ["a", "b"]],
+    "path": ["x", Path("x"), None],
+    "hook": [print, lambda _: None, None],
+    "inner": ["no", Inner(), Inner(size=2)],
+    "anything": [None, object(), 3, NAN],
+}
+BAD: dict[str, list[Any]] = {
+    "number": [0, -1, 1.5, True, "0.5", None, NAN, INF, 10**400, np.float32("nan"), 1j, [0.5], np.array([0.5])],
+    "whole": [-1, 1.0, 2.5, True, False, "3", None, NAN, INF, 10**400, np.float64(3), np.True_],
+    "flag": [0, 1, "yes", None, 1.0],
+    "text": [3, b"x", ["x"], True],
+    "word": ["c", "A", 0, None, ["a"], True],
+    "mixed": [0, "profile", None, NAN, INF, True, -(10**400)],
+    "optional": [0, 10, 1.5, "1", True],
+    "numbers": [None, 1, "12", b"12", (1, -1), (1, "2"), (NAN,), (True,), ((1, 2),), np.array([1.0])],
+    "names": ["ab", 3, (1, 2), [None], b"ab"],
+    "path": [3, b"x", True],
+    "hook": [3, "print"],
+    "inner": ["yes", Inner, 3, None],
+}
+
+
+@pytest.mark.parametrize(("name", "good"), [(name, one) for name, all_ in GOOD.items() for one in all_])
+def test_what_fits_is_taken_as_it_is(name: str, good: Any) -> None:
+    assert getattr(Every(**{name: good}), name) is good
+    assert parameters(Every)[name].accepts(good)
+
+
+@pytest.mark.parametrize(("name", "bad"), [(name, one) for name, all_ in BAD.items() for one in all_])
+def test_what_does_not_fit_is_refused_by_name(name: str, bad: Any) -> None:
+    with pytest.raises(UsageError, match=f"^{name} must be ") as caught:
+        Every(**{name: bad})
+    assert str(caught.value).endswith(f", not {shortened(bad)}.")
+    assert caught.value.said("shell").startswith(f"--{name} must be ")
+    assert "None" not in caught.value.said("shell").partition(", not ")[0]  # the shell cannot say it
+    assert not parameters(Every)[name].accepts(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("number", "a number above 0 and up to 1"),
+        ("whole", "a whole number of at least 0"),
+        ("flag", "True or False"),
+        ("text", "a text, or None"),
+        ("word", "'a' or 'b'"),
+        ("mixed", "a number above 0, or 'auto'"),
+        ("optional", "a whole number of at least 1 and up to 9, or None"),
+        ("numbers", "a list of numbers of at least 0"),
+        ("names", "a list of names, or None"),
+        ("path", "a text or a PathLike, or None"),
+        ("hook", "a Callable, or None"),
+        ("inner", "'no' or an Inner"),
+    ],
+)
+def test_the_refusal_says_what_it_must_be(name: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Every(**{name: b"odd"})
+    assert str(caught.value) == f"{name} must be {words}, not b'odd'."
+
+
+def test_a_long_value_is_cut_in_the_refusal() -> None:
+    with pytest.raises(UsageError) as caught:
+        Every(whole="x" * 10_000)
+    assert len(str(caught.value)) < 300
+
+
+def test_braces_in_a_value_are_shown() -> None:
+    with pytest.raises(UsageError, match=r"not \{'a': '\{\}'\}\.$"):
+        Every(whole={"a": "{}"})
+
+
+# -- what a declaration says ---------------------------------------------------------------------------------------
+
+
+def test_parameters_are_listed_as_they_were_declared() -> None:
+    found = parameters(Every)
+    assert list(found) == [field.name for field in dataclasses.fields(Every)]
+    assert found["number"].about == "a number"
+    assert found["number"].bounds == Bounds(above=0, most=1)
+    assert found["optional"].kinds == (int,)
+    assert found["optional"].optional
+    assert not found["number"].optional
+    assert found["mixed"].choices == ("auto",)
+    assert found["word"].choices == ("a", "b")
+    assert found["number"].choices == ()
+    assert found["number"].default == 0.5
+    assert not found["hook"].option
+    assert found["path"].option
+
+
+def test_a_subclass_has_the_parameters_of_its_base_and_may_change_them() -> None:
+    @value
+    class More(Inner):
+        extra: float = parameter(default=2.0, about="more", above=0)
+
+    @value
+    class Other(Inner):
+        size: int = parameter(default=5, about="larger", least=5)
+
+    assert list(parameters(More)) == ["size", "extra"]
+    assert Other().size == 5
+    with pytest.raises(UsageError, match="size must be a whole number of at least 5, not 1"):
+        Other(size=1)
+
+
+def test_what_a_fit_leaves_is_no_parameter() -> None:
+    @described
+    class Method:
+        alpha: float = parameter(default=1.0, about="weight", least=0)
+        found_: float = learned()
+
+    method = Method(alpha=-1)  # a method is checked when it is fitted, as scikit-learn wants it
+    assert list(parameters(Method)) == ["alpha"]
+    assert not hasattr(method, "found_")
+    with pytest.raises(UsageError, match="alpha must be a number of at least 0, not -1"):
+        check_all(method)
+    with pytest.raises(TypeError):
+        Method(1.0)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        (Bounds(), ""),
+        (Bounds(least=0), " of at least 0"),
+        (Bounds(above=-1, below=1), " above -1 and below 1"),
+        (Bounds(most=0.9), " up to 0.9"),
+        (Bounds(below=1), " below 1"),
+        (Bounds(least=1e-12), " of at least 1e-12"),
+        (Bounds(least=1, most=2**31 - 1), " of at least 1 and up to 2147483647"),
+    ],
+)
+def test_bounds_in_words(bounds: Bounds, words: str) -> None:
+    assert bounds.words == words
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.floats(-5, 5), st.floats(-5, 5))
+def test_bounds_hold_what_lies_within(number: float, low: float, high: float) -> None:
+    finite = math.isfinite(number)
+    assert Bounds().hold(number) == finite
+    assert Bounds(least=low, most=high).hold(number) == (finite and low <= number <= high)
+    assert Bounds(above=low, below=high).hold(number) == (finite and low < number < high)
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def test_values_are_equal_if_their_parameters_are() -> None:
+    assert Every(number=0.25) == Every(number=0.25)
+    assert Every(number=0.25) != Every()
+    assert Every() != Inner()
+    assert len({Every(), Every(), Every(number=0.25)}) == 2
+    assert Every(path="here", hook=print) == Every()  # they do not decide the result
+    assert hash(Every(path="here")) == hash(Every())
+    assert Linear() != MLP()
+
+
+def test_values_are_frozen_and_keyword_only() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Every().number = 0.25  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Every(0.5)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="nonsense"):
+        Every(nonsense=1)  # type: ignore[call-arg]
+
+
+def test_replace_checks_anew() -> None:
+    assert dataclasses.replace(Every(), whole=9).whole == 9
+    with pytest.raises(UsageError, match="whole must be"):
+        dataclasses.replace(Every(), whole=-9)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Every(),
+        Every(number=0.25, word="b", numbers=[3, 4], inner=Inner(size=7)),
+        Every(mixed="auto", names=("x",), optional=2),
+    ],
+)
+def test_the_repr_says_what_differs_and_can_be_run(made: Every) -> None:
+    assert eval(repr(made)) == made  # noqa: S307
+    assert all(f"{name}=" not in repr(made) for name in ("flag", "whole", "path"))
+
+
+def test_the_repr_hides_what_does_not_decide() -> None:
+    assert repr(Every(path="secret", hook=print)) == "Every()"
+    assert repr(Every(whole=np.int64(3))) == "Every(whole=np.int64(3))"
+    assert repr(Every(anything=NAN)) == "Every(anything=nan)"
+
+
+@pytest.mark.parametrize("made", [Every(number=0.25), Linear(solver=SGD(epochs=2)), MLP(hidden=(3,)), Run(seed=2)])
+def test_values_have_the_habits_of_scikit_learn(made: Any) -> None:
+    assert clone(made) is made
+    assert type(made)(**made.get_params()) == made
+    assert list(made.get_params()) == list(parameters(type(made)))
+    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301
+
+
+# -- checks of single arguments ------------------------------------------------------------------------------------
+
+
+def test_a_number_comes_back_as_a_float() -> None:
+    assert check_number("x", 3, least=0) == 3.0
+    assert type(check_number("x", np.float32(0.5))) is float
+    assert type(check_whole("x", np.int64(5))) is int
+    for wrong in (True, "3", NAN, INF, None, 10**400, -1):
+        with pytest.raises(UsageError, match="^x must be a number of at least 0, not "):
+            check_number("x", wrong, least=0)
+    for wrong in (True, "3", NAN, 3.0, None, 4):
+        with pytest.raises(UsageError, match="^x must be a whole number of at least 0 and up to 3, or None, not "):
+            check_whole("x", wrong, least=0, most=3, optional=True)
+
+
+def test_a_choice_is_one_of_its_words_and_nothing_equal_to_it() -> None:
+    check_choice("x", 1, (1, 2))
+    for wrong in (True, 1.0, "1", None, [1]):
+        with pytest.raises(UsageError, match="^x must be 1 or 2, not "):
+            check_choice("x", wrong, (1, 2))
+
+
+def test_a_flag_is_true_or_false() -> None:
+    for good in (True, False, np.False_):
+        check_flag("x", good)
+    for wrong in (0, 1, None, "no"):
+        with pytest.raises(UsageError, match="^x must be True or False, not "):
+            check_flag("x", wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ""),
+        (["a text"], "a text"),
+        (["'a'", "'b'"], "'a' or 'b'"),
+        (["a number above 0", "'b'"], "a number above 0, or 'b'"),
+        (["'a'", "'b'", "'c'"], "'a', 'b' or 'c'"),
+    ],
+)
+def test_alternatives_in_words(words: list[str], expected: str) -> None:
+    assert one_of(words) == expected
