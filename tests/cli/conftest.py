@@ -59,7 +59,7 @@ def _scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = (features[:, 0] + 0.5 * features[:, 1] + 0.5 * random.normal(size=480) > 0.7).astype(int)
     path = tmp_path_factory.mktemp("scene")
     data = cr.RankingDataset.from_arrays(features, np.arange(480) // 8, labels)
-    data.to_parquet(path / "train.parquet")
+    data.save(path / "train.parquet")
     order = np.argsort(-(features[:, 0] + random.normal(size=480)).reshape(60, 8), axis=1)[:, :5]
     rows = (np.arange(60)[:, None] * 8 + order).ravel()
     position = np.tile(np.arange(1, 6), 60)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
+from cldrank.estimators.registry import configured
 from cldrank.propensity import AffineClicks
 
 Run = Callable[..., Any]
@@ -114,22 +115,24 @@ def test_spaces_and_labels(run: Run, folder: Path) -> None:
 def test_every_way_to_correct_for_positions(run: Run, method: str) -> None:
     trust = AffineClicks(slope=1 / np.arange(1, 5), base=np.array([0.1, 0.05, 0.0, 0.0]))
     trust.save("trust.json")
-    given = ("--affine", "trust.json") if method == "affine-ips" else FROM[4:]
+    given = ("-p", "trust.json") if method == "affine-ips" else FROM[4:]
     told = run("tune", method, *FROM[:4], *given, "--depth", "4", "-o", "tuned", "--trials", "2", "--json").json
     data = cr.load("train.parquet")
     clicks = cr.ClickTable.read("cells.parquet", data).first(4)
     rho = trust if method == "affine-ips" else cr.Propensities.power(1, 4)
     kinds: dict[str, Any] = {"affine-ips": cr.AffineIPS, "policy-aware-ips": cr.PolicyAwareIPS, "naive": cr.Naive}
-    expected = kinds[method](**told["best_parameters"]).fit(data, clicks, rho).predict(data)
+    best = configured(kinds[method], told["best_parameters"])
+    expected = best.fit(data, clicks, None if method == "naive" else rho).predict(data)
     np.testing.assert_array_equal(cr.load_ranker("tuned/ranker").predict(data), expected)
 
 
 def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "bad.toml").write_text("l2 = 3\n")
+    AffineClicks(slope=1 / np.arange(1, 6), base=np.full(5, 0.1)).save("trust.json")
     cases: list[tuple[int, str, list[str]]] = [
-        (2, "corrected by the propensities", ["naive", *FROM[:4]]),
-        (2, "ips has no option --affine", ["ips", *FROM[:4], "--affine", "trust.json"]),
-        (2, "tune it with --on labels", ["oracle", *FROM]),
+        (2, "naive needs the propensities of positions to judge by held-out clicks", ["naive", *FROM[:4]]),
+        (2, "holds slopes and bases, not propensities", ["ips", *FROM[:4], "-p", "trust.json"]),
+        (2, "tune it with --on labels", ["oracle", *FROM[:2]]),
         (2, "--on labels needs labelled candidates", ["ips", *FROM, "--on", "labels"]),
         (2, "are for --on labels", ["ips", *FROM, "-m", "AP"]),
         (2, "IPS has no parameter 'gamma' to tune", ["ips", *FROM, "--range", "gamma=0.1"]),
@@ -138,14 +141,16 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
         (1, "bad.toml: l2 is 3; write a list", ["ips", *FROM, "--space", "bad.toml"]),
         (2, "nothing.toml: no such file", ["ips", *FROM, "--space", "nothing.toml"]),
         (2, "--held-out must be a number above 0 and below 1", ["ips", *FROM, "--held-out", "1"]),
-        (2, "--epochs is for networks", ["ips", *FROM, "--epochs", "2"]),
+        (2, "--epochs is not for a linear model; choose --model mlp", ["ips", *FROM, "--epochs", "2"]),
+        (2, "the space is empty", ["svm-rank", *FROM[:2], *LABELS]),
+        (2, "--range NAME=VALUES", ["svm-rank", *FROM[:2], *LABELS]),
         (2, "IPS has no parameter 'epochs' to tune", ["ips", *FROM, "--range", "epochs=1,2"]),
         (2, "--range names l2 twice", ["ips", *FROM, "--range", "l2=0.1", "--range", "l2=0.2"]),
         (2, "--on labels judges by labels", ["ips", *FROM, *LABELS, "--held-out", "0.3"]),
-        (2, "naive takes clicks as they are and uses no propensities", ["naive", *FROM, *LABELS]),
-        (2, "leave --clicks out", ["oracle", *FROM[:4], *LABELS]),
+        (2, "naive does not use propensities; leave --propensity out", ["naive", *FROM, *LABELS]),
+        (2, "leave -c out", ["oracle", *FROM[:4], *LABELS]),
         (2, "--depth 7 is deeper than the clicks", ["ips", *FROM, "--depth", "7"]),
-        (2, "l2 must be a number of at least 0", ["ips", *FROM, "--range", "l2=-1"]),
+        (2, "--l2 must be a number of at least 0", ["ips", *FROM, "--range", "l2=-1"]),
         (1, "1 have one candidate clicked more", ["ips", *FROM, "--held-out", "0.02"]),
     ]
     for code, message, call in cases:
@@ -159,7 +164,7 @@ def test_what_does_not_fit_is_refused(run: Run, folder: Path, monkeypatch: pytes
 
 def test_a_range_that_failed_at_once_does_not_spoil_the_folder(run: Run) -> None:
     wrong = run("tune", "ips", *FROM, "-o", "tuned", "--trials", "2", "--range", "clip=7")
-    assert (wrong.code, "clip must be a number above 0 and up to 1" in wrong.err) == (2, True)
+    assert (wrong.code, "--clip must be a number above 0 and up to 1" in wrong.err) == (2, True)
     right = run("tune", "ips", *FROM, "-o", "tuned", "--trials", "2", "--range", "clip=0.5", "--json")
     assert right.code == 0, right.err
     assert {trial["parameters"]["clip"] for trial in right.json["trials"]} == {0.5}
@@ -168,7 +173,7 @@ def test_a_range_that_failed_at_once_does_not_spoil_the_folder(run: Run) -> None
 @pytest.mark.filterwarnings("ignore:the clicks refute")
 def test_another_method_is_told_by_its_name(run: Run) -> None:
     assert run("tune", "ips", *FROM, "-o", "tuned", "--trials", "1").code == 0
-    assert "tuned holds trials with another estimator;" in run("tune", "cld", *FROM, "-o", "tuned").err
+    assert "tuned holds trials with another method;" in run("tune", "cld", *FROM, "-o", "tuned").err
     refused = run("tune", "ips", *FROM[:4], "-p", "power:2.0", "-o", "tuned")
     assert "tuned holds trials with other propensities;" in refused.err
 

@@ -1,34 +1,87 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.experiment.methods import REGISTERED, maker
+from cldrank.estimators import CLD, HeckmanRank, methods
+from cldrank.estimators.registry import usable_models
+from cldrank.experiment.methods import check_use, describe, find, import_what_is_needed, make, maker, named
+from cldrank.experiment.peers import PEERS
+from cldrank.models import MLP, Linear, Run
 
 
-def test_the_registered_names() -> None:
-    ours = ["naive", "ips", "heckman", "rankagg", "cld", "cld-pair", "oracle", "cld-n", "cld-pair-l", "pijd"]
-    ours += ["affine-ips", "policy-aware-ips"]
-    assert list(REGISTERED)[:12] == ours
-    networks = ("naive", "ips", "oracle", "cld-n", "affine-ips", "policy-aware-ips")
-    assert {REGISTERED[name].parameters.get("model") for name in networks} == {"mlp"}
-    assert all(registered.label.casefold().startswith(name[:3]) for name, registered in REGISTERED.items())
+def test_the_names_are_those_of_the_methods_and_the_peers() -> None:
+    assert list(named()) == [*methods(), *PEERS]
+    for name, kind in named().items():
+        assert find(name) is find(kind.label) is find(name.upper()) is kind
+        check_use(name, "methods.X.use")
+        assert describe(name) == (kind.label, kind.sentence)
+    assert find("Heckman^rank") is HeckmanRank
+    assert find("cld-n") is None
+
+
+def test_a_name_that_is_misspelled() -> None:
+    with pytest.raises(UsageError, match=r"methods.X.use: there is no method 'cld-pare'. Did you mean cld-pair\?"):
+        check_use("cld-pare", "methods.X.use")
+    check_use("package.module:Class", "methods.X.use")  # nothing is imported
+    with pytest.raises(UsageError, match='named use = "module:Class"'):
+        check_use("module:", "methods.X.use")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [(name, one) for name in methods() for one in usable_models(methods()[name])]
+)
+def test_flat_settings_make_every_method_with_every_model(name: str, model: str) -> None:
+    own = {"epochs": 3, "hidden": [8]} if model == "mlp" else {}
+    found = maker(name, {"model": model, "seed": 2, **own}, "methods.X")
+    made = make(found.home, found.chosen(seed=9))
+    assert type(made) is methods()[name]
+    assert made.run == Run(seed=2)
+    assert made.model == (MLP(epochs=3, hidden=[8]) if model == "mlp" else Linear())
+    assert found.needs == {"trust": "propensities"}.get(made.required, made.required)
+    assert found.pace == made.model.pace
+    import_what_is_needed(found.home, found.parameters)
+
+
+def test_settings_that_a_method_does_not_have() -> None:
+    for use, settings, message in (
+        ("cld", {"gama": 0.1}, "methods.X: CLD has no parameter gama. Did you mean gamma"),
+        ("ips", {"epochs": 3}, "methods.X: epochs is not for a linear model; choose model='mlp'"),
+        ("heckman", {"model": "mlp"}, "methods.X: Heckman.rank can be fitted with linear, not with 'mlp'"),
+        ("cld", {"gamma": 2}, "methods.X: gamma must be a number above -1 and below 1"),
+        ("xgboost", {"leafs": 3}, "methods.X.leafs: XGBoostRanker has no such parameter; it has debias, trees"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            maker(use, settings, "methods.X")
+
+
+def test_the_device_is_given_where_torch_works() -> None:
+    given = {
+        name: maker(name, {}, "", device="cuda").parameters.get("device")
+        for name in ("cld", "cld-pair", "ips", "heckman", "oracle")
+    }
+    assert given == {"cld": "cuda", "cld-pair": "cuda", "ips": None, "heckman": None, "oracle": None}
+    assert maker("ips", {"model": "mlp"}, "", device="cuda").parameters["device"] == "cuda"
+    assert maker("ips", {"model": "mlp", "device": "cpu"}, "", device="cuda").parameters["device"] == "cpu"
+    assert "device" not in maker("ips", {"model": "mlp"}, "", device="cuda").describe(0)["parameters"]
 
 
 def test_what_takes_a_seed_is_given_it(folder: Path) -> None:
     assert maker("cld", {}, "").chosen(seed=4) == {"seed": 4}
     assert maker("cld", {"seed": 9}, "").chosen(seed=4) == {"seed": 9}
     assert maker("own_rankers:ByFirst", {}, "").chosen(seed=4) == {}
-    assert maker("cld", {}, "").describe(4)["defaults"]["l2"] == 1e-3
+    described = maker("cld", {}, "").describe(4)
+    assert described["parameters"] == {"seed": 4}
+    assert described["defaults"]["model__l2"] == 1e-3
+    assert described["defaults"]["gamma"] == 0.1
 
 
 def test_only_our_own_name_is_short_for_the_estimators(folder: Path) -> None:
     (folder / "mycldrank.py").write_text((folder / "own_rankers.py").read_text())
     assert maker("mycldrank:ByFirst", {}, "").home == "mycldrank:ByFirst"
-    assert maker("cldrank:CLD", {}, "").home == "cldrank.estimators:CLD"
+    assert type(make(maker("cldrank:CLD", {}, "").home, {"gamma": 0.2})) is CLD
 
 
 @pytest.mark.parametrize(
@@ -68,9 +121,6 @@ class Picky:
 
 
 def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, package=None: None if name == "lightgbm" else real(name, package)
-    )
-    with pytest.raises(MissingDependencyError, match=r"lightgbm-ips needs lightgbm.*pip install 'cldrank\[peers\]'"):
-        maker("lightgbm-ips", {}, "")
+    monkeypatch.setattr("cldrank.experiment.peers.find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"lightgbm is not installed: pip install 'cldrank\[peers\]'"):
+        maker("lightgbm", {"debias": "ips"}, "")

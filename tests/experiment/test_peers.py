@@ -9,7 +9,7 @@ from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.peers import LightGBMRanker, XGBoostRanker, lists_of
+from cldrank.experiment.peers import PEERS, LightGBMRanker, XGBoostRanker, lists_of
 from cldrank.measures import compute, mean
 from cldrank.propensity import Propensities
 
@@ -36,24 +36,25 @@ def scene(eta: float) -> tuple[RankingDataset, ClickTable, Propensities]:
 def test_they_learn_and_repeat_themselves(kind: Any, package: str, debias: str | None) -> None:
     pytest.importorskip(package)
     data, clicks, rho = scene(eta=0.5)
-    first, second = (kind(debias=debias, trees=30, threads=1).fit(data, clicks, rho).predict(data) for _ in range(2))
+    curve = rho if debias == "ips" else None
+    first, second = (kind(debias=debias, trees=30, threads=1).fit(data, clicks, curve).predict(data) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert data.labels is not None
     quality = mean(next(iter(compute("AP", first, data.labels, data.offsets).values())))
     by_production = mean(next(iter(compute("AP", data.features[:, 1], data.labels, data.offsets).values())))
     assert quality > by_production + 0.2
-    np.testing.assert_array_equal(kind.predict(kind(debias=debias, trees=30, threads=1).fit(data, clicks, rho),
-                                               data.features), first)  # fmt: skip
+    again = kind(debias=debias, trees=30, threads=1).fit(data, clicks, curve)
+    np.testing.assert_array_equal(again.predict(data.features), first)
 
 
 @pytest.mark.parametrize(("kind", "package"), [(XGBoostRanker, "xgboost"), (LightGBMRanker, "lightgbm")])
 def test_debiasing_does_something(kind: Any, package: str) -> None:
     pytest.importorskip(package)
-    data, clicks, rho = scene(eta=2.0)
+    data, clicks, _ = scene(eta=2.0)
 
     def reliance(debias: str | None) -> float:
         """How much the scores follow the feature that decided the position, and nothing else."""
-        scores = kind(debias=debias, trees=50, threads=1).fit(data, clicks, rho).predict(data)
+        scores = kind(debias=debias, trees=50, threads=1).fit(data, clicks).predict(data)
         return float(np.corrcoef(scores, data.features[:, 1])[0, 1])
 
     assert reliance("position") < reliance(None) - 0.05
@@ -69,13 +70,25 @@ def test_lists_are_in_the_order_of_positions() -> None:
 
 
 def test_mistakes() -> None:
-    data, clicks, _ = scene(eta=1.0)
+    data, clicks, rho = scene(eta=1.0)
     with pytest.raises(UsageError, match="debias of XGBoostRanker is one of None, 'position', not 'ips'"):
         XGBoostRanker(debias="ips").fit(data, clicks)
     with pytest.raises(UsageError, match="LightGBMRanker learns from clicks"):
         LightGBMRanker().fit(data)
     with pytest.raises(UsageError, match="needs the propensities"):
         LightGBMRanker(debias="ips").fit(data, clicks)
+    for peer in (XGBoostRanker(), XGBoostRanker(debias="position"), LightGBMRanker(debias="position")):
+        with pytest.raises(UsageError, match="does not use propensities; leave them out"):
+            peer.fit(data, clicks, rho)
     nothing = ClickTable.from_arrays(data, row=[0], position=[1], impressions=[3], clicks=[0])
     with pytest.raises(DataError, match="nothing was clicked"):
         XGBoostRanker().fit(data, nothing)
+
+
+def test_they_are_described_as_methods_are() -> None:
+    for name, kind in PEERS.items():
+        assert (kind.name, kind().required) == (name, "clicks")
+        assert kind.label
+        assert kind.sentence[0].islower()
+        assert not kind.sentence.endswith(".")
+    assert LightGBMRanker(debias="ips").required == "propensities"

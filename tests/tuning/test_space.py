@@ -11,51 +11,70 @@ from cldrank.estimators import (
     PIJD,
     AffineIPS,
     CLDPair,
-    Estimator,
     HeckmanRank,
+    Method,
     Naive,
     Oracle,
     PolicyAwareIPS,
     RankAgg,
+    SVMRank,
 )
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
-from cldrank.tuning.space import Range, applied, check_space, default_space, parse_range, read_space, values_of
+from cldrank.models import MLP, Linear, Run
+from cldrank.tuning.space import (
+    Range,
+    applied,
+    check_space,
+    default_space,
+    parse_range,
+    read_space,
+    tunable,
+    values_of,
+)
 
 
 @pytest.mark.parametrize(
-    ("estimator", "names"),
+    ("method", "names"),
     [
         (CLD(), "l2 gamma"),
-        (CLD(model="mlp"), "learning_rate l2 gamma dropout"),
+        (CLD(model=MLP()), "learning_rate l2 gamma dropout"),
         (CLDPair(), "learning_rate l2 selection_weight dropout"),
-        (CLDPair(model="linear"), "learning_rate l2 selection_weight"),
+        (CLDPair(model=Linear()), "l2 selection_weight"),
         (Naive(), "l2"),
-        (IPS(model=MLP((4,))), "learning_rate l2 dropout"),
+        (IPS(model=MLP(hidden=(4,))), "learning_rate l2 dropout"),
         (AffineIPS(), "l2"),
-        (PolicyAwareIPS(model="mlp"), "learning_rate l2 dropout"),
+        (PolicyAwareIPS(model=MLP()), "learning_rate l2 dropout"),
         (RankAgg(), "learning_rate l2 dropout"),
-        (RankAgg(model="linear"), "l2"),
+        (RankAgg(model=Linear()), "l2"),
         (HeckmanRank(), "l2"),
         (PIJD(), "l2"),
         (Oracle(), "l2"),
     ],
 )
-def test_the_paper_s_ranges_of_what_a_method_has(estimator: Estimator, names: str) -> None:
-    space = default_space(estimator)
+def test_the_paper_s_ranges_of_what_a_method_has(method: Method, names: str) -> None:
+    space = default_space(method)
     assert " ".join(space) == names
-    assert check_space(estimator, space) == space
-    for name, value in values_of(estimator, list(space)).items():
+    assert check_space(method, space) == space
+    for name, value in values_of(method, list(space)).items():
         assert value in space[name] or value is None  # the usual parameters are among those tried
 
 
 def test_parameters_go_where_they_belong() -> None:
-    given = CLDPair(model=MLP((8,), dropout=0.5), training=Training(patience=2))
+    given = CLDPair(model=MLP(hidden=(8,), dropout=0.5, patience=2), run=Run(seed=3))
     changed = applied(given, {"selection_weight": 1.0, "dropout": 0.1, "batch_queries": 7})
     assert changed.get_params()["selection_weight"] == 1.0
-    assert changed.get_params()["model"] == MLP((8,), dropout=0.1)
-    assert changed.get_params()["training"] == Training(patience=2, batch_queries=7)
-    assert given.get_params()["model"].dropout == 0.5
+    assert changed.model == MLP(hidden=(8,), dropout=0.1, patience=2, batch_queries=7)
+    assert changed.run == Run(seed=3)
+    assert given.model == MLP(hidden=(8,), dropout=0.5, patience=2)
+    assert values_of(changed, ["dropout", "selection_weight"]) == {"dropout": 0.1, "selection_weight": 1.0}
+
+
+def test_what_has_no_effect_cannot_be_tuned() -> None:
+    assert "l2" not in tunable(SVMRank())
+    assert default_space(SVMRank()) == {}
+    assert "cluster" not in tunable(CLDPair(model=Linear()))
+    assert not {"model", "run", "seed", "device"} & set(tunable(CLD()))
+    with pytest.raises(UsageError, match="SVM-rank has no parameter 'l2' to tune"):
+        check_space(SVMRank(), {"l2": [0.1]})
 
 
 def test_texts() -> None:

@@ -32,8 +32,8 @@ Propensity = Annotated[
         "--propensity",
         "-p",
         metavar="power:ETA|FILE",
-        help="Examination probability of each position: power:1.0 for (1/position)^1, a file that `cldrank propensity "
-        "estimate` wrote, or none where all are examined.",
+        help="Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` wrote, or "
+        "none.",
         show_default=False,
     ),
 ]
@@ -178,7 +178,8 @@ def _about(kind: type[Method]) -> str:
 
 def _evidence(kind: type[Method], judges: bool) -> list[inspect.Parameter]:
     """The options that say where to find what a method learns from."""
-    wanted: dict[str, Any] = {"features": options.Features}
+    text = "The candidates: LETOR or Parquet files, a folder, a pattern, or a data set such as `msrd:test`. Repeat it."
+    wanted: dict[str, Any] = {"features": _shortened(options.Features, "FILE", text, panel=None)}
     if kind.needs != "labels":
         curve = judges or kind.needs != "clicks" or corrects_if_asked(kind)
         wanted |= {name: option for name, option in _EVIDENCE.items() if curve or name != "propensity"}
@@ -195,7 +196,7 @@ def _model_option(kind: type[Method]) -> inspect.Parameter:
     from cldrank.estimators.registry import usable_models
 
     names = list(usable_models(kind))
-    text = f"The model to fit; add --help to see its options. [default: {names[0]}]"
+    text = f"The model to fit; --help shows its options. [default: {names[0]}]"
     option = typer.Option("--model", metavar="|".join(names), help=text, show_default=False, hidden=len(names) < 2)
     return _parameter("model", Annotated[str | None, option], None)
 
@@ -237,10 +238,10 @@ def _help(one: Parameter) -> str:
     return f"{text} [default: {shown}]"
 
 
-def _shortened(annotated: Any, metavar: str | None, text: str) -> Any:
+def _shortened(annotated: Any, metavar: str | None, text: str, panel: str | None = _READING) -> Any:
     """An option for reading files, with a shorter help."""
     option = annotated.__metadata__[0]
-    changed = {"metavar": metavar, "help": text, "rich_help_panel": _READING, "show_default": False}
+    changed = {"metavar": metavar, "help": text, "rich_help_panel": panel, "show_default": False}
     return Annotated[annotated.__origin__, type(option)(**{**vars(option), **changed})]
 
 

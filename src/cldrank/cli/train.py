@@ -42,7 +42,7 @@ def train(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train a ranker by one of these methods, and save it.
+    """Train a ranker and save it.
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
 

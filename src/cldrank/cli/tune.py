@@ -41,15 +41,28 @@ def tune(
             "--out",
             "-o",
             metavar="FOLDER",
-            help="Where trials are kept, and the ranker with the best parameters is saved. The same command again "
-            "continues with the trials of the folder; several may share one.",
+            help="For the trials and the best ranker. The same command again continues; several may share a folder.",
             show_default=False,
         ),
     ],
-    trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all, those in the folder included.")] = 30,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes that do trials.")] = 1,
+    trials: Annotated[
+        int,
+        typer.Option(
+            "--trials",
+            min=1,
+            metavar="INTEGER",
+            help="In all, those already in the folder included. [default: 30]",
+            show_default=False,
+        ),
+    ] = 30,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs", "-j", min=1, metavar="INTEGER", help="Processes that run trials. [default: 1]", show_default=False
+        ),
+    ] = 1,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Begin no trial after this time.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Start no trial after this time.")
     ] = None,
     space: Annotated[
         Path | None,
@@ -60,30 +73,37 @@ def tune(
         typer.Option(
             "--range",
             metavar="NAME=VALUES",
-            help="What to try for one parameter: learning_rate=1e-3,2e-3, gamma=0.05..0.3, l2=1e-3..1e-2:log. Repeat "
-            "it.",
+            help="What to try for one parameter: dropout=0,0.2 or gamma=0.05..0.3 or l2=1e-3..1e-2:log. Repeat it.",
         ),
     ] = None,
     on: Annotated[
         Judged,
-        typer.Option("--on", help="Judge by the clicks on held-out queries, or by labels of --validation-features."),
+        typer.Option(
+            "--on",
+            metavar="clicks|labels",
+            help="Judge by held-out clicks, or by labels. [default: clicks]",
+            show_default=False,
+        ),
     ] = Judged.clicks,
     held_out: Annotated[
-        float | None, typer.Option("--held-out", help="Share of the displayed queries whose clicks judge (0.2).")
+        float | None,
+        typer.Option("--held-out", metavar="NUMBER", help="Share of the queries held out to judge. [default: 0.2]"),
     ] = None,
     validation_features: Annotated[
         list[str] | None,
         typer.Option("--validation-features", metavar="FILE", help="Labelled candidates for --on labels."),
     ] = None,
-    measure: Annotated[str | None, typer.Option("--measure", "-m", help="With --on labels (nDCG@10).")] = None,
+    measure: Annotated[
+        str | None, typer.Option("--measure", "-m", metavar="MEASURE", help="For --on labels. [default: nDCG@10]")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Choose the parameters of one of these methods without labels, and train with the best.
+    """Choose the parameters of a method, without labels, and train with the best.
 
     Example: `cldrank tune cld-pair -f train.parquet -c cells.parquet -p power:1.0 --jobs 4 --out tuned/`
 
     Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
-    clicks cannot show selection bias: only shown candidates have any. Options of the method fix its parameters.
+    clicks cannot show selection bias, as only shown candidates have any. Options of the method fix its parameters.
     """
     method = chosen.method
     _check_judge(chosen, on, validation_features, measure, held_out)

@@ -52,8 +52,8 @@ class CLD(Method):
 
     gamma: float | Literal["profile"] = parameter(
         default=0.1,
-        about="correlation of the noises of selection and relevance; profile estimates it, which is sound only where "
-        "selection sees features that relevance does not",
+        about="correlation of selection noise and relevance noise; profile estimates it, if selection has features of "
+        "its own",
         above=-1,
         below=1,
     )
@@ -76,7 +76,7 @@ class CLD(Method):
         default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
     )
     unshown_ratio: float = parameter(
-        default=1.0, about="of a network: unshown candidates drawn per pair of shown ones", least=0
+        default=1.0, about="of a network: unshown candidates per pair of shown ones", least=0
     )
 
     selection_coef_: NDArray[np.float64] = learned()

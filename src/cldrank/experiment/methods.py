@@ -18,7 +18,7 @@ from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.registry import configured
 from cldrank.experiment.peers import PEERS
-from cldrank.parameters import shortened
+from cldrank.parameters import check_all, shortened
 from cldrank.reading import reason
 
 _PACE = 0.1
@@ -93,7 +93,7 @@ class Maker:
 
 
 def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | None = None) -> Maker:
-    """How to make the method of a name or of `module:Class`; parameters that it has not are refused.
+    """How to make the method of a name or of `module:Class`; parameters that it does not have are refused.
 
     >>> maker("cld", {"gamma": 0.2}, "methods.CLD").chosen(seed=3)
     {'gamma': 0.2, 'seed': 3}
@@ -105,6 +105,7 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     if issubclass(kind, Method):
         try:
             method = configured(kind, parameters)
+            check_all(method)
             method.model.check_installed()
         except UsageError as error:
             raise UsageError(f"{place}: {error}") from None

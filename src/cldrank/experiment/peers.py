@@ -108,12 +108,18 @@ class Peer(BaseEstimator):
         if find_spec(cls.package) is None:
             raise MissingDependencyError(f"{cls.package} is not installed: pip install 'cldrank[peers]'.")
 
-    def _lists(self, dataset: RankingDataset, clicks: Any, known: tuple[str | None, ...]) -> GradedLists:
+    def _lists(
+        self, dataset: RankingDataset, clicks: Any, propensities: Any, known: tuple[str | None, ...]
+    ) -> GradedLists:
         if self.debias not in known:
             names = ", ".join(repr(name) for name in known)
             raise UsageError(f"debias of {type(self).__name__} is one of {names}, not {self.debias!r}.")
         if clicks is None:
             raise UsageError(f"{type(self).__name__} learns from clicks; pass them.")
+        if self.required == "propensities" and propensities is None:
+            raise UsageError('debias="ips" needs the propensities of positions; pass them.')
+        if self.required == "clicks" and propensities is not None:
+            raise UsageError(f"{self!r} does not use propensities; leave them out.")
         clicks.check_same(dataset)
         return lists_of(dataset, clicks)
 
@@ -128,9 +134,7 @@ class XGBoostRanker(Peer):
 
     def fit(self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Any = None) -> Self:
         """Learn from clicks."""
-        if propensities is not None:
-            raise UsageError("XGBoost does not use propensities; leave them out.")
-        lists = self._lists(dataset, clicks, (None, "position"))
+        lists = self._lists(dataset, clicks, propensities, (None, "position"))
         self.check_installed()
         import xgboost
 
@@ -171,14 +175,12 @@ class LightGBMRanker(Peer):
         self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Propensities | None = None
     ) -> Self:
         """Learn from clicks, and with debias="ips" from the propensities of their positions."""
-        lists = self._lists(dataset, clicks, (None, "position", "ips"))
+        lists = self._lists(dataset, clicks, propensities, (None, "position", "ips"))
         self.check_installed()
         import lightgbm
 
         weights = np.repeat(lists.weights, lists.sizes)
-        if self.debias == "ips":
-            if propensities is None:
-                raise UsageError('debias="ips" needs the propensities of positions; pass them.')
+        if propensities is not None:
             weights = weights / propensities.at(lists.position)
         data = lightgbm.Dataset(
             lists.features,

@@ -36,10 +36,8 @@ class Model(Value):
     pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    l2: float = parameter(default=1e-3, about="ridge penalty; of a network, the weight decay", least=0)
-    scaling: Scaling | scalings.ScalingRule | None = parameter(
-        default="standard", about="how features are scaled, learned from the training data"
-    )
+    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0)
+    scaling: Scaling | scalings.ScalingRule | None = parameter(default="standard", about="how features are scaled")
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""

@@ -35,12 +35,12 @@ class Run(Value):
     """
 
     seed: int = parameter(default=0, about="the same seed gives the same ranker", least=0)
-    device: str | None = parameter(default=None, about="where torch computes: cuda for a GPU")
+    device: str | None = parameter(default=None, about="where torch computes: cpu, or cuda for a GPU")
     block_rows: int | None = parameter(
         default=None, about="rows of a block in linear fits; by default what suits the machine", least=1, option=False
     )
     precision: Literal["float32", "bfloat16"] = parameter(
-        default="float32", about="of a network in training; bfloat16 for mixed precision"
+        default="float32", about="of training; bfloat16 for mixed precision"
     )
     resident: bool | None = parameter(
         default=None, about="hold scaled features on the device; by default where they fit", option=False
@@ -49,7 +49,7 @@ class Run(Value):
         default=None, about="record steps as CUDA graphs; by default where they can be", option=False
     )
     checkpoint: str | PathLike[Any] | None = parameter(
-        default=None, about="file that holds the state of a network after each epoch", compare=False
+        default=None, about="file for the state of training, written after each epoch", compare=False
     )
     resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False)
     tensorboard: str | PathLike[Any] | None = parameter(

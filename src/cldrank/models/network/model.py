@@ -38,13 +38,11 @@ class Network(Model):
     pace = 0.5
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
-    learning_rate: float = parameter(default=2e-3, about="of AdamW", above=0)
+    learning_rate: float = parameter(default=2e-3, about="step size of AdamW", above=0)
     batch_queries: int | None = parameter(
         default=None, about="queries per step; by default a 64th of them, 8 to 128", least=1, most=_MOST
     )
-    validation: float = parameter(
-        default=0.1, about="share of the queries held out to choose the epoch", least=0, most=0.9
-    )
+    validation: float = parameter(default=0.1, about="share of queries that choose the epoch", least=0, most=0.9)
     patience: int | None = parameter(
         default=None, about="stop after this many epochs without a better one", least=1, most=_MOST
     )
@@ -111,7 +109,7 @@ class MLP(Network):
     name = "mlp"
 
     hidden: Sequence[int] = parameter(default=(256, 128, 64), about="sizes of the hidden layers", least=1)
-    dropout: float = parameter(default=0.2, about="share of the units left out in a step", least=0, below=1)
+    dropout: float = parameter(default=0.2, about="share of hidden units dropped in each step", least=0, below=1)
     activation: Literal["elu", "relu", "gelu", "silu", "tanh"] = parameter(
         default="elu", about="of the hidden layers", option=False
     )

@@ -1,0 +1,229 @@
+"""The commands that are derived from the methods: what each offers, and how it reads and refuses values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.estimators import Method, methods
+from cldrank.estimators.registry import configured, settings_of, unused_settings, usable_models
+from cldrank.models import Run as RunSettings
+from cldrank.parameters import parameters
+
+Run = Callable[..., Any]
+FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
+COMBINATIONS = [(name, model) for name, kind in methods().items() for model in usable_models(kind)]
+SMALL: dict[str, Any] = {"hidden": (8, 4), "epochs": 2, "batch_queries": 16}
+
+
+def given(method: type[Method]) -> tuple[str, ...]:
+    """What a method learns from."""
+    return FROM[: {"labels": 2, "clicks": 4}.get(method.needs, 6)]
+
+
+def spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def offered(text: str) -> set[str]:
+    """The options that a help names at the start of a line."""
+    rows = (re.match(r"│ [ *]*(--[\w-]+)(?: +(--[\w-]+))?", line) for line in text.splitlines())
+    return {option for row in rows if row for option in row.groups() if option}
+
+
+def one_line(ran: Any) -> str:
+    """The message of a refused call: one line, without a traceback."""
+    assert ran.code == 2, ran
+    message, *more = [line for line in ran.err.splitlines() if "-:--:--" not in line]  # a bar that had not begun
+    assert not more, ran.err
+    return str(message)
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", ["train", "tune"])
+    @pytest.mark.parametrize(("name", "model"), COMBINATIONS)
+    def test_it_names_what_has_an_effect_and_nothing_of_others(
+        self, run: Run, command: str, name: str, model: str
+    ) -> None:
+        kind, fitted = methods()[name], usable_models(methods()[name])[model]
+        shown = run(command, name, "--model", model, "--help")
+        assert shown.code == 0, shown.err
+        assert kind.label in shown.out
+        assert " ".join(kind.sentence.split()[:6]) in " ".join(shown.out.split())
+        every = {*parameters(RunSettings), *(own for one in methods().values() for own in parameters(one))}
+        every |= {own for _, one in models_of_all().items() for own in parameters(one)}
+        own = settings_of(kind, fitted)
+        unused = unused_settings(kind, fitted) | (
+            {"checkpoint", "resume", "tensorboard"} if command == "tune" else set()
+        )
+        expected = {setting for setting, one in own.items() if one.option and setting not in unused}
+        found = {setting for setting in every if spelled(setting) in offered(shown.out)} - {"model", "run"}
+        assert found == expected
+        assert len(shown.out.splitlines()) <= 70
+
+    @pytest.mark.parametrize("name", methods())
+    def test_all_parameters_of_a_method_are_options(self, run: Run, name: str) -> None:
+        kind = methods()[name]
+        shown = offered(run("train", name, "--help").out)
+        assert {spelled(one.name) for one in parameters(kind).values() if one.option} <= shown
+        others = {own for one in methods().values() for own in parameters(one)} - set(parameters(kind))
+        assert not {spelled(other) for other in others} & shown
+        assert ("--clicks" in shown) == (kind.needs != "labels")
+
+    def test_one_sentence_for_each_method(self, run: Run) -> None:
+        shown = " ".join(run("train", "--help").out.replace("│", " ").split())
+        for kind in methods().values():
+            assert f"{kind.name} {kind.label}: {kind.sentence}." in shown
+
+    def test_the_options_of_the_model_that_is_named(self, run: Run) -> None:
+        linear, mlp = (offered(run("train", "cld", f"--model={model}", "-h").out) for model in ("linear", "mlp"))
+        assert "--cluster" in linear - mlp
+        assert {"--epochs", "--hidden", "--checkpoint", "--resume", "--no-resume"} <= mlp - linear
+
+
+def models_of_all() -> dict[str, Any]:
+    return {model: one for kind in methods().values() for model, one in usable_models(kind).items()}
+
+
+@pytest.mark.parametrize(("name", "model"), COMBINATIONS)
+def test_the_same_ranker_as_from_python(run: Run, folder: Path, name: str, model: str) -> None:
+    kind = methods()[name]
+    settings = {setting: value for setting, value in SMALL.items() if model == "mlp"} | {"seed": 5, "scaling": "minmax"}
+    settings |= {"fraction": 0.5} if name == "svm-rank" else {}
+    settings |= {"clip": 0.3} if "clip" in parameters(kind) and kind.needs != "clicks" else {}
+    typed = [
+        part
+        for setting, value in settings.items()
+        for part in (spelled(setting), ",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+    ]
+    trained = run("train", name, *given(kind), "--model", model, *typed, "-o", "ranker", "--json")
+    assert trained.code == 0, trained.err
+    data = cr.load(folder / "train.parquet")
+    clicks = None if kind.needs == "labels" else cr.ClickTable.read(folder / "cells.parquet", data)
+    rho = cr.Propensities.power(1.0, 5) if kind.needs in ("propensities", "trust") else None
+    expected = configured(kind, {"model": model, **settings}).fit(data, clicks, rho)
+    np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected.predict(data))
+
+
+class TestValues:
+    """Every kind of value: how it is typed, and what it becomes."""
+
+    @pytest.mark.parametrize(
+        ("method", "typed", "settings"),
+        [
+            ("cld", ("--gamma", "0.3"), {"gamma": 0.3}),
+            ("cld", ("--gamma", "-2e-1"), {"gamma": -0.2}),
+            ("cld", ("--gamma=-.2",), {"gamma": -0.2}),
+            ("cld", ("--seed", "7", "--l2", "0"), {"seed": 7, "l2": 0.0}),
+            ("cld", ("--likelihood", "tobit"), {"likelihood": "tobit"}),
+            ("cld", ("--scaling", "none"), {"scaling": None}),
+            ("cld", ("--clip", "none"), {"clip": None}),
+            ("cld", ("--clip", "1"), {"clip": 1.0}),
+            ("cld", ("--relevance-features", "f1, f2"), {"relevance_features": ("f1", "f2")}),
+            ("cld", ("--cluster", "query"), {"cluster": "query"}),
+            ("pijd", ("--position-effects",), {"position_effects": True}),
+            ("pijd", ("--no-position-effects",), {"position_effects": False}),
+            ("heckman", ("--position-correction", *FROM[4:]), {"position_correction": True}),
+            ("heckman", ("--no-position-correction",), {"position_correction": False}),
+        ],
+    )
+    def test_what_was_typed_arrives(
+        self, run: Run, method: str, typed: tuple[str, ...], settings: dict[str, Any]
+    ) -> None:
+        kind = methods()[method]
+        ran = run("train", method, *given(kind), *typed, "-o", "ranker", "--summary", "--json")
+        assert ran.code == 0, ran.err
+        expected = " ".join(repr(configured(kind, settings)).split())
+        assert ran.json["summary"].splitlines()[0].removeprefix("method").strip() == expected
+
+    @pytest.mark.parametrize(
+        ("method", "typed", "message"),
+        [
+            ("cld", ("--gamma", "2"), "--gamma must be a number above -1 and below 1, or profile, not 2."),
+            ("cld", ("--gamma", "profil"), "--gamma must be a number above -1 and below 1, or profile, not profil."),
+            ("cld", ("--gamma", "nan"), "--gamma must be a number above -1 and below 1, or profile, not nan."),
+            ("cld", ("--gamma", ""), "--gamma must be a number above -1 and below 1, or profile, not ''."),
+            ("cld", ("--l2", "inf"), "--l2 must be a number of at least 0, not inf."),
+            ("cld", ("--seed", "1.5"), "--seed must be a whole number of at least 0, not 1.5."),
+            ("cld", ("--seed", "none"), "--seed must be a whole number of at least 0, not none."),
+            ("cld", ("--clip", "0"), "--clip must be a number above 0 and up to 1, not 0."),
+            ("cld", ("--scaling", "std"), "--scaling must be standard, minmax, log, quantile or none, not std."),
+            ("cld", ("--target", "Clicks"), "--target must be expected or clicks, not Clicks."),
+            ("cld", ("--relevance-features", ","), "--relevance-features must be names, separated by commas, not ,."),
+            (
+                "rankagg",
+                ("--weights", "1,-1"),
+                "--weights must be numbers of at least 0, separated by commas, not 1,-1.",
+            ),
+            (
+                "rankagg",
+                ("--hidden", "8;4"),
+                "--hidden must be whole numbers of at least 1, separated by commas, not 8;4.",
+            ),
+        ],
+    )
+    def test_what_cannot_be_is_refused_in_one_line(
+        self, run: Run, method: str, typed: tuple[str, ...], message: str
+    ) -> None:
+        assert one_line(run("train", method, *given(methods()[method]), *typed, "-o", "x")) == f"error: {message}"
+        assert not Path("x").exists()
+
+    @pytest.mark.parametrize("name", methods())
+    def test_words_for_every_parameter(self, run: Run, name: str) -> None:
+        """A value that none takes is refused by the name of the option, never by that of Python."""
+        kind = methods()[name]
+        for model, fitted in usable_models(kind).items():
+            unused = unused_settings(kind, fitted)
+            for setting, one in settings_of(kind, fitted).items():
+                if not one.option or setting in unused or bool in one.kinds or str in one.kinds:
+                    continue
+                if setting.endswith("_features"):  # any name is one, until the data are read
+                    continue
+                call = ("train", name, *given(kind), "--model", model, spelled(setting), "~", "-o", "x")
+                message = one_line(run(*call))
+                assert message.startswith(f"error: {spelled(setting)} must be "), message
+                assert message.endswith(", not ~.")
+                assert "None" not in message
+                assert "'" not in message
+
+
+class TestCalls:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (["cdl"], "there is no method 'cdl'. Did you mean cld? The methods are naive, "),
+            (["CLD"], "there is no method 'CLD'. Did you mean cld?"),
+            (["cld_pair"], "there is no method 'cld_pair'. Did you mean cld-pair?"),
+            (["boosting"], "there is no method 'boosting'. The methods are naive, "),
+            (["--features", "train.parquet", "cld"], "name the method first: `cldrank COMMAND METHOD --features …`."),
+            (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
+            (["cld", *FROM, "--model", "mlp", "--cluster", "query"], "--cluster is not for a network; choose --model"),
+            (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'."),
+            (["naive", *FROM[:4], "--clip", "0.1"], "naive has no option --clip; heckman, ips, "),
+            (["oracle", *FROM[:4]], "oracle learns from labels, not from clicks; leave -c out."),
+        ],
+    )
+    @pytest.mark.parametrize("command", ["train", "tune"])
+    def test_what_does_not_exist_is_explained(self, run: Run, command: str, call: list[str], message: str) -> None:
+        assert one_line(run(command, *call, "-o", "x")).startswith(f"error: {message.replace('COMMAND', command)}")
+
+    def test_an_option_that_nothing_has(self, run: Run) -> None:
+        ran = run("train", "cld", *FROM, "--gama", "0.1", "-o", "x")
+        assert ran.code == 2
+        assert ran.err == (
+            "error: No such option: --gama (Possible options: --gamma)\nTry `cldrank train cld --help`.\n"
+        )
+
+    def test_an_option_without_its_value_points_to_its_own_help(self, run: Run) -> None:
+        ran = run("train", "cld", *FROM, "--gamma")
+        assert (ran.code, ran.err.splitlines()[-1]) == (2, "Try `cldrank train cld --help`.")
+
+    def test_tune_has_no_use_for_what_belongs_to_one_fit(self, run: Run) -> None:
+        refused = run("tune", "cld-pair", *FROM, "--checkpoint", "x", "-o", "x")
+        assert one_line(refused) == "error: cld-pair has no use for --checkpoint; leave it out."
