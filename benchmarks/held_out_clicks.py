@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,11 +18,12 @@ import cldrank as cr
 from cldrank import segments
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
-from cldrank.estimators import CLD, CLDPair, SVMRank
+from cldrank.estimators import CLD, CLDPair, Method, SVMRank
+from cldrank.estimators.registry import configured
 from cldrank.tuning.judging import HeldOutClicks, Judge, Labels, mean_of
 
 CUTOFF, ETA, NOISE, SESSIONS, HELD_OUT = 5, 1.0, 0.1, 10**5, 0.2
-TRIED: dict[str, tuple[Callable[..., Any], str, float, tuple[float, ...]]] = {
+TRIED: dict[str, tuple[type[Method], str, float, tuple[float, ...]]] = {
     "CLD gamma": (CLD, "gamma", 0.1, (0.0, 0.05, 0.2, 0.3, 0.6)),
     "CLD-pair selection_weight": (CLDPair, "selection_weight", 0.05, (0.0, 0.02, 0.1, 0.3, 1.0)),
     "CLD-pair learning_rate": (CLDPair, "learning_rate", 2e-3, (2e-4, 5e-3)),
@@ -40,7 +39,7 @@ def main() -> None:
         print(json.dumps({"benchmark": "held_out_clicks", "data": asked.data, "skipped": "the data set is not here"}))
         return
     train, test = cr.load(f"{asked.data}:train"), cr.load(f"{asked.data}:test")
-    production = SVMRank(fraction=0.01, run=Run(seed=asked.seed)).fit(train)
+    production = SVMRank(fraction=0.01, run=cr.Run(seed=asked.seed)).fit(train)
     simulation = Simulation(train, production.predict(train), PositionBased(ETA, NOISE), TopK(), CUTOFF)
     clicks = simulation.draw(SESSIONS, seed=asked.seed)
     rho = cr.Propensities.power(ETA, CUTOFF)
@@ -54,7 +53,9 @@ def main() -> None:
     }
     part, part_clicks = train[learned], clicks[learned]
     for title, (method, name, usual, others) in TRIED.items():
-        rankers = {value: method(**{name: value}).fit(part, part_clicks, rho).ranker_ for value in (usual, *others)}
+        rankers = {
+            value: configured(method, {name: value}).fit(part, part_clicks, rho).ranker_ for value in (usual, *others)
+        }
         rows: dict[float, dict[str, float]] = {value: {} for value in rankers}
         for by, judge in judges.items():
             gains = {value: judge.gains(ranker) for value, ranker in rankers.items()}

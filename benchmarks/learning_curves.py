@@ -15,13 +15,14 @@ from typing import Any
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
+from cldrank.estimators.evidence import needed
 
 MODELS: dict[str, Any] = {
-    "Naive": cr.Naive(model=MLP(epochs=30)),
-    "IPS": cr.IPS(model=MLP(epochs=30)),
-    "CLD-pair": cr.CLDPair(model=MLP(epochs=30)),
-    "CLD-pair, dropout 0.5": cr.CLDPair(model=replace(cr.MLP(dropout=0.5), epochs=30)),
-    "CLD-pair-L": cr.CLDPair(model=MLP(hidden=(), epochs=30)),
+    "Naive": cr.Naive(model=cr.MLP(epochs=30)),
+    "IPS": cr.IPS(model=cr.MLP(epochs=30)),
+    "CLD-pair": cr.CLDPair(model=cr.MLP(epochs=30)),
+    "CLD-pair, dropout 0.5": cr.CLDPair(model=cr.MLP(dropout=0.5, epochs=30)),
+    "CLD-pair-L": cr.CLDPair(model=cr.MLP(hidden=(), epochs=30)),
 }
 STYLES = ("-", "--", "-", "-.", ":")
 COLOURS = ("#8c8c8c", "#0072b2", "#d55e00", "#cc79a7", "#009e73")
@@ -35,11 +36,11 @@ def main() -> None:
         print(json.dumps({"benchmark": "learning_curves", "skipped": "MSRD is not here"}))
         return
     train = cr.load("msrd:train")
-    production = cr.SVMRank(fraction=0.01, run=Run(seed=0)).fit(train)
+    production = cr.SVMRank(fraction=0.01, run=cr.Run(seed=0)).fit(train)
     model = PositionBased(eta=1.0, noise=0.1)
     simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), depth=5)
     clicks, rho = simulation.draw(1e5, seed=0), cr.Propensities.power(1.0, 5)
-    curves = {name: estimator.fit(train, clicks, rho).history_ for name, estimator in MODELS.items()}
+    curves = {name: method.fit(train, *needed(method.needs, clicks, rho)).history_ for name, method in MODELS.items()}
     draw(curves, arguments.out)
     values = {name: [[epoch.loss, epoch.validation] for epoch in history] for name, history in curves.items()}
     print(json.dumps({"benchmark": "learning_curves", "values": values}))

@@ -27,7 +27,10 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.cld import CLD
+from cldrank.estimators.evidence import Evidence
+from cldrank.models import Linear, Run
 from cldrank.models.linear.fitting import fit_selection
+from cldrank.models.linear.points import _Work
 from cldrank.propensity import Propensities
 
 GOALS = {"ratio": 1.3, "sessions_ratio": 1.1, "peak_megabytes": 512}
@@ -126,7 +129,8 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
         "fit 1e8": lambda: CLD(run=Run(device=device)).fit(data, tables[1e8], rho),
         "newton": lambda: fit_selection(prepared.objective, prepared.names),
     }
-    prepared = CLD(run=Run(device=device))._problem(data, tables[1e5], rho)
+    method = CLD(run=Run(device=device))
+    prepared = _Work.of(Linear(), method._problem(Evidence(data, tables[1e5], rho)), method._context(data))
     best_of({name: functions[name] for name in ("gram", "fit")}, 1)  # starts threads, loads libraries
     times, models = best_of(functions, repeats)
     one = min(times["gram"], times["gram again"])

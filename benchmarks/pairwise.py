@@ -30,8 +30,9 @@ from cldrank import scaling as scalings
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
 from cldrank.data.dataset import RankingDataset
-from cldrank.estimators.neural.lists import click_lists
-from cldrank.models.network.networks import MLP
+from cldrank.estimators.observing import observe
+from cldrank.models import MLP, Run
+from cldrank.models.network.lists import observed_lists
 
 CUTOFF, RHO = 5, cr.Propensities.power(1.0, 5)
 
@@ -51,10 +52,7 @@ def clicks_on(data: RankingDataset, sessions: float) -> cr.ClickTable:
 
 
 def epochs_of(data: RankingDataset, clicks: cr.ClickTable, epochs: int = 4, **changes: Any) -> cr.CLDPair:
-    training = cr.Training(
-        validation=0.0, **{name: changes.pop(name) for name in ("graph", "precision") if name in changes}
-    )
-    return cr.CLDPair(model=MLP(epochs=epochs), training=training, **changes).fit(data, clicks, RHO)
+    return cr.CLDPair(model=MLP(epochs=epochs, validation=0.0), run=Run(**changes)).fit(data, clicks, RHO)
 
 
 def fastest(model: cr.CLDPair) -> float:
@@ -81,7 +79,7 @@ class PlainPairs(Dataset[tuple[Any, ...]]):
 
 def plain_pairs(data: RankingDataset, clicks: cr.ClickTable) -> PlainPairs:
     """The pairs of one epoch, as many as CLD-pair learns from: preferred ones, and one with an unshown for each."""
-    lists = click_lists(data, clicks, RHO)
+    lists = observed_lists(observe(data, clicks, RHO), clicks.query_impressions)
     lists = lists[lists.preferring()]
     size = np.diff(lists.offsets)
     low = lists.offsets[:-1]
@@ -219,12 +217,12 @@ def busy(data: RankingDataset, clicks: cr.ClickTable) -> float:
     """Seconds of twelve epochs in which a kernel runs."""
     from torch.profiler import ProfilerActivity, profile
 
-    from cldrank.models.network.loop import Run
+    from cldrank.models.network.loop import Trainer
 
     seconds = 0.0
-    before = Run._epoch
+    before = Trainer._epoch
 
-    def watched(self: Run, *arguments: Any) -> Any:
+    def watched(self: Trainer, *arguments: Any) -> Any:
         nonlocal seconds
         torch.cuda.synchronize()
         with profile(activities=[ProfilerActivity.CUDA]) as record:
@@ -233,11 +231,11 @@ def busy(data: RankingDataset, clicks: cr.ClickTable) -> float:
         seconds += sum(event.self_device_time_total for event in record.key_averages()) / 1e6
         return epoch
 
-    Run._epoch = watched  # type: ignore[method-assign, assignment]
+    Trainer._epoch = watched  # type: ignore[method-assign, assignment]
     try:
         epochs_of(data, clicks, 12, device="cuda")
     finally:
-        Run._epoch = before  # type: ignore[method-assign]
+        Trainer._epoch = before  # type: ignore[method-assign]
     return round(seconds, 4)
 
 

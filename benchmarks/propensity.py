@@ -393,6 +393,9 @@ def tell(held: list[Any], **content: Any) -> None:
     say(**content, logs=len(share), coverage=round(float(share.mean()), 3), error=round(float(error), 3))
 
 
+METHOD_MODELS = {"linear": cr.Linear(), "mlp": cr.MLP()}
+
+
 def corrections(seeds: int) -> None:
     """Rankings by AffineIPS and PolicyAwareIPS, each beside IPS where its own bias is at work."""
     rho = Propensities.power(1, 5)
@@ -403,25 +406,25 @@ def corrections(seeds: int) -> None:
             1e5, seed=seed
         )
         curve, trust = AllPairs().fit(clicks), TrustBias().fit(clicks)
-        for model in ("linear", "mlp"):
+        for name, model in METHOD_MODELS.items():
             fitted = {
                 "IPS, true examination": cr.IPS(model=model).fit(train, clicks, rho),
                 "IPS, AllPairs": cr.IPS(model=model).fit(train, clicks, curve),
                 "AffineIPS, TrustBias": cr.AffineIPS(model=model).fit(train, clicks, trust),
             }
-            found = {name: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for name, ranker in fitted.items()}
-            say(study="corrections", bias="trust", seed=seed, model=model, ap=found)
+            found = {title: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for title, ranker in fitted.items()}
+            say(study="corrections", bias="trust", seed=seed, model=name, ap=found)
         knows = 3 * labels + train.features @ np.array([-0.5, -0.4, 0.3, 0, 1])
         pages = Simulation(train, knows, PositionBased(1, 0.1), PlackettLuce(0.5), 5, relevant_from=1)
         clicks = pages.draw(3e5, seed=seed)
-        for model in ("linear", "mlp"):
+        for name, model in METHOD_MODELS.items():
             fitted = {
                 "IPS": cr.IPS(model=model).fit(train, clicks, rho),
                 "PolicyAwareIPS": cr.PolicyAwareIPS(model=model).fit(train, clicks, rho),
                 "Oracle": cr.Oracle(model=model).fit(train),
             }
-            found = {name: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for name, ranker in fitted.items()}
-            say(study="corrections", bias="selection", seed=seed, model=model, ap=found)
+            found = {title: round(cr.evaluate(ranker, test, ["AP"])["AP"], 3) for title, ranker in fitted.items()}
+            say(study="corrections", bias="selection", seed=seed, model=name, ap=found)
 
 
 def linear_world(seed: int) -> tuple[cr.RankingDataset, Any]:
@@ -445,7 +448,7 @@ def data_folder() -> Path:
 def msrd() -> None:
     """Two rankers of real queries: all-pairs against adjacent chain; and one of them alone."""
     data = cr.load(data_folder() / "msrd" / "train.parquet")
-    rankers = [cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data) for seed in (0, 1)]
+    rankers = [cr.SVMRank(fraction=0.01, run=cr.Run(seed=seed)).fit(data).predict(data) for seed in (0, 1)]
     model = PositionBased(eta=1, noise=0.1)
     tables = [Simulation(data, scores, model, depth=10).draw(1e5, seed=seed) for seed, scores in enumerate(rankers)]
     both = tables[0].merge(tables[1])
@@ -472,7 +475,7 @@ def msrd() -> None:
 
 def one_ranker(data: cr.RankingDataset, seed: int, cutoff: int) -> ClickTable:
     """100,000 sessions of one SVM-ranker trained on 1% of the labels."""
-    scores = cr.SVMRank(fraction=0.01, run=Run(seed=seed)).fit(data).predict(data)
+    scores = cr.SVMRank(fraction=0.01, run=cr.Run(seed=seed)).fit(data).predict(data)
     return Simulation(data, scores, PositionBased(eta=1, noise=0.1), depth=cutoff).draw(1e5, seed=seed)
 
 
@@ -521,7 +524,7 @@ def ranking(seeds: int, cutoff: int = 5) -> None:
             ("two rankers", "AllPairs"): (both, AllPairs().fit(both)),
         }
         for (log, name), (clicks, rho) in curves.items():
-            for model in (cr.CLD(gamma=0.05), cr.CLDPair(run=Run(seed=seed))):
+            for model in (cr.CLD(gamma=0.05), cr.CLDPair(run=cr.Run(seed=seed))):
                 model.fit(data, clicks, rho)
                 scores = cr.evaluate(model, test, ["nDCG@3", "AP"])
                 entry = (scores["nDCG@3"], scores["AP"])

@@ -27,7 +27,9 @@ from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
 from cldrank.errors import CldrankWarning
 from cldrank.estimators import CLD, IPS, PIJD, CLDPair, HeckmanRank, Naive, Oracle, RankAgg, SVMRank
+from cldrank.estimators.evidence import needed
 from cldrank.measures import mean_interval
+from cldrank.models import MLP, Linear, Run
 
 MEASURES = ("nDCG@1", "nDCG@3", "AP")
 CUTOFF, NOISE, SESSIONS, FRACTION = 5, 0.1, 1e5, 0.01
@@ -46,17 +48,17 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "Oracle": Oracle,
     },
     "pairwise": {
-        "Naive": partial(Naive, model="mlp"),
-        "IPS": partial(IPS, model="mlp"),
+        "Naive": partial(Naive, model=MLP()),
+        "IPS": partial(IPS, model=MLP()),
         "RankAgg": RankAgg,
-        "CLD-N": partial(CLD, model="mlp"),
-        "CLD-pair-L": partial(CLDPair, model="linear"),
+        "CLD-N": partial(CLD, model=MLP()),
+        "CLD-pair-L": partial(CLDPair, model=Linear()),
         **{
             f"CLD-pair, C = {weight}": partial(CLDPair, selection_weight=weight)
             for weight in (0.02, 0.05, 0.1, 0.3, 1.0)
         },
-        "Oracle": partial(Oracle, model="mlp"),
-        "Oracle, 30 epochs": partial(Oracle, model="mlp", epochs=30),
+        "Oracle": partial(Oracle, model=MLP()),
+        "Oracle, 30 epochs": partial(Oracle, model=MLP(epochs=30)),
     },
 }
 
@@ -75,8 +77,8 @@ def one_seed(
         clicks, rho = simulation.draw(SESSIONS, seed=seed), cr.Propensities.power(eta, CUTOFF)
         fitted: dict[str, Any] = {"Production": production}
         for method, make in FAMILIES[family].items():
-            estimator = make() if family == "linear" else make(seed=seed, device=device)
-            fitted[method] = estimator.fit(train, clicks, rho)
+            estimator = make() if family == "linear" else make(run=Run(seed=seed, device=device))
+            fitted[method] = estimator.fit(train, *needed(estimator.required, clicks, rho))
         for method, ranker in fitted.items():
             result = cr.evaluate(ranker, test, MEASURES, replicates=2)
             for measure in MEASURES:

@@ -31,11 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=6_000)
     parser.add_argument("--candidates", type=int, default=120, help="of each query")
-    parser.add_argument("--cutoff", type=int, default=5)
+    parser.add_argument("--depth", type=int, default=5)
     parser.add_argument("--sessions", type=float, default=2e6, help="of the log that is written")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    simulation = world(options.queries, options.candidates, options.cutoff)
+    simulation = world(options.queries, options.candidates, options.depth)
     with tempfile.TemporaryDirectory() as folder:
         columns = Columns(simulation)
         tables = [pa.Table.from_batches([columns.batch(block)]) for block in simulation.sessions(options.sessions)]
@@ -57,7 +57,7 @@ def main() -> None:
         "benchmark": "simulate",
         "rows": simulation.dataset.n_rows,
         "queries": options.queries,
-        "cutoff": options.cutoff,
+        "depth": options.depth,
         "sessions": int(options.sessions),
         "impressions": len(prepared),
         "bytes_per_impression": round(size / len(prepared), 2),
@@ -74,14 +74,14 @@ def main() -> None:
     print(json.dumps(result))
 
 
-def world(queries: int, candidates: int, cutoff: int) -> Simulation:
+def world(queries: int, candidates: int, depth: int) -> Simulation:
     """Candidates whose production score has a little to do with their label."""
     random = np.random.default_rng(0)
     labels = random.choice(len(GRADE_SHARES), p=GRADE_SHARES, size=queries * candidates)
     scores = labels + random.normal(0, 2, len(labels))
     query = np.repeat(np.arange(queries), candidates)
     data = RankingDataset.from_arrays(np.zeros((len(labels), 1)), query, labels, doc_ids=np.arange(len(labels)))
-    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), depth=cutoff)
+    return Simulation(data, scores, PositionBased(eta=1, noise=0.1), depth=depth)
 
 
 def timed(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:

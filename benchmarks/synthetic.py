@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cldrank import measures, scaling, segments
 from cldrank.data import RankingDataset, synthetic
 from cldrank.estimators import Oracle
+from cldrank.models import Linear
 
 Scores = NDArray[Any]
 Scorer = Callable[[RankingDataset], Scores]

@@ -1,3 +1,5 @@
+"""`cldrank clicks aggregate` and `show`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,84 +12,85 @@ import pytest
 Run = Callable[..., Any]
 
 
-@pytest.fixture
-def log(folder: Path) -> Path:
-    rows = [(s, f"q{s % 3}", f"d{k}", k, int((s + k) % 4 == 0)) for s in range(60) for k in range(1, 5)]
-    rows += [(0, "q0", "d1", 1, 1), (7, "", "d1", 1, 0)]  # a row again with a click, a missing query
-    path = folder / "log.csv"
-    lines = ["session_id,query_id,doc_id,position,clicked", *(",".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines))
-    return path
+class TestClicks:
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        rows = [(s, f"q{s % 3}", f"d{k}", k, int((s + k) % 4 == 0)) for s in range(60) for k in range(1, 5)]
+        rows += [(0, "q0", "d1", 1, 1), (7, "", "d1", 1, 0)]  # a row again with a click, a missing query
+        path = tmp_path / "log.csv"
+        lines = ["session_id,query_id,doc_id,position,clicked", *(",".join(map(str, row)) for row in rows)]
+        path.write_text("\n".join(lines))
+        return path
 
+    def test_aggregate_show_and_add(self, run: Run, log: Path, tmp_path: Path) -> None:
+        made = run("clicks", "aggregate", log, "-o", "cells.parquet", "--rejects", "rejects.parquet", "--json").json
+        assert made["log"]["rows"] == 242
+        assert made["log"]["reasons"] == {"null key": 1, "second view": 1}
+        assert made["impressions"] == 240
+        assert pq.read_table(tmp_path / "rejects.parquet")["reason"].to_pylist() == ["null key", "second view"]
+        shown = run("clicks", "show", "cells.parquet", "--json").json
+        assert [entry["impressions"] for entry in shown["positions"]] == [60] * 4
+        assert shown["sources"] == ["log.csv"]
+        more: list[str | Path] = [
+            "clicks",
+            "aggregate",
+            log,
+            "-o",
+            "sum.parquet",
+            "--add-to",
+            "cells.parquet",
+            "--json",
+        ]
+        refused = run(*more)
+        assert refused.code == 1
+        assert "log.csv went into both and would be counted twice" in refused.err
+        assert "--again" in refused.err
+        assert not (tmp_path / "sum.parquet").exists()
+        assert run(*more, "--again").json["impressions"] == 480
+        twice = run("clicks", "aggregate", log, log, "-o", "sum.parquet")
+        assert (twice.code, "log.csv is named twice" in twice.err) == (2, True)
+        assert "2 set aside" in run("clicks", "aggregate", log, "-o", "cells.parquet").out
+        assert "click rate" in run("clicks", "show", "cells.parquet").out
 
-def test_aggregate_show_and_add(run: Run, log: Path, folder: Path) -> None:
-    made = run("clicks", "aggregate", log, "-o", "cells.parquet", "--rejects", "rejects.parquet", "--json").json
-    assert made["log"]["rows"] == 242
-    assert made["log"]["reasons"] == {"null key": 1, "second view": 1}
-    assert made["impressions"] == 240
-    assert pq.read_table(folder / "rejects.parquet")["reason"].to_pylist() == ["null key", "second view"]
-    shown = run("clicks", "show", "cells.parquet", "--json").json
-    assert [entry["impressions"] for entry in shown["positions"]] == [60] * 4
-    assert shown["sources"] == ["log.csv"]
-    more: list[str | Path] = [
-        "clicks",
-        "aggregate",
-        log,
-        "-o",
-        "sum.parquet",
-        "--add-to",
-        "cells.parquet",
-        "--json",
-    ]
-    refused = run(*more)
-    assert refused.code == 1
-    assert "log.csv went into both and would be counted twice" in refused.err
-    assert "--again" in refused.err
-    assert not (folder / "sum.parquet").exists()
-    assert run(*more, "--again").json["impressions"] == 480
-    twice = run("clicks", "aggregate", log, log, "-o", "sum.parquet")
-    assert (twice.code, "log.csv is named twice" in twice.err) == (2, True)
-    assert "2 set aside" in run("clicks", "aggregate", log, "-o", "cells.parquet").out
-    assert "click rate" in run("clicks", "show", "cells.parquet").out
+    def test_logs_that_count_from_zero(self, run: Run, tmp_path: Path) -> None:
+        rows = [f"{s},q,d{k},{k},{int(k == s)}" for s in range(24) for k in range(24)]
+        (tmp_path / "zero.csv").write_text("\n".join(["session_id,query_id,doc_id,position,clicked", *rows]))
+        refused = run("clicks", "aggregate", "zero.csv", "-o", "c.parquet")
+        assert (refused.code, "--first-position 0" in refused.err) == (1, True)
+        assert not (tmp_path / "c.parquet").exists()
+        assert run("propensity", "estimate", "zero.csv", "-o", "rho.json").code == 1
+        audited = run("clicks", "audit", "zero.csv", "--html", "audit.html")
+        assert audited.code == 3
+        assert "counts positions from 0" in audited.out
+        assert (tmp_path / "audit.html").exists()
+        assert run("clicks", "audit", "zero.csv", "--first-position", "0").code == 0
+        assert run("clicks", "aggregate", "zero.csv", "-o", "c.parquet", "--first-position", "0").code == 0
 
+    def test_too_many_rejects_fail_and_leave_the_rejects(self, run: Run, log: Path, tmp_path: Path) -> None:
+        ran = run("clicks", "aggregate", log, "-o", "c.parquet", "--max-rejected", "0.001", "--rejects", "r.parquet")
+        assert ran.code == 1
+        assert "0.8% of 242 rows had to be set aside, more than the 0.1% allowed" in ran.err
+        assert not (tmp_path / "c.parquet").exists()
+        assert pq.read_table(tmp_path / "r.parquet").num_rows == 2
 
-def test_logs_that_count_from_zero(run: Run, folder: Path) -> None:
-    rows = [f"{s},q,d{k},{k},{int(k == s)}" for s in range(24) for k in range(24)]
-    (folder / "zero.csv").write_text("\n".join(["session_id,query_id,doc_id,position,clicked", *rows]))
-    refused = run("clicks", "aggregate", "zero.csv", "-o", "c.parquet")
-    assert (refused.code, "--first-position 0" in refused.err) == (1, True)
-    assert not (folder / "c.parquet").exists()
-    assert run("propensity", "estimate", "zero.csv", "-o", "rho.json").code == 1
-    audited = run("clicks", "audit", "zero.csv", "--html", "audit.html")
-    assert audited.code == 3
-    assert "counts positions from 0" in audited.out
-    assert (folder / "audit.html").exists()
-    assert run("clicks", "audit", "zero.csv", "--first-position", "0").code == 0
-    assert run("clicks", "aggregate", "zero.csv", "-o", "c.parquet", "--first-position", "0").code == 0
-
-
-def test_too_many_rejects_fail_and_leave_the_rejects(run: Run, log: Path, folder: Path) -> None:
-    ran = run("clicks", "aggregate", log, "-o", "c.parquet", "--max-rejected", "0.001", "--rejects", "r.parquet")
-    assert ran.code == 1
-    assert "0.8% of 242 rows had to be set aside, more than the 0.1% allowed" in ran.err
-    assert not (folder / "c.parquet").exists()
-    assert pq.read_table(folder / "r.parquet").num_rows == 2
-
-
-def test_errors(run: Run, log: Path, letor: Path) -> None:
-    cases: list[tuple[int, str, list[str | Path]]] = [
-        (1, "holds no cells", ["clicks", "show", letor]),
-        (2, "no such file", ["clicks", "show", "absent"]),
-        (2, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
-        (2, "no log matches", ["clicks", "audit", "absent/*.csv"]),
-        (2, "the memory limit '-1' is not an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
-        (1, "the limit of 1KB, though", ["clicks", "audit", log, "--memory-limit", "1KB"]),
-        (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--column", "clicked=doc_id"]),
-        (2, "(--one-query) takes all pages", ["clicks", "audit", log, "-f", letor, "--one-query"]),
-        (2, "no engine 'hive'", ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"]),
-        (2, "must end in .parquet", ["clicks", "aggregate", log, "-o", "x.parquet", "--rejects", "r.csv"]),
-        (2, "takes one column", ["clicks", "aggregate", log, "-o", "x.parquet", "--column", "doc_id=a,b"]),
-    ]
-    for code, message, arguments in cases:
-        ran = run(*arguments)
-        assert (ran.code, message in ran.err) == (code, True), ran
+    def test_errors(self, run: Run, log: Path) -> None:
+        cases: list[tuple[int, str, list[str | Path]]] = [
+            (1, "does not hold cells", ["clicks", "show", "train.parquet"]),
+            (2, "no such file", ["clicks", "show", "absent"]),
+            (2, "no such log", ["clicks", "aggregate", "absent.csv", "-o", "x.parquet"]),
+            (2, "no log matches", ["clicks", "audit", "absent/*.csv"]),
+            (2, "--memory-limit must be an amount of", ["clicks", "audit", log, "--memory-limit", "-1"]),
+            (1, "the limit of 1KB, although", ["clicks", "audit", log, "--memory-limit", "1KB"]),
+            (2, "cannot be both doc_id and clicked", ["clicks", "audit", log, "--column", "clicked=doc_id"]),
+            (2, "--one-query treats all pages", ["clicks", "audit", log, "-f", "train.parquet", "--one-query"]),
+            (
+                2,
+                "or 'spark', not 'hive'",
+                ["clicks", "aggregate", log, "-o", "x.parquet", "--engine", "hive"],
+            ),
+            (2, "must end in .parquet", ["clicks", "aggregate", log, "-o", "x.parquet", "--rejects", "r.csv"]),
+            (2, "takes one column", ["clicks", "aggregate", log, "-o", "x.parquet", "--column", "doc_id=a,b"]),
+        ]
+        for code, message, arguments in cases:
+            ran = run(*arguments)
+            assert (ran.code, message in ran.err) == (code, True), ran

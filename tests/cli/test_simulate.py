@@ -1,45 +1,39 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank import ClickTable, cli, load
+from cldrank import ClickTable, load
 from cldrank.clicks.simulate import load_truth
+from cldrank.clicks.simulate.models import MODELS
+from cldrank.clicks.simulate.policies import POLICIES
+from cldrank.parameters import parameters
 
-
-class Ran:
-    """The command line, called in an empty folder as `main` would."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.capsys, self.monkeypatch = capsys, monkeypatch
-
-    def __call__(self, *arguments: str, fails: int = 0) -> str:
-        """What `cldrank simulate` printed: the result, or, where it should fail, the complaint."""
-        self.monkeypatch.setattr(sys, "argv", ["cldrank", "simulate", *arguments])
-        self.capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = self.capsys.readouterr()
-        assert (stop.value.code or 0) == fails, printed.err
-        return printed.err if fails else printed.out
+Simulate = Callable[..., str]
 
 
 @pytest.fixture
-def simulate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ran:
+def simulate(run: Callable[..., Any], folder: Path) -> Simulate:
+    """`cldrank simulate` beside 40 labelled queries: what it printed or, where it should fail, the complaint."""
     random = np.random.default_rng(0)
     rows = [f"{int(4 * x)} qid:{query} 1:{x:.4f} 2:{y:.4f}" for query in range(40) for x, y in random.random((8, 2))]
-    (tmp_path / "train.txt").write_text("\n".join(rows) + "\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    return Ran(capsys, monkeypatch)
+    (folder / "train.txt").write_text("\n".join(rows) + "\n")
+
+    def call(*arguments: str, fails: int = 0) -> str:
+        ran = run("simulate", *arguments)
+        assert ran.code == fails, ran.err
+        return str(ran.err if fails else ran.out)
+
+    return call
 
 
-def test_cells_and_the_truth_beside_them(simulate: Ran) -> None:
+def test_cells_and_the_truth_beside_them(simulate: Simulate) -> None:
     result = json.loads(
         simulate(
             "train.txt", "--sessions", "1e5", "--eta", "0.5", "--depth", "3", "--noise", "0.2", "--out", "c.parquet",
@@ -60,7 +54,7 @@ def test_cells_and_the_truth_beside_them(simulate: Ran) -> None:
     }  # fmt: skip
 
 
-def test_a_log_and_its_cells(simulate: Ran) -> None:
+def test_a_log_and_its_cells(simulate: Simulate) -> None:
     printed = simulate(
         "train.txt", "-n", "2000", "--out", "cells.parquet", "--log", "log.parquet", "--policy", "first-swaps",
         "--probability", "0.3", "--positions", "2,4", "--production", "column:f2",
@@ -77,7 +71,7 @@ def test_a_log_and_its_cells(simulate: Ran) -> None:
     assert load_truth("log.parquet")["policy"] == {"name": "first-swaps", "probability": 0.3, "positions": [2, 4]}
 
 
-def test_production_rankers(simulate: Ran, tmp_path: Path) -> None:
+def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
     simulate("train.txt", "--out", "a.parquet", "--fraction", "0.5", "--save-production", "ranker")
     simulate("train.txt", "--out", "b.parquet", "--production", "ranker")
     one, two = ClickTable.read("a.parquet"), ClickTable.read("b.parquet")
@@ -100,7 +94,7 @@ def test_production_rankers(simulate: Ran, tmp_path: Path) -> None:
         ["--policy", "shuffled", "--share", "0.5", "--shuffle", "candidates"],
     ],
 )
-def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
+def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
     printed = simulate("train.txt", "--sessions", "1000", "--out", "c.parquet", "--production", "column:f1", *options)
     assert "1,000" in printed
     truth = load_truth("c.parquet")
@@ -148,12 +142,30 @@ def test_models_and_policies(simulate: Ran, options: list[str]) -> None:
         (["--out", "c", "--policy", "first-swaps", "--positions", "7"], 2, "position 7 cannot be swapped"),
     ],
 )
-def test_mistakes_are_explained(simulate: Ran, options: list[str], code: int, complaint: str) -> None:
+def test_mistakes_are_explained(simulate: Simulate, options: list[str], code: int, complaint: str) -> None:
     assert complaint in simulate("train.txt", *options, fails=code)
     assert not Path("c").exists()
 
 
-def test_labels_are_needed(simulate: Ran) -> None:
+def test_labels_are_needed(simulate: Simulate) -> None:
     load("train.txt").save("labelled.parquet")
     pq.write_table(pq.read_table("labelled.parquet").drop_columns(["label"]), "bare.parquet")
     assert "has no labels" in simulate("bare.parquet", "--out", "c", "--production", "column:f1", fails=1)
+
+
+def test_options_come_from_models_and_policies(simulate: Simulate) -> None:
+    shown = simulate("--help")
+    for kind in (*MODELS, *POLICIES):
+        assert kind.name in shown
+        for name in parameters(kind):
+            assert f"--{name.replace('_', '-')}" in shown
+    for panel in ("Who clicks", "What is shown", "The production ranker"):
+        assert panel in shown
+
+
+def test_every_parameter_reaches_its_model(simulate: Simulate) -> None:
+    options = ("--model", "dcm", "--noise", "0.2", "--continuation", "0.9,0.8,0.7,0.6,0.5", "--policy", "first-swaps")
+    simulate("train.txt", "-n", "10", "-o", "c", "--production", "column:f1", *options, "--positions", "3")
+    truth = load_truth("c")
+    assert truth["model"] == {"name": "dcm", "noise": 0.2, "continuation": [0.9, 0.8, 0.7, 0.6, 0.5]}
+    assert truth["policy"] == {"name": "first-swaps", "probability": 0.5, "positions": [3]}

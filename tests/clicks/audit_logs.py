@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cldrank.clicks.audit import Audit, Finding
+
 RELEVANCE = np.linspace(0.9, 0.2, 12)
 
 
@@ -69,3 +71,24 @@ class Logs:
         path = self.folder / name
         pq.write_table(pa.Table.from_pylist(self.rows), path)
         return path
+
+
+MakeLogs = Callable[..., Logs]
+DAY = 86_400
+
+
+START = 1_700_006_400  # 2023-11-15 00:00 UTC
+
+
+def days(unit: int, per_day: int) -> Callable[[int], int]:
+    return lambda page: (START + (page // per_day) * DAY + 3600) * unit
+
+
+def found(result: Audit, topic: str) -> Finding:
+    matching = [finding for finding in result.verdict.findings if finding.topic == topic]
+    assert matching, f"nothing about {topic} in {[finding.topic for finding in result.verdict.findings]}"
+    return matching[0]
+
+
+def topics(result: Audit) -> set[str]:
+    return {finding.topic for finding in result.verdict.findings}

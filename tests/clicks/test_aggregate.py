@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,114 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from small_logs import CLEAN, COLUMNS, DEFECTS, VIEWED, cells, pages_from, write, write_timed
 
 from cldrank import ClickTable, RankingDataset
-from cldrank.clicks.aggregate import REASONS, Aggregation, TooManyRejectsError, aggregate, aggregate_segments
-from cldrank.clicks.log import paths
+from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate, aggregate_segments
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-
-COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
-Row = tuple[int | None, str | None, str | None, int | None, int | None]
-
-
-def write(path: Path, rows: list[Row]) -> Path:
-    types = (pa.int64(), pa.string(), pa.string(), pa.int64(), pa.int64())
-    columns = zip(*rows, strict=True) if rows else ((),) * 5
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
-    pq.write_table(pa.table(arrays, names=COLUMNS), path)
-    return path
-
-
-def cells(table: ClickTable) -> dict[tuple[Any, Any, int], tuple[int, int]]:
-    candidates = table.candidates
-    queries = candidates.query_ids[candidates.row_queries[table.row]].tolist()
-    keys = zip(queries, candidates.doc_ids[table.row].tolist(), table.position.tolist(), strict=True)
-    return dict(zip(keys, zip(table.impressions.tolist(), table.clicks.tolist(), strict=True), strict=True))
-
-
-def plainly(rows: list[Row], every_click: bool) -> tuple[dict[Any, tuple[int, int]], dict[str, int]]:
-    """What aggregation means, one row after the other."""
-    rejected: Counter[str] = Counter()
-    shown: dict[Any, list[int]] = {}  # of rows without a time: other clicks on a page make it one of two views
-    for session, query, document, position, clicked in rows:
-        clicks = (clicked or 0) if every_click else int((clicked or 0) > 0)
-        if session is None or query is None or document is None:
-            rejected["null key"] += 1
-        elif (position is None or position < 1) and clicks > 0:
-            rejected["click never shown"] += 1
-        elif position is None:
-            rejected["null key"] += 1
-        elif position < 1:
-            rejected["position below 1"] += 1
-        else:
-            shown.setdefault((session, query, document, position), []).append(clicks)
-    top: dict[Any, int] = {}
-    for session, query, document, position in shown:
-        key = (session, query, document)
-        top[key] = min(position, top.get(key, position))
-    seen_twice = {key[:2] for key, clicks_logged in shown.items() if len(set(clicks_logged)) > 1}
-    counts: dict[Any, tuple[int, int]] = {}
-    for (session, query, document, position), clicks_logged in shown.items():
-        if position > top[session, query, document]:
-            rejected["document twice"] += len(clicks_logged)
-            continue
-        rejected["second view" if (session, query) in seen_twice else "repeated row"] += len(clicks_logged) - 1
-        counted = sum(clicks_logged) if every_click else max(clicks_logged)
-        n, c = counts.get((query, document, position), (0, 0))
-        counts[query, document, position] = (n + 1, c + counted)
-    return counts, {reason: rejected[reason] for reason in REASONS if rejected[reason]}
-
-
-def pages_from(first: int, sessions: int, depth: int = 24, start: int = 0) -> list[Row]:
-    """Deep pages, so that one position is a small share of the rows."""
-    return [(start + s, "q", f"d{k}", first + k, int(k == s % depth)) for s in range(sessions) for k in range(depth)]
-
-
-VIEWED: list[tuple[Any, ...]] = [  # session, document, position, clicked, time
-    (1, "a", 1, 0, 10),
-    (1, "b", 2, 0, 10),
-    (1, "b", 2, 0, 10),  # a copy
-    (1, "a", 1, 1, 20),  # a second view, clicked
-    (1, "a", 1, 1, 20),  # a copy of that
-    (1, "b", 2, 0, 20),  # of the second view too, though nobody clicked
-    (1, "a", 2, 0, 30),  # a third view, in another order
-    (2, "a", 1, 0, 10),
-    (2, "b", 2, 1, 10),
-]
-
-
-def write_timed(path: Path, rows: list[tuple[Any, ...]]) -> Path:
-    names = ("session_id", "doc_id", "position", "clicked", "timestamp")
-    table = pa.table([pa.array(values) for values in zip(*rows, strict=True)], names=names)
-    pq.write_table(table.append_column("query_id", pa.array(["q"] * len(rows))), path)
-    return path
-
-
-CLEAN: list[Row] = [
-    (1, "q", "a", 1, 0),
-    (1, "q", "b", 2, 1),
-    (2, "q", "a", 1, 1),
-    (2, "q", "b", 2, 1),
-    (3, "r", "a", 1, 0),
-]
-DEFECTS: list[Row] = [
-    *CLEAN,
-    (None, "q", "a", 1, 1),  # null key
-    (4, None, "a", 1, 0),  # null key
-    (4, "q", None, 1, 0),  # null key
-    (4, "q", "a", None, 0),  # null key
-    (4, "q", "a", None, 1),  # click never shown
-    (4, "q", "b", 0, 0),  # position below 1
-    (4, "q", "b", -3, 1),  # click never shown
-    (5, "q", "a", 1, 0),
-    (5, "q", "a", 1, 1),  # second view; one of the two is kept, clicked
-    (5, "q", "b", 2, 0),
-    (5, "q", "b", 4, 1),  # document twice
-    (6, "z", "a", 1, 0),  # unknown query
-    (6, "q", "zz", 1, 1),  # unknown document
-]
 
 
 class TestOnEachEngine:
@@ -130,65 +26,6 @@ class TestOnEachEngine:
         assert result.account.rows == 5
         assert result.account.rejected == {}
         assert len(result.rejects) == 0
-
-    def test_every_kind_of_defect(self, tmp_path: Path, engine: Any) -> None:
-        data = RankingDataset.from_arrays(np.eye(4), ["q", "q", "q", "r"], doc_ids=["a", "b", "c", "a"])
-        result = aggregate(write(tmp_path / "log.parquet", DEFECTS), data, engine=engine, max_rejected=1)
-        assert cells(result.clicks) == {("q", "a", 1): (3, 2), ("q", "b", 2): (3, 2), ("r", "a", 1): (1, 0)}
-        assert result.account.rejected == {
-            "null key": 4,
-            "position below 1": 1,
-            "click never shown": 2,
-            "second view": 1,
-            "document twice": 1,
-            "unknown query": 1,
-            "unknown document": 1,
-        }
-        assert result.account.rows == len(DEFECTS)
-        assert result.clicks.impressions.sum() + result.account.n_rejected == len(DEFECTS)  # nothing is lost
-        assert set(result.rejects.column_names) >= {"reason", "session_id", "query_id", "doc_id", "position", "rows"}
-        assert sum(result.rejects["rows"].to_pylist()) == result.account.n_rejected
-        result.clicks.check_same(data)
-        assert result.clicks.shown.tolist() == [True, True, False, True]
-
-    def test_every_click_counts_on_request(self, tmp_path: Path, engine: Any) -> None:
-        rows: list[Row] = [(1, "q", "a", 1, 3), (1, "q", "a", 1, 2), (2, "q", "a", 1, 0)]
-        path = write(tmp_path / "log.parquet", rows)
-        once = aggregate(path, engine=engine, max_rejected=1)
-        each = aggregate(path, engine=engine, max_rejected=1, every_click=True)
-        assert cells(once.clicks) == {("q", "a", 1): (2, 1)}
-        assert cells(each.clicks) == {("q", "a", 1): (2, 5)}
-
-    def test_pages_deeper_than_the_mask(self, tmp_path: Path, engine: Any) -> None:
-        rows: list[Row] = [(1, "q", f"d{k}", k, k % 2) for k in range(1, 101)]
-        result = aggregate(write(tmp_path / "log.parquet", rows), engine=engine)
-        assert result.account.rejected == {}
-        assert result.clicks.n_cells == 100
-
-    @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(
-        rows=st.lists(
-            st.tuples(
-                st.sampled_from([1, 2, 3, None]),
-                st.sampled_from(["q", "r", None]),
-                st.sampled_from(["a", "b", "c", None]),
-                st.sampled_from([1, 2, 3, 41, 0, None]),
-                st.sampled_from([0, 1, 2, None]),
-            ),
-            min_size=1,
-            max_size=25,
-        ),
-        every_click=st.booleans(),
-    )
-    def test_any_log(
-        self, tmp_path_factory: pytest.TempPathFactory, engine: Any, rows: list[Row], every_click: bool
-    ) -> None:
-        path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
-        result = aggregate(path, engine=engine, max_rejected=1, every_click=every_click, first_position=1)
-        expected, rejected = plainly(rows, every_click)
-        assert cells(result.clicks) == expected
-        assert result.account.rejected == rejected
-        assert result.clicks.impressions.sum() + result.account.n_rejected == result.account.rows == len(rows)
 
     def test_csv_json_lines_and_partitioned_folders(self, tmp_path: Path, engine: Any) -> None:
         with (tmp_path / "log.csv").open("w") as file:
@@ -227,15 +64,6 @@ class TestOnEachEngine:
         with pytest.raises(DataError, match=r"counts positions from 0: 5 rows .* first_position=0"):
             aggregate(path, engine=engine)
         assert aggregate(path, engine=engine, first_position=0).clicks.depth == 24
-
-    def test_views_of_a_page_and_copies_of_rows(self, tmp_path: Path, engine: Any) -> None:
-        path = write_timed(tmp_path / "log.parquet", VIEWED)
-        result = aggregate(path, engine=engine, max_rejected=1)
-        assert result.account.rejected == {"repeated row": 2, "second view": 3}
-        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 1)}
-        each = aggregate(path, engine=engine, max_rejected=1, by_time=True)
-        assert each.account.rejected == {"repeated row": 2}
-        assert cells(each.clicks) == {("q", "a", 1): (3, 1), ("q", "b", 2): (3, 1), ("q", "a", 2): (1, 0)}
 
     def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
         path = tmp_path / "pages.parquet"
@@ -290,7 +118,7 @@ class TestRefusing:
             (TooManyRejectsError, "not a whole number", tmp_path / "text.parquet", {}),
             (DataError, "long.csv: the log cannot be read|long.csv cannot be read", tmp_path / "long.csv", {}),
             (FormatError, "no column 'zz' .for doc_id", good, {"columns": {"doc_id": "zz"}}),
-            (UsageError, "maps 'rank', which is none of", good, {"columns": {"rank": "position"}}),
+            (UsageError, "maps 'rank', which is not one of", good, {"columns": {"rank": "position"}}),
             (DataError, "few.parquet has no column 'query_id', which", [good, tmp_path / "few.parquet"], {}),
             (UsageError, "no engine 'postgres'", good, {"engine": "postgres"}),
             (UsageError, "int is no Ibis connection", good, {"engine": 7}),
@@ -346,27 +174,6 @@ class TestFirstPosition:
             aggregate(path, first_position=0, max_rejected=1)
 
 
-class TestViewsWithoutTimes:
-    def test_rows_alike_are_copies(self, tmp_path: Path) -> None:
-        result = aggregate(write(tmp_path / "log.parquet", [*CLEAN, *CLEAN[:2]]), max_rejected=1)
-        assert result.account.rejected == {"repeated row": 2}
-
-    def test_other_clicks_are_a_second_view(self, tmp_path: Path) -> None:
-        rows: list[Row] = [*CLEAN, (1, "q", "a", 1, 1), (1, "q", "b", 2, 1)]
-        result = aggregate(write(tmp_path / "log.parquet", rows), max_rejected=1)
-        assert result.account.rejected == {"second view": 2}  # b too: it was on the page that was seen twice
-        assert "other clicks" in str(result.account)
-
-    def test_times_are_needed_to_tell_views_apart(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="the log has no timestamp"):
-            aggregate(write(tmp_path / "log.parquet", CLEAN), by_time=True)
-
-    def test_copies_do_not_add_clicks(self, tmp_path: Path) -> None:
-        path = write_timed(tmp_path / "log.parquet", [(1, "a", 1, 3, 10), (1, "a", 1, 3, 10), (1, "a", 1, 2, 11)])
-        result = aggregate(path, max_rejected=1, every_click=True)
-        assert cells(result.clicks) == {("q", "a", 1): (1, 5)}
-
-
 class TestOddTypes:
     def log(self, path: Path, **columns: pa.Array) -> Path:
         usual = {"session_id": pa.array([1, 2]), "query_id": pa.array(["q"] * 2), "doc_id": pa.array(["a", "b"])}
@@ -397,47 +204,12 @@ class TestOddTypes:
 
 
 class TestSources:
-    def test_a_file_named_twice(self, tmp_path: Path) -> None:
-        folder = tmp_path / "days"
-        folder.mkdir()
-        path = write(folder / "1.parquet", CLEAN)
-        for named in ([path, path], [folder, path], [folder, folder / "*.parquet"]):
-            with pytest.raises(UsageError, match="is named twice, and its rows would be counted twice"):
-                aggregate(named)
-        shutil.copy(path, folder / "2.parquet")
-        with pytest.raises(DataError, match=r"2\.parquet has the same content as .*1\.parquet.* again=True"):
-            aggregate(folder)
-        assert aggregate(folder, again=True, max_rejected=1).account.rows == 10
-
-    @pytest.mark.parametrize("suffix", ["csv.gz", "csv.zst", "csv.bz2"])
-    def test_a_small_compressed_log_is_remembered(self, tmp_path: Path, suffix: str) -> None:
-        rows = [f"{session},q,a,1,{session % 2}" for session in range(6)]
-        text = "\n".join(["session_id,query_id,doc_id,position,clicked", *rows]) + "\n"
-        for place in range(20):  # some compressed bytes hold no line end
-            with pa.output_stream(str(tmp_path / f"{place}.{suffix}"), compression="detect") as stream:
-                stream.write(text.replace("q,", f"q{place},").encode())
-            assert len(paths.log_files([tmp_path / f"{place}.{suffix}"])) == 1
-
-    def test_a_file_in_a_partition_is_the_same_file(self, tmp_path: Path) -> None:
-        (tmp_path / "days" / "day=1").mkdir(parents=True)
-        path = write(tmp_path / "days" / "day=1" / "part.parquet", CLEAN)
-        earlier = aggregate(path).clicks
-        with pytest.raises(DataError, match="went into both"):
-            earlier.merge(aggregate(tmp_path / "days").clicks)
-
     def test_cells_are_not_a_log(self, tmp_path: Path) -> None:
         path = write(tmp_path / "log.parquet", CLEAN)
         aggregate(path).clicks.save(tmp_path / "cells.parquet")
         for named in (tmp_path / "cells.parquet", [path, tmp_path / "cells.parquet"]):
             with pytest.raises(UsageError, match=r"cells\.parquet holds cells already, not a log"):
                 aggregate(named)
-
-    def test_empty_parts_are_alike(self, tmp_path: Path) -> None:
-        for name in ("a", "b"):
-            write(tmp_path / f"{name}.parquet", [])
-        write(tmp_path / "c.parquet", CLEAN)
-        clicks = aggregate(tmp_path).clicks
-        assert [source.name for source in clicks.sources] == ["c.parquet"]
 
     def test_cells_remember(self, tmp_path: Path) -> None:
         one = aggregate(write(tmp_path / "one.parquet", CLEAN[:2])).clicks
@@ -463,12 +235,6 @@ class TestSources:
         assert whole.impressions.sum() == 4
         with pytest.raises(DataError, match=r"log\.parquet \(session_id=1\) went into both"):
             whole.merge(parts["1"].clicks)
-
-    def test_large_files_are_sampled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(paths, "_WHOLE", 640)
-        (tmp_path / "a.csv").write_bytes(b"x\n" + b"0" * 9997 + b"\n")
-        (tmp_path / "b.csv").write_bytes(b"x\n" + b"0" * 9996 + b"1\n")  # the last bytes are always read
-        assert len(paths.log_files([tmp_path / "a.csv", tmp_path / "b.csv"])) == 2
 
 
 def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:

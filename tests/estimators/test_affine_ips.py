@@ -62,8 +62,9 @@ def test_it_beats_ips_where_people_trust_positions() -> None:
         train, clicks, test = trusting(seed)
         trust, rho = TrustBias().fit(clicks), Propensities.power(1, 5)
         gains.append(_ap(AffineIPS().fit(train, clicks, trust), test) - _ap(IPS().fit(train, clicks, rho), test))
-        network = AffineIPS(model=MLP(epochs=4)).fit(train, clicks, trust)
-        pairwise.append(_ap(network, test) - _ap(IPS(model=MLP(epochs=4)).fit(train, clicks, rho), test))
+        network = MLP(hidden=(32,), epochs=4, learning_rate=0.02)
+        affine = AffineIPS(model=network).fit(train, clicks, trust)
+        pairwise.append(_ap(affine, test) - _ap(IPS(model=network).fit(train, clicks, rho), test))
     assert min(gains) > 0.02
     assert min(pairwise) > 0.02
 

@@ -6,7 +6,6 @@ import inspect
 import pickle
 import re
 from dataclasses import fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -39,6 +38,7 @@ CASES = [
     for model in usable_models(kind).values()
 ]
 SMALL: dict[str, Any] = {"epochs": 2, "hidden": (8,), "fraction": 1.0}  # for those who have such a parameter
+FITTED: dict[tuple[Kind, type[Model]], Method] = {}
 RHO = Propensities.power(0.5, k=3)
 
 every_method = pytest.mark.parametrize("kind", METHODS)
@@ -86,10 +86,11 @@ def learn(method: Method, data: RankingDataset) -> Method:
     return method.fit(data, *needed(method.required, clicked(data), RHO))
 
 
-@cache
 def fitted(kind: Kind, model: type[Model]) -> Method:
     """Fitted once, for the tests that only look."""
-    return learn(made(kind, model), example())
+    if (kind, model) not in FITTED:
+        FITTED[kind, model] = learn(made(kind, model), example())
+    return FITTED[kind, model]
 
 
 # -- one description -----------------------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ def test_parameters_are_keyword_only(kind: Kind) -> None:
     assert set(found) == set(parameters(kind))
     assert {one.kind for one in found.values()} == {inspect.Parameter.KEYWORD_ONLY}
     with pytest.raises(TypeError):
-        kind(Linear())  # type: ignore[misc]
+        kind(Linear())
 
 
 @every_case

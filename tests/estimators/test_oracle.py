@@ -17,7 +17,7 @@ from cldrank.models import MLP, Linear
 from cldrank.models.linear.least_squares import collinear, least_squares_sums, ridge
 from cldrank.propensity import Propensities
 
-METHODS = ["standard", "minmax", "log", "quantile", None]
+METHODS: list[Any] = ["standard", "minmax", "log", "quantile", None]
 
 
 def example(seed: int = 0, rows: int = 400, width: int = 12) -> RankingDataset:
@@ -41,7 +41,7 @@ def scaled_features(data: RankingDataset, method: Any) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("l2", [1e-3, 0.5])
-def test_solution_equals_least_squares_on_the_augmented_system(method: str | None, l2: float) -> None:
+def test_solution_equals_least_squares_on_the_augmented_system(method: Any, l2: float) -> None:
     data = example()
     features = scaled_features(data, method)
     rows, width = features.shape
@@ -55,7 +55,7 @@ def test_solution_equals_least_squares_on_the_augmented_system(method: str | Non
 
 
 @pytest.mark.parametrize("method", METHODS[:-1])
-def test_solution_equals_scikit_learn(method: str) -> None:
+def test_solution_equals_scikit_learn(method: Any) -> None:
     linear_model: Any = pytest.importorskip("sklearn.linear_model")
     data = example(seed=1)
     reference = linear_model.Ridge(alpha=0.01 * data.n_rows, solver="cholesky")
@@ -87,7 +87,7 @@ def test_a_feature_far_from_zero_costs_no_digits() -> None:
 
 @pytest.mark.parametrize("l2", [0, 1e-3])
 @pytest.mark.parametrize("method", METHODS)
-def test_constant_and_collinear_features_are_named_and_do_no_harm(method: str | None, l2: float) -> None:
+def test_constant_and_collinear_features_are_named_and_do_no_harm(method: Any, l2: float) -> None:
     plain = example(width=3)
     first, second, third = plain.features.T
     names = ("a", "constant", "b", "b again", "c", "a again")

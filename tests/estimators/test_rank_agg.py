@@ -90,4 +90,4 @@ def test_clicks_and_propensities_are_needed() -> None:
     with pytest.raises(DataError, match="no propensity for position 3"):
         RankAgg(model=Linear()).fit(given.data, given.clicks, Propensities.power(1, 2))
     with pytest.raises(UsageError, match="model must be a Model, not 'linear'"):
-        RankAgg(model="linear").fit(*given)
+        RankAgg(model="linear").fit(*given)  # type: ignore[arg-type]

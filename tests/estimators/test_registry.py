@@ -42,11 +42,9 @@ def test_the_default_model_comes_first() -> None:
 
 
 def test_flat_settings_go_to_their_owners() -> None:
-    found = configured(RankAgg, {"model": "mlp", "epochs": 3, "weights": (1, 2), "seed": 7, "dropout": 0.5})
-    assert isinstance(found, RankAgg)
-    assert found.weights == (1, 2)
-    assert found.model == MLP(epochs=3, dropout=0.5)
-    assert found.run == Run(seed=7)
+    found: Any = configured(RankAgg, {"model": "mlp", "epochs": 3, "weights": (1, 2), "seed": 7, "dropout": 0.5})
+    assert (found.weights, found.model, found.run) == ((1, 2), MLP(epochs=3, dropout=0.5), Run(seed=7))
+    assert repr(found).startswith("RankAgg(")
 
 
 def test_without_a_model_settings_are_those_of_the_default() -> None:

@@ -8,32 +8,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click_tables import Cells, some_cells, table_of
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cldrank.clicks.audit import audit_table
 from cldrank.clicks.audit.overlap import display_order, overlap, precision
-from cldrank.clicks.audit.positions import curve, describe_queries, wilson
+from cldrank.clicks.audit.positions import curve
 from cldrank.clicks.audit.ways import USABLE
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised
-
-Cells = dict[tuple[int, int], tuple[int, int]]
-
-
-def table(cells: Cells, rows: int) -> ClickTable:
-    data = RankingDataset.from_arrays(np.zeros((rows, 1)), np.arange(rows) // 4)
-    keys = list(cells)
-    return ClickTable.from_arrays(
-        data,
-        row=[row for row, _ in keys],
-        position=[position for _, position in keys],
-        impressions=[cells[key][0] for key in keys],
-        clicks=[cells[key][1] for key in keys],
-    )
 
 
 def counts(n: NDArray[np.int64], clicks: NDArray[np.int64]) -> ClickTable:
@@ -45,17 +31,10 @@ def counts(n: NDArray[np.int64], clicks: NDArray[np.int64]) -> ClickTable:
     )
 
 
-some_cells = st.dictionaries(
-    st.tuples(st.integers(0, 11), st.integers(1, 6)),
-    st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))),
-    max_size=30,
-)
-
-
 class TestOverlap:
     @given(some_cells)
     def test_equals_brute_force(self, cells: Cells) -> None:
-        found = overlap(table(cells, 12))
+        found = overlap(table_of(cells, 12))
         shown: dict[int, set[int]] = {}
         for row, position in cells:
             shown.setdefault(row, set()).add(position)
@@ -76,7 +55,7 @@ class TestOverlap:
 
     @given(some_cells)
     def test_every_number_is_finite(self, cells: Cells) -> None:
-        cut = table(cells, 12)
+        cut = table_of(cells, 12)
         for entry in precision(cut, curve(cut)):
             for error in (entry.step, entry.randomised, entry.pivot, entry.adjacent_chain, entry.all_pairs):
                 assert error is None or 0 <= error < 100
@@ -260,26 +239,3 @@ class TestPrecision:
         cut = counts(n, 0 * n)
         for entry in precision(cut, curve(cut)):
             assert (entry.step, entry.randomised, entry.all_pairs) == (None, None, None)
-
-
-class TestPositions:
-    def test_wilson(self) -> None:
-        low, high = wilson(np.array([5.0, 0.0, 20.0]), np.array([10.0, 20.0, 20.0]))
-        # Newcombe (1998), and by hand: z² / (n + z²) for none of n
-        assert low == pytest.approx([0.2366, 0.0, 0.8389], abs=1e-4)
-        assert high == pytest.approx([0.7634, 0.1611, 1.0], abs=1e-4)
-
-    @given(some_cells)
-    def test_the_curve_has_every_impression_and_click(self, cells: Cells) -> None:
-        found = curve(table(cells, 12))
-        assert sum(entry.impressions for entry in found) == sum(n for n, _ in cells.values())
-        assert sum(entry.clicks for entry in found) == sum(c for _, c in cells.values())
-        assert all(entry.low <= entry.rate <= entry.high for entry in found)
-
-    def test_queries(self) -> None:
-        cells = {(0, 1): (8, 1), (1, 2): (8, 0), (4, 1): (3, 0), (5, 1): (2, 0)}
-        found = describe_queries(table(cells, 12), knows_candidates=True)
-        assert (found.queries, found.searched, found.unclicked) == (3, 2, 1)
-        assert (found.candidates, found.never_shown) == (8, 4)
-        assert (found.sessions["least"], found.sessions["most"]) == (5, 8)
-        assert [(entry.low, entry.high, entry.count) for entry in found.histogram] == [(4, 7, 1), (8, 15, 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import uuid
 from contextlib import suppress
 from decimal import Decimal
@@ -15,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank import ClickTable, RankingDataset
+from cldrank import RankingDataset
 from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
 from cldrank.clicks.audit import audit
-from cldrank.clicks.log.paths import existing
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked")
@@ -40,71 +38,6 @@ def write(path: Path, n: int = 20, /, **columns: Any) -> Path:
 def csv(path: Path, *lines: str) -> Path:
     path.write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
     return path
-
-
-class TestPaths:
-    def test_patterns(self, tmp_path: Path) -> None:
-        for name in ("1/a.csv", "1/b.csv", "2/a.csv", "2/deep/a.csv", "1/_a.csv", "1/.a.csv", "_tmp/a.csv"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            csv(tmp_path / name)
-
-        def found(pattern: str) -> list[str]:
-            return [str(path.relative_to(tmp_path)) for path in existing(tmp_path / pattern)]
-
-        assert found("*/*.csv") == ["1/a.csv", "1/b.csv", "2/a.csv"]
-        assert found("**/a.csv") == ["1/a.csv", "2/a.csv", "2/deep/a.csv"]
-        assert found("[12]/b.???") == ["1/b.csv"]
-        assert found("*/_*.csv") == ["1/_a.csv"]  # asked for
-        assert found("_tmp/*") == ["_tmp/a.csv"]
-        assert found("*") == ["1", "2"]
-        assert found("2/**") == ["2"]  # the folder, not once more what is in it
-        assert found("2/*") == ["2/a.csv", "2/deep"]
-
-    def test_a_file_that_exists_is_that_file(self, tmp_path: Path) -> None:
-        for name in ("star*.csv", "starx.csv", "log[1].csv", "log1.csv"):
-            csv(tmp_path / name)
-        assert existing(tmp_path / "star*.csv") == [tmp_path / "star*.csv"]
-        assert existing([tmp_path / "log[1].csv"]) == [tmp_path / "log[1].csv"]
-        assert existing(tmp_path / "log[0-9].csv") == [tmp_path / "log1.csv"]
-
-    def test_nothing_is_counted_twice(self, tmp_path: Path) -> None:
-        (tmp_path / "log").mkdir()
-        a = csv(tmp_path / "log/a.csv")
-        (tmp_path / "link.csv").symlink_to(a)
-        for paths in ([a, a], [a, tmp_path / "log"], [tmp_path / "log", a], [a, tmp_path / "l*.csv"]):
-            with pytest.raises(UsageError, match="named twice"):
-                existing(paths)
-
-    def test_paths_that_are_none(self, tmp_path: Path) -> None:
-        csv(tmp_path / "a.csv")
-        os.mkfifo(tmp_path / "pipe.csv")
-        for paths, message in (
-            (tmp_path / "absent.csv", "absent.csv: no such log"),
-            (tmp_path / ("x" * 300), "no such log"),
-            ([tmp_path / "a.csv", tmp_path / "*.json"], r"\*.json: no log matches"),
-            ([], "no log was given"),
-            ("", "no log was given"),
-            (tmp_path / "pipe.csv", "neither a file nor a folder"),
-        ):
-            with pytest.raises(UsageError, match=message):
-                aggregate(paths)
-
-    def test_tables_are_refused_with_what_to_do(self) -> None:
-        pandas = pytest.importorskip("pandas")
-        table = pa.table({name: [1] for name in COLUMNS})
-        tables: list[Any] = [
-            table,
-            pandas.DataFrame(table.to_pydict()),
-            table.to_pydict(),
-            table.to_batches(),
-            7,
-            None,
-            b"x",
-        ]
-        for given in tables:
-            for read in (aggregate, audit, ClickTable.read):
-                with pytest.raises(UsageError, match="write a table to a Parquet file first"):
-                    read(given)
 
 
 class TestIds:

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from simulated_worlds import TINY, TINY_SCORES, by_session, dense, every_world, small_world
 
 from cldrank import ClickTable, RankingDataset, segments
-from cldrank.clicks import simulate
 from cldrank.clicks.simulate import (
-    Cascade,
-    DependentClicks,
     FirstSwaps,
     NeighbourSwaps,
     PlackettLuce,
@@ -23,48 +19,8 @@ from cldrank.clicks.simulate import (
     TopK,
     TrustBiased,
 )
-from cldrank.clicks.simulate.simulation import BLOCK, Counts
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-
-TINY = RankingDataset.from_arrays(
-    np.arange(6.0)[:, None], ["a"] * 4 + ["b"] * 2, labels=[0, 1, 4, 3, 0, 4], doc_ids=list("pqrsxy"), name="tiny"
-)
-TINY_SCORES = [0.1, 0.9, 0.5, 0.2, 0.7, 0.3]  # so the orders are q r s p and x y
-WORLDS: list[dict[str, Any]] = [
-    {"model": PositionBased(eta=1, noise=0.2), "policy": TopK()},
-    {"model": TrustBiased(eta=0.5), "policy": FirstSwaps(0.4)},
-    {"model": Cascade(noise=0.3), "policy": TopK()},
-    {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": NeighbourSwaps(0.6)},
-    {"model": PositionBased(eta=1, noise=0.2), "policy": ShuffledShare(0.5)},
-    {"model": DependentClicks(noise=0.3, continuation=0.6), "policy": ShuffledShare(0.3, shuffle="candidates")},
-    {"model": Cascade(noise=0.3), "policy": PlackettLuce(0.5)},
-]
-every_world = pytest.mark.parametrize(
-    "world", WORLDS, ids=lambda world: f"{world['model'].name}-{world['policy'].name}"
-)
-
-
-def small_world(queries: int = 40, seed: int = 0, **changes: Any) -> Simulation:
-    random = np.random.default_rng(seed)
-    sizes = random.integers(1, 12, queries)
-    labels = random.integers(0, 5, sizes.sum())
-    data = RankingDataset.from_arrays(random.random((sizes.sum(), 1)), np.repeat(np.arange(queries), sizes), labels)
-    return Simulation(data, **{"scores": random.random(sizes.sum()), **changes})
-
-
-def dense(table: ClickTable, depth: int) -> NDArray[np.float64]:
-    """Impressions and clicks by row and position, as one vector."""
-    counts = np.zeros((2, table.candidates.n_rows, depth))
-    counts[0, table.row, table.position - 1] = table.impressions
-    counts[1, table.row, table.position - 1] = table.clicks
-    return counts.ravel()
-
-
-def by_session(simulation: Simulation, sessions: int, seed: int) -> ClickTable:
-    counts = Counts(simulation)
-    for block in simulation.sessions(sessions, seed=seed):
-        counts.add(block.rows, block.clicked)
-    return counts.table()
+from cldrank.clicks.simulate.simulation import BLOCK
+from cldrank.errors import CldrankError, DataError, UsageError
 
 
 class TestBothWaysAgree:
@@ -206,148 +162,6 @@ class TestSeeds:
         np.testing.assert_array_equal(few.rows, many[0].rows)
         np.testing.assert_array_equal(few.clicked, many[0].clicked)
         assert (many[1].queries != many[0].queries).any()
-
-    def test_row_groups_are_only_a_matter_of_storage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simulation = small_world(depth=2)
-        simulation.save_log(tmp_path / "large.parquet", 2 * BLOCK + 5)
-        monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 1)
-        simulation.save_log(tmp_path / "small.parquet", 2 * BLOCK + 5)
-        assert pq.ParquetFile(tmp_path / "large.parquet").num_row_groups == 1
-        assert pq.ParquetFile(tmp_path / "small.parquet").num_row_groups == 3
-        assert pq.read_table(tmp_path / "small.parquet").equals(pq.read_table(tmp_path / "large.parquet"))
-
-
-class TestLog:
-    def test_columns(self, tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, depth=3)
-        told: list[int] = []
-        simulation.save_log(tmp_path / "log.parquet", 1e3, progress=told.append)
-        log = pq.read_table(tmp_path / "log.parquet")
-        kinds = {field.name: str(field.type) for field in log.schema}
-        assert kinds == {
-            "session_id": "int64", "query_id": "string", "doc_id": "string", "position": "int32", "clicked": "bool",
-        }  # fmt: skip
-        assert told == [1000]
-        rows = log.to_pylist()
-        pages: dict[int, list[Any]] = {}
-        for row in rows:
-            pages.setdefault(row["session_id"], []).append((row["query_id"], row["doc_id"], row["position"]))
-        assert list(pages) == list(range(1000))
-        assert set(map(tuple, pages.values())) == {
-            (("a", "q", 1), ("a", "r", 2), ("a", "s", 3)),
-            (("b", "x", 1), ("b", "y", 2)),
-        }
-
-    def test_ids_that_are_numbers_and_documents_without_ids(self, tmp_path: Path) -> None:
-        simulation = small_world()
-        simulation.save_log(tmp_path / "log.parquet", 100)
-        log = pq.read_table(tmp_path / "log.parquet")
-        assert str(log.schema.field("query_id").type) == str(log.schema.field("doc_id").type) == "int64"
-        aggregated = ClickTable.read(tmp_path / "log.parquet", simulation.dataset)
-        assert aggregated.query_impressions.sum() == 100
-
-    def test_many_text_ids(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=PlackettLuce())
-        simulation.save_log(tmp_path / "coded.parquet", 500)
-        monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 16)
-        simulation.save_log(tmp_path / "plain.parquet", 500)
-        coded, plain = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("coded", "plain"))
-        assert coded.equals(plain)
-        assert set(plain["doc_id"].to_pylist()) == set("pqrsxy")
-
-    @pytest.mark.parametrize(
-        "policy", [NeighbourSwaps(0.6), FirstSwaps(0.5, (2,)), ShuffledShare(0.3), ShuffledShare(0.3, "candidates")],
-        ids=repr,
-    )  # fmt: skip
-    def test_propensity_is_the_chance_of_being_shown_there(self, policy: Any, tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=policy, depth=3)
-        simulation.save_log(tmp_path / "log.parquet", 40_000)
-        log = pq.read_table(tmp_path / "log.parquet").to_pandas()
-        assert log.groupby(["doc_id", "position"])["propensity"].nunique().max() == 1
-        sessions = log[log.position == 1].groupby("query_id").size()
-        cells = log.groupby(["query_id", "doc_id", "position"]).agg(n=("clicked", "size"), p=("propensity", "first"))
-        total = cells.index.get_level_values("query_id").map(sessions).to_numpy()
-        p = cells["p"].to_numpy()
-        assert (np.abs(cells["n"] - total * p) <= 4.5 * np.sqrt(total * p * (1 - p)) + 1e-6).all()
-        np.testing.assert_allclose(cells["p"].groupby(["query_id", "position"]).sum(), 1)
-
-    def test_ranker_id_names_the_layout(self, tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(2,)), depth=3)
-        simulation.save_log(tmp_path / "log.parquet", 4_000)
-        log = pq.read_table(tmp_path / "log.parquet").to_pandas()
-        first = log[(log.query_id == "a") & (log.position == 1)]
-        assert dict(first.groupby("ranker_id").doc_id.unique().str[0]) == {"production": "q", "swap-1-2": "r"}
-        shuffled = Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0.25))
-        shuffled.save_log(tmp_path / "log.parquet", 4_000)
-        log = pq.read_table(tmp_path / "log.parquet").to_pandas()
-        assert (log[log.position == 1].ranker_id == "shuffled").mean() == pytest.approx(0.25, abs=0.04)
-
-    def test_plackett_luce_cannot_tell_its_propensity(self, tmp_path: Path) -> None:
-        Simulation(TINY, TINY_SCORES, policy=PlackettLuce()).save_log(tmp_path / "log.parquet", 10)
-        assert "propensity" not in pq.read_schema(tmp_path / "log.parquet").names
-
-    def test_a_failure_leaves_nothing_behind(self, tmp_path: Path) -> None:
-        def fail(done: int) -> None:
-            raise RuntimeError
-
-        with pytest.raises(RuntimeError):
-            Simulation(TINY, TINY_SCORES).save_log(tmp_path / "log.parquet", 10, progress=fail)
-        assert not list(tmp_path.iterdir())
-        with pytest.raises(CldrankError, match="does not exist"):
-            Simulation(TINY, TINY_SCORES).save_log(tmp_path / "no" / "log.parquet", 10)
-
-
-class TestTruth:
-    def test_content(self, tmp_path: Path) -> None:
-        simulation = Simulation(
-            TINY, TINY_SCORES, PositionBased(eta=2, noise=0.3), depth=3, production={"kind": "column", "source": "f1"}
-        )
-        told = simulate.truth_of(simulation, 1e4, 9)
-        assert simulate.save_truth(told, tmp_path / "cells.parquet") == tmp_path / "cells.parquet.json"
-        found = simulate.load_truth(tmp_path / "cells.parquet")
-        assert found == json.loads(json.dumps(told))
-        assert (found["sessions"], found["seed"], found["depth"], found["drawn"]) == (10_000, 9, 3, "counted")
-        assert found["propensities"] == [1, 1 / 4, 1 / 9]
-        assert found["attraction"] == {"relevant": [1, 1, 1], "irrelevant": [0.3, 0.3, 0.3]}
-        assert found["model"] == {"name": "pbm", "eta": 2, "noise": 0.3}
-        assert found["policy"] == {"name": "top"}
-        assert found["relevance"] == {"relevant_from": 3, "relevant_rows": 3}
-        assert found["production"] == {"kind": "column", "source": "f1"}
-        assert found["data"]["name"] == "tiny"
-        assert found["data"]["synthetic"] is False
-
-    @every_world
-    def test_every_world_can_be_told(self, world: dict[str, Any]) -> None:
-        told = simulate.truth_of(Simulation(TINY, TINY_SCORES, **world), 10, 0, by_session=True)
-        assert json.loads(json.dumps(told, allow_nan=False))["drawn"] == "by session"
-
-    @pytest.mark.parametrize("policy", [TopK(), NeighbourSwaps(0.7)], ids=repr)
-    def test_examination_of_a_cascade(self, policy: Any) -> None:
-        """Every result of a page without stopping is clicked where it is examined, so clicks count examinations."""
-        simulation = small_world(model=Cascade(noise=0.4), policy=policy, depth=4)
-        told = simulate.truth_of(simulation, 10, 0)
-        assert told["propensities"] is None
-        table = simulation.draw(1e9)
-        attraction = np.where(simulation.relevant[table.row], 1, 0.4)
-        impressions, examined = (
-            np.bincount(table.position, values)[1:] for values in (table.impressions, table.clicks / attraction)
-        )
-        np.testing.assert_allclose(told["examination"], examined / impressions, rtol=2e-3)
-
-    def test_examination_is_unknown_where_pages_are_drawn(self) -> None:
-        simulation = small_world(model=Cascade(), policy=PlackettLuce())
-        assert simulate.truth_of(simulation, 10, 0)["examination"] is None
-
-    def test_what_is_no_truth(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="there is no such file"):
-            simulate.load_truth(tmp_path / "x")
-        for damaged in ("{", "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"):
-            (tmp_path / "x.json").write_text(damaged)
-            with pytest.raises(FormatError, match="not a JSON file"):
-                simulate.load_truth(tmp_path / "x")
-        (tmp_path / "x.json").write_text("{}")
-        with pytest.raises(CldrankError, match="does not describe a simulation"):
-            simulate.load_truth(tmp_path / "x")
 
 
 @pytest.mark.parametrize(

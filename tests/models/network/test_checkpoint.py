@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -263,77 +263,6 @@ def test_resuming_needs_to_know_from_what() -> None:
         Run(resume=True)
 
 
-# -- in a process of its own ---------------------------------------------------------------------------------------
-
-SCRIPT = """
-    import os, signal, sys, time, warnings
-    sys.path.insert(0, {estimators!r})
-    from scenes import scene
-    from cldrank.estimators import CLDPair
-    from cldrank.models import MLP, Run
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, whoever started this process
-
-    def listen(epoch):
-        print(epoch.number, flush=True)
-        if epoch.number == 2 and {kill}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if {slow}:
-            time.sleep(0.05)
-
-    network = MLP(hidden=(8,), dropout=0.25, epochs={epochs}, batch_queries=16)
-    model = CLDPair(model=network, run=Run(checkpoint={file!r}, on_epoch=listen))
-    model.fit(*scene(0, queries=60))
-    model.ranker_.save({ranker!r})
-    print(model.status_, model.best_epoch_, flush=True)
-"""
-
-
-def start(tmp_path: Path, **parts: Any) -> "subprocess.Popen[str]":
-    values = {
-        "estimators": str(Path(__file__).parents[2] / "estimators"),
-        "file": str(tmp_path / "state"),
-        "ranker": str(tmp_path / "ranker"),
-        "epochs": 4,
-        "kill": False,
-        "slow": False,
-    }
-    script = tmp_path / "train.py"
-    script.write_text(textwrap.dedent(SCRIPT).format(**values | parts))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-
-
-def test_a_process_that_is_killed_can_be_resumed(tmp_path: Path) -> None:
-    process = start(tmp_path, kill=True)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    assert output.split() == ["1", "2"]
-    assert [path.name for path in tmp_path.iterdir() if path.name != "train.py"] == ["state"]
-    resumed = small_pair(checkpoint=tmp_path / "state", resume=True).fit(*GIVEN)
-    assert resumed.n_iter_ == 4
-    np.testing.assert_array_equal(scores(resumed), scores(small_pair().fit(*GIVEN)))
-
-
-def test_a_process_that_is_interrupted_saves_its_best_ranker(tmp_path: Path) -> None:
-    process = start(tmp_path, epochs=100_000, slow=True)
-    try:
-        assert process.stdout is not None
-        assert [process.stdout.readline() for _ in range(3)] == ["1\n", "2\n", "3\n"]
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 0
-    status, best = output.splitlines()[-1].split()
-    assert status == "interrupted"
-    assert f"the ranker is that of epoch {best}" in errors
-    ranker = load_ranker(tmp_path / "ranker")
-    assert np.isfinite(ranker.predict(GIVEN.data)).all()
-
-
 def test_a_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path: Path) -> None:
     data = tmp_path / "train.parquet"
     data.write_bytes(b"PAR1, and much else that took long to collect")
@@ -345,3 +274,80 @@ def test_a_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path: Path) -> None:
     file = tmp_path / "state.safetensors"
     for _ in range(2):
         small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
+
+
+# -- in a process of its own ---------------------------------------------------------------------------------------
+
+SCRIPT = """
+    import os, signal, sys, time
+    sys.path.insert(0, {estimators!r})
+    from scenes import scene
+    from cldrank.estimators import CLDPair
+    from cldrank.models import MLP, Run
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, whoever started this process
+
+    def train(epochs, file, listen):
+        network = MLP(hidden=(8,), dropout=0.25, epochs=epochs, batch_queries=16)
+        return CLDPair(model=network, run=Run(checkpoint=file, on_epoch=listen)).fit(*scene(0, queries=60))
+
+    def slowly(epoch):
+        print(epoch.number, flush=True)
+        time.sleep(0.05)
+
+    model = train(100_000, "interrupted", slowly)
+    model.ranker_.save("ranker")
+    print(model.status_, model.best_epoch_, flush=True)
+
+    def killing(epoch):
+        print(epoch.number, flush=True)
+        if epoch.number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    train(4, "killed", killing)
+"""
+
+
+class Ended(NamedTuple):
+    """A process that was interrupted in its first training, and killed in its second."""
+
+    folder: Path
+    code: int
+    output: list[str]
+    errors: str
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder, estimators = tmp_path_factory.mktemp("process"), Path(__file__).parents[2] / "estimators"
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT).format(estimators=str(estimators))]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
+    ) as process:
+        try:
+            assert process.stdout is not None
+            first = [process.stdout.readline() for _ in range(3)]
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    return Ended(folder, process.returncode, "".join([*first, output]).splitlines(), errors)
+
+
+def test_a_process_that_is_interrupted_saves_its_best_ranker(ended: Ended) -> None:
+    assert ended.output[:3] == ["1", "2", "3"]
+    status, best = next(line for line in ended.output if " " in line).split()
+    assert status == "interrupted"
+    assert f"the ranker is that of epoch {best}" in ended.errors
+    assert np.isfinite(load_ranker(ended.folder / "ranker").predict(GIVEN.data)).all()
+
+
+def test_a_process_that_is_killed_can_be_resumed(ended: Ended) -> None:
+    assert ended.code == -signal.SIGKILL
+    assert ended.output[-3].startswith("interrupted ")
+    assert ended.output[-2:] == ["1", "2"]
+    assert sorted(path.name for path in ended.folder.iterdir()) == ["interrupted", "killed", "ranker"]
+    resumed = small_pair(checkpoint=ended.folder / "killed", resume=True).fit(*GIVEN)
+    assert resumed.n_iter_ == 4
+    np.testing.assert_array_equal(scores(resumed), scores(small_pair().fit(*GIVEN)))

@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -38,11 +39,22 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     estimators = str(Path(__file__).parents[2] / "estimators")
     file = tmp_path / "state"
     script.write_text(textwrap.dedent(SCRIPT).format(estimators=estimators, folder=str(tmp_path), file=str(file)))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    done = subprocess.run(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(script)],
+            env={**os.environ, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)},  # as torchrun sets them
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     alone = CLDPair(model=MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16)).fit(*GIVEN)
     np.testing.assert_array_equal(first["scores"], second["scores"])

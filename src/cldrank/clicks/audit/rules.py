@@ -21,7 +21,6 @@ _ODD_PAGES = 0.01
 _BOTS = 0.05
 _UNCLICKED = 0.5
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
-_FEATURES = Spelling("dataset=…", "--features FILE")
 _FROM_0 = setting("first_position", 0)
 _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
@@ -178,7 +177,7 @@ def _candidates(facts: Facts, language: Language) -> Iterator[Finding]:
             f"How many candidates were never shown is unknown; {queries.shown:,} were.",
             worded(
                 "Give the candidates with {}, to see how many were never shown.",
-                (Spelling("dataset", "--features"),),
+                (Spelling("dataset=…", "--features FILE"),),
                 language,
             ),
         )

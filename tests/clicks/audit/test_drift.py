@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from audit_logs import DAY, START, MakeLogs, days, found, topics
+
+from cldrank.clicks.audit import Severity, audit
+
+
+class TestDrift:
+    @pytest.mark.parametrize(
+        ("unit", "name"), [(1, "epoch seconds"), (1000, "epoch milliseconds"), (10**6, "epoch microseconds")]
+    )
+    def test_units_are_told_by_size(self, logs: MakeLogs, unit: int, name: str) -> None:
+        made = logs()
+        drift = audit(made.add(120, made.fixed, timestamp=days(unit, 20)).write()).facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert (drift.unit, drift.seconds, drift.first) == (name, DAY, "2023-11-15 01:00:00")
+        assert [part.pages for part in drift.slices] == [20] * 6
+
+    def test_a_steady_log(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(1200, made.shuffled, timestamp=days(1, 200)).write())
+        assert found(result, "drift").severity == Severity.ok
+        assert "silence" not in topics(result)
+
+    def test_a_change_half_way(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(600, made.shuffled, timestamp=days(1, 200))
+        made.add(600, made.shuffled, boost=0.4, timestamp=days(1, 200))
+        result = audit(made.write())
+        assert found(result, "drift").severity == Severity.warning
+        drift = result.facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert drift.top_rate is not None
+        assert drift.top_rate.p_value < 1e-6
+
+    def test_silent_days_and_pages_without_a_time(self, logs: MakeLogs) -> None:
+        made = logs().add(100, lambda _: np.arange(12), timestamp=days(1, 20))
+        made.rows = [row for row in made.rows if row["timestamp"] != START + 2 * DAY + 3600]
+        made.add(10, made.fixed, timestamp=None)
+        result = audit(made.write())
+        drift = result.facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert drift.silent == 1
+        assert drift.undated == 10
+        assert found(result, "silence").severity == Severity.note
+
+    def test_hours_in_twelve_slices(self, logs: MakeLogs) -> None:
+        made = logs()
+        path = made.add(120, made.fixed, timestamp=lambda page: START + 30 * page).write()
+        drift = audit(path).facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert len(drift.slices) == 12
+        assert sum(part.pages for part in drift.slices) == 120
+
+    def test_text_and_no_time_at_all(self, logs: MakeLogs) -> None:
+        made = logs()
+        text = made.add(50, made.fixed, timestamp="2024-05-06 07:08:09").write("text.parquet")
+        drift = audit(text).facts.log.drift  # type: ignore[union-attr]
+        assert drift is not None
+        assert (drift.unit, drift.first) == ("text", "2024-05-06 07:08:09")
+        made.rows = [{**row, "timestamp": "soon"} for row in made.rows]
+        assert "unknown" in found(audit(made.write("words.parquet")), "drift").found
+        made.rows = [{key: row[key] for key in row if key != "timestamp"} for row in made.rows]
+        assert "unknown" in found(audit(made.write("none.parquet")), "drift").found
+
+
+class TestTimes:
+    """Each kind of timestamp that spans from 08:30 to 17:00 UTC."""
+
+    def drift(self, tmp_path: Path, times: pa.Array) -> Any:
+        size = len(times)
+        log = {"session_id": range(size), "query_id": ["q"] * size, "doc_id": ["a"] * size, "position": [1] * size}
+        clicked = [n % 2 for n in range(size)]
+        pq.write_table(pa.table({**log, "clicked": clicked, "timestamp": times}), tmp_path / "log.parquet")
+        log_facts = audit(tmp_path / "log.parquet").facts.log
+        assert log_facts is not None
+        return log_facts.drift
+
+    def check(self, drift: Any, undated: int = 0) -> None:
+        assert (drift.first, drift.last) == ("2024-05-06 08:30:00", "2024-05-06 17:00:00")
+        assert drift.undated == undated
+
+    def test_text_with_offsets_that_differ_by_row(self, tmp_path: Path) -> None:
+        times = [
+            "2024-05-06T18:30:00+10:00",
+            "2024-05-06 12:00:00Z",
+            "2024-05-06T09:00:00.500-0800",
+            "2024-05-06 14:00+05",
+        ]
+        self.check(self.drift(tmp_path, pa.array(times)))
+
+    def test_naive_text_null_and_garbage(self, tmp_path: Path) -> None:
+        times = ["2024-05-06 08:30:00", "2024-05-06T17:00:00", None, "soon", "", "nan", "1e300", "2024-13-45"]
+        self.check(self.drift(tmp_path, pa.array(times)), undated=6)
+
+    def test_a_date_has_no_offset(self, tmp_path: Path) -> None:
+        drift = self.drift(tmp_path, pa.array(["2024-05-06", "2024-05-07"]))
+        assert (drift.first, drift.last) == ("2024-05-06 00:00:00", "2024-05-07 00:00:00")
+
+    @pytest.mark.parametrize("ticks", [1, 1000, 10**6, 10**9])
+    def test_numbers_and_their_text(self, tmp_path: Path, ticks: int) -> None:
+        times = [1_714_984_200 * ticks, 1_715_014_800 * ticks]
+        self.check(self.drift(tmp_path, pa.array(times)))
+        self.check(self.drift(tmp_path, pa.array([*map(str, times), "?"])), undated=1)
+
+    def test_numbers_that_are_none(self, tmp_path: Path) -> None:
+        times = [1_714_984_200.0, 1_715_014_800.0, float("nan"), float("inf"), None]
+        self.check(self.drift(tmp_path, pa.array(times)), undated=3)
+
+    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+    @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+    def test_timestamps(self, tmp_path: Path, unit: Any, zone: str | None) -> None:
+        times = [datetime(2024, 5, 6, 8, 30), datetime(2024, 5, 6, 17), None]
+        self.check(self.drift(tmp_path, pa.array(times, pa.timestamp(unit, tz=zone))), undated=1)
+
+    @pytest.mark.parametrize("times", [[True, False], [[1], [2]], [datetime(2024, 5, 6).time()] * 2])
+    def test_what_is_no_time(self, tmp_path: Path, times: list[Any]) -> None:
+        assert self.drift(tmp_path, pa.array(times)) is None

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from simulated_worlds import TINY, TINY_SCORES, small_world
+
+from cldrank import ClickTable
+from cldrank.clicks.simulate import (
+    FirstSwaps,
+    NeighbourSwaps,
+    PlackettLuce,
+    ShuffledShare,
+    Simulation,
+)
+from cldrank.clicks.simulate.simulation import BLOCK
+from cldrank.errors import CldrankError
+
+
+class TestLog:
+    def test_columns(self, tmp_path: Path) -> None:
+        simulation = Simulation(TINY, TINY_SCORES, depth=3)
+        told: list[int] = []
+        simulation.save_log(tmp_path / "log.parquet", 1e3, progress=told.append)
+        log = pq.read_table(tmp_path / "log.parquet")
+        kinds = {field.name: str(field.type) for field in log.schema}
+        assert kinds == {
+            "session_id": "int64", "query_id": "string", "doc_id": "string", "position": "int32", "clicked": "bool",
+        }  # fmt: skip
+        assert told == [1000]
+        rows = log.to_pylist()
+        pages: dict[int, list[Any]] = {}
+        for row in rows:
+            pages.setdefault(row["session_id"], []).append((row["query_id"], row["doc_id"], row["position"]))
+        assert list(pages) == list(range(1000))
+        assert set(map(tuple, pages.values())) == {
+            (("a", "q", 1), ("a", "r", 2), ("a", "s", 3)),
+            (("b", "x", 1), ("b", "y", 2)),
+        }
+
+    def test_ids_that_are_numbers_and_documents_without_ids(self, tmp_path: Path) -> None:
+        simulation = small_world()
+        simulation.save_log(tmp_path / "log.parquet", 100)
+        log = pq.read_table(tmp_path / "log.parquet")
+        assert str(log.schema.field("query_id").type) == str(log.schema.field("doc_id").type) == "int64"
+        aggregated = ClickTable.read(tmp_path / "log.parquet", simulation.dataset)
+        assert aggregated.query_impressions.sum() == 100
+
+    def test_many_text_ids(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simulation = Simulation(TINY, TINY_SCORES, policy=PlackettLuce())
+        simulation.save_log(tmp_path / "coded.parquet", 500)
+        monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 16)
+        simulation.save_log(tmp_path / "plain.parquet", 500)
+        coded, plain = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("coded", "plain"))
+        assert coded.equals(plain)
+        assert set(plain["doc_id"].to_pylist()) == set("pqrsxy")
+
+    @pytest.mark.parametrize(
+        "policy", [NeighbourSwaps(0.6), FirstSwaps(0.5, (2,)), ShuffledShare(0.3), ShuffledShare(0.3, "candidates")],
+        ids=repr,
+    )  # fmt: skip
+    def test_propensity_is_the_chance_of_being_shown_there(self, policy: Any, tmp_path: Path) -> None:
+        simulation = Simulation(TINY, TINY_SCORES, policy=policy, depth=3)
+        simulation.save_log(tmp_path / "log.parquet", 40_000)
+        log = pq.read_table(tmp_path / "log.parquet").to_pandas()
+        assert log.groupby(["doc_id", "position"])["propensity"].nunique().max() == 1
+        sessions = log[log.position == 1].groupby("query_id").size()
+        cells = log.groupby(["query_id", "doc_id", "position"]).agg(n=("clicked", "size"), p=("propensity", "first"))
+        total = cells.index.get_level_values("query_id").map(sessions).to_numpy()
+        p = cells["p"].to_numpy()
+        assert (np.abs(cells["n"] - total * p) <= 4.5 * np.sqrt(total * p * (1 - p)) + 1e-6).all()
+        np.testing.assert_allclose(cells["p"].groupby(["query_id", "position"]).sum(), 1)
+
+    def test_ranker_id_names_the_layout(self, tmp_path: Path) -> None:
+        simulation = Simulation(TINY, TINY_SCORES, policy=FirstSwaps(0.5, positions=(2,)), depth=3)
+        simulation.save_log(tmp_path / "log.parquet", 4_000)
+        log = pq.read_table(tmp_path / "log.parquet").to_pandas()
+        first = log[(log.query_id == "a") & (log.position == 1)]
+        assert dict(first.groupby("ranker_id").doc_id.unique().str[0]) == {"production": "q", "swap-1-2": "r"}
+        shuffled = Simulation(TINY, TINY_SCORES, policy=ShuffledShare(0.25))
+        shuffled.save_log(tmp_path / "log.parquet", 4_000)
+        log = pq.read_table(tmp_path / "log.parquet").to_pandas()
+        assert (log[log.position == 1].ranker_id == "shuffled").mean() == pytest.approx(0.25, abs=0.04)
+
+    def test_plackett_luce_cannot_tell_its_propensity(self, tmp_path: Path) -> None:
+        Simulation(TINY, TINY_SCORES, policy=PlackettLuce()).save_log(tmp_path / "log.parquet", 10)
+        assert "propensity" not in pq.read_schema(tmp_path / "log.parquet").names
+
+    def test_a_failure_leaves_nothing_behind(self, tmp_path: Path) -> None:
+        def fail(done: int) -> None:
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            Simulation(TINY, TINY_SCORES).save_log(tmp_path / "log.parquet", 10, progress=fail)
+        assert not list(tmp_path.iterdir())
+        with pytest.raises(CldrankError, match="does not exist"):
+            Simulation(TINY, TINY_SCORES).save_log(tmp_path / "no" / "log.parquet", 10)
+
+    def test_row_groups_are_only_a_matter_of_storage(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simulation = small_world(depth=2)
+        simulation.save_log(tmp_path / "large.parquet", 2 * BLOCK + 5)
+        monkeypatch.setattr("cldrank.clicks.simulate.session_log._GROUP_ROWS", 1)
+        simulation.save_log(tmp_path / "small.parquet", 2 * BLOCK + 5)
+        assert pq.ParquetFile(tmp_path / "large.parquet").num_row_groups == 1
+        assert pq.ParquetFile(tmp_path / "small.parquet").num_row_groups == 3
+        assert pq.read_table(tmp_path / "small.parquet").equals(pq.read_table(tmp_path / "large.parquet"))

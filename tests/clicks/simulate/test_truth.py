@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_worlds import TINY, TINY_SCORES, every_world, small_world
+
+from cldrank.clicks import simulate
+from cldrank.clicks.simulate import (
+    Cascade,
+    NeighbourSwaps,
+    PlackettLuce,
+    PositionBased,
+    Simulation,
+    TopK,
+)
+from cldrank.errors import CldrankError, FormatError, UsageError
+
+
+class TestTruth:
+    def test_content(self, tmp_path: Path) -> None:
+        simulation = Simulation(
+            TINY, TINY_SCORES, PositionBased(eta=2, noise=0.3), depth=3, production={"kind": "column", "source": "f1"}
+        )
+        told = simulate.truth_of(simulation, 1e4, 9)
+        assert simulate.save_truth(told, tmp_path / "cells.parquet") == tmp_path / "cells.parquet.json"
+        found = simulate.load_truth(tmp_path / "cells.parquet")
+        assert found == json.loads(json.dumps(told))
+        assert (found["sessions"], found["seed"], found["depth"], found["drawn"]) == (10_000, 9, 3, "counted")
+        assert found["propensities"] == [1, 1 / 4, 1 / 9]
+        assert found["attraction"] == {"relevant": [1, 1, 1], "irrelevant": [0.3, 0.3, 0.3]}
+        assert found["model"] == {"name": "pbm", "eta": 2, "noise": 0.3}
+        assert found["policy"] == {"name": "top"}
+        assert found["relevance"] == {"relevant_from": 3, "relevant_rows": 3}
+        assert found["production"] == {"kind": "column", "source": "f1"}
+        assert found["data"]["name"] == "tiny"
+        assert found["data"]["synthetic"] is False
+
+    @every_world
+    def test_every_world_can_be_told(self, world: dict[str, Any]) -> None:
+        told = simulate.truth_of(Simulation(TINY, TINY_SCORES, **world), 10, 0, by_session=True)
+        assert json.loads(json.dumps(told, allow_nan=False))["drawn"] == "by session"
+
+    @pytest.mark.parametrize("policy", [TopK(), NeighbourSwaps(0.7)], ids=repr)
+    def test_examination_of_a_cascade(self, policy: Any) -> None:
+        """Every result of a page without stopping is clicked where it is examined, so clicks count examinations."""
+        simulation = small_world(model=Cascade(noise=0.4), policy=policy, depth=4)
+        told = simulate.truth_of(simulation, 10, 0)
+        assert told["propensities"] is None
+        table = simulation.draw(1e9)
+        attraction = np.where(simulation.relevant[table.row], 1, 0.4)
+        impressions, examined = (
+            np.bincount(table.position, values)[1:] for values in (table.impressions, table.clicks / attraction)
+        )
+        np.testing.assert_allclose(told["examination"], examined / impressions, rtol=2e-3)
+
+    def test_examination_is_unknown_where_pages_are_drawn(self) -> None:
+        simulation = small_world(model=Cascade(), policy=PlackettLuce())
+        assert simulate.truth_of(simulation, 10, 0)["examination"] is None
+
+    def test_what_is_no_truth(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="there is no such file"):
+            simulate.load_truth(tmp_path / "x")
+        for damaged in ("{", "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"):
+            (tmp_path / "x.json").write_text(damaged)
+            with pytest.raises(FormatError, match="not a JSON file"):
+                simulate.load_truth(tmp_path / "x")
+        (tmp_path / "x.json").write_text("{}")
+        with pytest.raises(CldrankError, match="does not describe a simulation"):
+            simulate.load_truth(tmp_path / "x")
