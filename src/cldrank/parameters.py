@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, 
 import numpy as np
 
 from cldrank.errors import Spelling, UsageError, setting
+from cldrank.wording import with_article
 
 _LARGEST = sys.float_info.max  # a larger whole number has no float
 _KEY = "cldrank"
@@ -409,8 +410,7 @@ def _requirement(kind: Any, bounds: Bounds) -> str:
         return f"a list of {_several(get_args(kind)[0], bounds)}"
     if kind is str:
         return "a text"
-    name = getattr(kind, "__name__", str(kind))
-    return f"{'an' if name[:1] in 'AEIO' or name[:2] == 'ML' else 'a'} {name}"
+    return with_article(getattr(kind, "__name__", str(kind)))
 
 
 def _several(kind: Any, bounds: Bounds) -> str:

@@ -413,7 +413,7 @@ def test_stochastic_training_ranks_as_newton_does() -> None:
         ({"likelihood": "logit"}, "likelihood must be 'paper' or 'tobit'"),
         ({"sigma": "estimate"}, "only with likelihood='tobit'"),
         ({"sigma": 2.0}, "the paper's form has no sigma"),
-        ({"solver": "lbfgs"}, "solver must be 'newton' or a SGD|solver must be 'newton' or an SGD"),
+        ({"solver": "lbfgs"}, "solver must be an SGD or 'newton'"),
         ({"solver": SGD(), "gamma": "profile"}, "SGD takes gamma and sigma as given"),
         ({"cluster": "session"}, "cluster must be 'query', or None, not 'session'"),
         ({"selection_features": ["f9"]}, "selection_features names f9, which the data do not have"),

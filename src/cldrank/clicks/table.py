@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.cell_arrays import MOST, display_table, merged_cells, whole_numbers
+from cldrank.clicks.cell_arrays import display_table, merged_cells
 from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
 from cldrank.clicks.log.schema import DEEPEST
+from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError
 from cldrank.parameters import check_whole
@@ -74,7 +75,7 @@ class ClickTable:
                 Spelling("every_click=True", "--every-click"),
             )
         for what, values in (("impressions", impressions), ("clicks", clicks)):
-            if values.sum(dtype=np.float64) > MOST:
+            if values.sum(dtype=np.float64) > LARGEST:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         merged = merged_cells(row, position, impressions, clicks)
         for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):

@@ -19,6 +19,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
+from cldrank.wording import count, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
@@ -149,9 +150,8 @@ class Ranker(ABC):
         save_ranker(self, folder)
 
     def __repr__(self) -> str:
-        width = len(self.feature_names)
-        counted = f"{width} feature{'' if width == 1 else 's'}"
-        return f"{type(self).__name__}({', '.join([counted, *self._parts(), str(self.provenance)])})"
+        parts = [count(len(self.feature_names), "feature"), *self._parts(), str(self.provenance)]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def _parts(self) -> list[str]:
         """What else its text form says."""
@@ -180,16 +180,8 @@ class ScalingRanker(Ranker):
 
     @classmethod
     @abstractmethod
-    def from_scorer(
-        cls,
-        config: Config,
-        weights: Weights,
-        *,
-        feature_names: tuple[str, ...],
-        scaling: Scaling,
-        provenance: Provenance,
-    ) -> Self:
-        """The ranker with this scaling, and the scorer that gave this state."""
+    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
+        """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
 
     def score_rows(
         self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
@@ -223,13 +215,8 @@ class ScalingRanker(Ranker):
         """The ranker from the states of scaling and scorer."""
         parts = split_weights(weights, ("scaling", "scorer"))
         scaling = Scaling.from_state(member(config, "scaling", dict), parts["scaling"])
-        return cls.from_scorer(
-            member(config, "scorer", dict),
-            parts["scorer"],
-            feature_names=feature_names,
-            scaling=scaling,
-            provenance=provenance,
-        )
+        own: dict[str, Any] = {"feature_names": feature_names, "scaling": scaling, "provenance": provenance}
+        return cls.from_scorer(member(config, "scorer", dict), parts["scorer"], **own)
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]
@@ -293,7 +280,5 @@ def _without(names: list[str], others: list[str]) -> list[str]:
     return [name for name in names if name not in known]
 
 
-def _named(names: list[str], most: int = 5) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+def _named(names: list[str]) -> str:
+    return f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'}"

@@ -14,14 +14,12 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import CldrankWarning, DataError, UsageError, setting
 from cldrank.likelihood import Form
-from cldrank.models.fit import Context, Facts
+from cldrank.models.fit import Context, Facts, LinearFit, linear_ranker
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.fitting import SelectionFit, described, fit_selection, warn_unless_converged
-from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
+from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection, selection_fit, warn_unless_converged
 from cldrank.models.linear.objective import SelectionObjective, Shared
-from cldrank.models.linear.profile import fit_profile
 from cldrank.models.linear.stochastic import climb
-from cldrank.models.selection import PointSelection
+from cldrank.models.targets import PointSelection
 from cldrank.optimise import Vector
 from cldrank.rankers import LinearRanker
 
@@ -65,7 +63,7 @@ class GammaFit(NamedTuple):
     fit: SelectionFit
 
 
-def fit(model: Linear, problem: PointSelection, context: Context) -> PointFit:
+def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> PointFit:
     """Maximise the likelihood, less the penalty."""
     _check(model, problem)
     work = _Work.of(model, problem, context)
@@ -230,7 +228,7 @@ def _climbed(model: Linear, work: _Work) -> SelectionFit:
         learning_rate=model.solver.learning_rate,
         seed=work.context.run.seed,
     )
-    return described(work.objective, work.names, solution, cluster=model.cluster is not None)
+    return selection_fit(work.objective, work.names, solution, cluster=model.cluster is not None)
 
 
 def _advice(problem: PointSelection, found: PointFit) -> str:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
-from cldrank.models.fit import Context, Facts
+from cldrank.models.fit import Context, Facts, LinearFit, linear_ranker
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.fitting import block_diagonal, warn_unless_converged
 from cldrank.models.linear.inference import INTERCEPT, Estimates, determined
-from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
+from cldrank.models.linear.maximum import block_diagonal, warn_unless_converged
 from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.two_stages import TwoStages, two_stages
 
@@ -90,7 +89,7 @@ class StagesFit(LinearFit):
         return [*facts, ("sigma", f"{self.sigma:.4g}"), ("rho", f"{self.rho:.4g}{outside}")]
 
 
-def fit(model: Linear, problem: TwoStageProblem, context: Context) -> StagesFit:
+def fit_two_stages(model: Linear, problem: TwoStageProblem, context: Context) -> StagesFit:
     """Fit both stages."""
     data = context.data
     scaling = scalings.fit(model.scaling, data.features)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from cldrank.models.network.batches import ListBatch
+from cldrank.models.network.lists import ListBatch
 from cldrank.models.network.tasks import Task
 
 _SPEED = 10.0  # a step of the optimiser moves log ρ so many times its size: few numbers, which all steps agree on

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from cldrank import losses
-from cldrank.models.network.batches import BatchSource, ListBatch
 from cldrank.models.network.checkpoint import Checkpoint
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
-from cldrank.models.network.lists import Lists
+from cldrank.models.network.lists import BatchSource, ListBatch, Lists
 from cldrank.models.network.tasks import Task
 from cldrank.models.network.tensorboard import Board
 from cldrank.models.run import Epoch, Run
@@ -39,7 +38,7 @@ class Trained:
     best_epoch: int
 
 
-def train(
+def train_network(
     task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run, *, identity: Any = None
 ) -> Trained:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.

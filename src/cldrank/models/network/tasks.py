@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cldrank import losses
-from cldrank.models.network.batches import ListBatch
+from cldrank.models.network.lists import ListBatch
 
 
 class Task(ABC):

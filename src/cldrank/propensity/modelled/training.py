@@ -103,7 +103,7 @@ class RelevanceModel(Value):
         from torch.random import fork_rng
 
         from cldrank.models.network.features import FeatureTable
-        from cldrank.models.network.loop import train
+        from cldrank.models.network.loop import train_network
         from cldrank.models.network.networks import device_of
 
         cells, lists = shown.cells, _lists(shown.cells, weight)
@@ -114,7 +114,7 @@ class RelevanceModel(Value):
         table = FeatureTable(shown.features[shown.row], unscaled, places, device, self.run.resident)
         nothing = lists[np.zeros(0, dtype=np.int64)]
         identity = [self.spelling.python, repr(weight.tolist())]
-        trained = train(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
+        trained = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
         if trained.status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
             raise KeyboardInterrupt
         if trained.status == "non_finite":

@@ -128,7 +128,7 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     return Maker(home, given, needs, "seed" in own and "seed" not in given, source)
 
 
-def make(home: str, parameters: Mapping[str, Any]) -> Any:
+def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
     """The method, not yet fitted."""
     kind = find(home) or _class(home)
     return configured(kind, parameters) if issubclass(kind, Method) else kind(**parameters)
@@ -145,7 +145,7 @@ def describe(home: str) -> tuple[str, str] | None:
 
 def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
     """Import the package that a method with these parameters would import in its first fit."""
-    method = make(home, parameters)
+    method = make_method(home, parameters)
     if isinstance(method, Method) and method.model.needs is not None:
         package = import_module(method.model.needs[0])
         if method.model.needs[0] == "torch":
@@ -160,7 +160,7 @@ def _seen(needs: str) -> str:
 
 def _made(home: str, parameters: Mapping[str, Any]) -> Any:
     try:
-        return make(home, parameters)
+        return make_method(home, parameters)
     except CldrankError:
         raise
     except Exception as error:  # whatever a class of the user's own does
