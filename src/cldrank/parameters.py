@@ -6,6 +6,7 @@ spaces to tune over and tables of the docs all come from that declaration.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import types
@@ -322,6 +323,21 @@ def one_of(words: Sequence[str]) -> str:
         return "".join(words)
     comma = "," if len(words) == 2 and len(words[0].split()) > 2 else ""
     return f"{', '.join(words[:-1])}{comma} or {words[-1]}"
+
+
+def as_json(given: Any) -> Any:
+    """A value as JSON holds it; what JSON has no word for, such as infinity, as Python writes it.
+
+    >>> as_json((np.int64(1), 0.5)), as_json(math.inf)
+    ([1, 0.5], 'inf')
+    """
+    try:
+        text = json.dumps(
+            given, default=lambda one: one.item() if isinstance(one, np.generic) else repr(one), allow_nan=False
+        )
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return repr(given)
 
 
 def shortened(given: Any, most: int = 200) -> str:

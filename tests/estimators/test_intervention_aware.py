@@ -112,7 +112,7 @@ class TestFit:
         method = InterventionAware(clip=0.5).fit(DATA, clicks, TRUST)
         assert method.affine_ is TRUST
         assert (method.n_left_out_, method.n_clipped_) == (0, 2)
-        assert "2 slopes clipped" in method.summary()
+        assert "2 exposures clipped" in method.summary()
 
     def test_what_no_policy_shows_is_left_out_with_a_warning(self) -> None:
         with pytest.warns(CldrankWarning, match="3 of 5 candidates were never shown"):

@@ -22,6 +22,7 @@ class AffineIPS(TargetMethod):
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.models import Linear
+    >>> from cldrank.propensity import AffineClicks
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
     >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])

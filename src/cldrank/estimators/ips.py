@@ -19,6 +19,7 @@ class IPS(TargetMethod):
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.models import Linear
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
     >>> IPS(model=Linear(l2=0)).fit(data, clicks, Propensities.power(1, k=2)).predict(data).round(3)

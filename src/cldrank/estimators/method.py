@@ -168,15 +168,7 @@ class Method(BaseEstimator):
         values = {f"model__{name}": value for name, value in self.model.get_params().items()}
         decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
         values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
-        parameters = {**own, "model": type(self.model).__name__, **values}
-        return Provenance(
-            estimator=type(self).__name__,
-            parameters={name: _plain(value) for name, value in parameters.items()},
-            data=data.name,
-            synthetic=data.synthetic,
-            rows=data.n_rows,
-            queries=data.n_queries,
-        )
+        return Provenance.of(type(self).__name__, {**own, "model": type(self.model).__name__, **values}, data)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):
@@ -216,14 +208,3 @@ def clipping(about: str = "the least propensity; smaller ones are raised to it")
 def features_seen(by: str) -> Any:
     """Declare a parameter that names the features of a part of the model."""
     return parameter(default=None, about=f"names of the features that {by} sees; by default all")
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON can hold it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return value if isinstance(value, float) and np.isfinite(value) else repr(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import inspect
-import json
 import re
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.registry import configured
 from cldrank.experiment.peers import PEERS
-from cldrank.parameters import check_all, shortened
+from cldrank.parameters import as_json, check_all, shortened
 from cldrank.reading import reason
 
 _PACE = 0.1
@@ -83,7 +82,7 @@ class Maker:
         model = _made(self.home, chosen)
         known = model.get_params() if hasattr(model, "get_params") else {}
         hidden = ("run", *(f"run__{name}" for name in ("device", "checkpoint", "resume", "tensorboard", "on_epoch")))
-        defaults = {key: _plain(known[key]) for key in known if key not in (*chosen, "device", *hidden)}
+        defaults = {key: as_json(known[key]) for key in known if key not in (*chosen, "device", *hidden)}
         found = {"class": self.home, "parameters": chosen, "defaults": defaults}
         return {**found, "source": self.source} if self.source else found
 
@@ -206,14 +205,6 @@ def _module(name: str, home: str) -> Any:
         raise CldrankError(
             f"{home}: the module cannot be imported ({type(error).__name__}: {reason(error)})."
         ) from error
-
-
-def _plain(value: Any) -> Any:
-    """A default as JSON has it; what JSON has no word for, such as infinity, as Python writes it."""
-    try:
-        return json.loads(json.dumps(value, default=repr, allow_nan=False))
-    except (ValueError, TypeError, RecursionError):
-        return repr(value)
 
 
 def _source(kind: Any) -> str:

@@ -17,6 +17,7 @@ from cldrank._version import __version__
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
+from cldrank.parameters import as_json
 from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
 from cldrank.wording import count, some
@@ -51,6 +52,12 @@ class Provenance:
         except (TypeError, ValueError, RecursionError) as error:
             raise DataError(f"the parameters in the provenance must be plain JSON values: {reason(error)}.") from None
         object.__setattr__(self, "parameters", plain)
+
+    @classmethod
+    def of(cls, estimator: str, parameters: Mapping[str, Any], data: RankingDataset) -> Self:
+        """Of a ranker learned from a dataset; a parameter that JSON cannot hold is kept as Python writes it."""
+        plain = {name: as_json(value) for name, value in parameters.items()}
+        return cls(estimator, plain, data.name, data.synthetic, data.n_rows, data.n_queries)
 
     def __str__(self) -> str:
         data = self.data or ("data without a name" if self.rows else "")

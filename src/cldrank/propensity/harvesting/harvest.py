@@ -11,7 +11,7 @@ from cldrank._typing import IntArray
 from cldrank.errors import Spelling
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.refusal import cannot_estimate
-from cldrank.propensity.counts import Cells, PairSums, Weighting
+from cldrank.propensity.counts import Cells, PairSums, Weighting, pair_number
 from cldrank.propensity.estimator import SumEstimator, Tally
 from cldrank.wording import count
 
@@ -42,14 +42,14 @@ class Harvesting(SumEstimator):
 
     def _tally(self, cells: Cells) -> Tally:
         pairs = PairSums.of(cells, self.weighting)
-        used = pairs.find(*self._links(cells.size), cells.size)
+        used = pair_number(*self._links(cells.size), cells.size)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
         ends = np.concatenate([pairs.upper[used], pairs.lower[used]])
         comparisons = np.bincount(ends, np.tile(pairs.effective[used], 2), cells.size)
         return Tally(sums, np.asarray(comparisons, dtype=np.float64), pairs)
 
     def _require(self, tally: Tally, cells: Cells) -> None:
-        used = tally.pairs.find(*self._links(cells.size), cells.size)
+        used = pair_number(*self._links(cells.size), cells.size)
         require_overlap(self.spelling, self.against, tally.pairs, used, cells, self.confidence)
 
 

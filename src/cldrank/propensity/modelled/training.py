@@ -125,20 +125,6 @@ class RelevanceModel(Value):
         return logs - logs[0], task.networks["relevance"]
 
 
-def points_task(network: torch.nn.Module, place: IntArray, size: int) -> Task:
-    """The likelihood of `RegressionEM`."""
-    from cldrank.models.network.examination import ExaminedPoints
-
-    return ExaminedPoints(network, place, size)
-
-
-def lists_task(network: torch.nn.Module, place: IntArray, size: int) -> Task:
-    """The two losses of `DualLearning`."""
-    from cldrank.models.network.examination import DualLists
-
-    return DualLists(network, place, size)
-
-
 def _lists(cells: Cells, weight: Floats) -> Any:
     """One list per query, of its cells: target c/n, weight n times how often the query's group was drawn."""
     from cldrank import segments
