@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import pickle
 import re
 from dataclasses import fields, replace

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import deal, many_queries
+from cldrank.clicks.units import cell_pairs, deal, many_queries
 from cldrank.errors import Spelling, UnidentifiableError, UsageError, setting
 
 Floats = NDArray[np.float64]
@@ -90,16 +90,8 @@ class Cells:
         return np.asarray(sums, dtype=np.float64).reshape(self.n_groups, width)
 
     def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Pairs of cells of one candidate: the first, the second, and the number of their pair of positions.
-
-        Pairs of positions are numbered as by `np.triu_indices(size, 1)`.
-        """
-        for distance in range(1, self.size):  # the cells of a candidate lie side by side
-            one = np.flatnonzero(self.row[distance:] == self.row[:-distance])
-            if not len(one):
-                return
-            upper, lower = self.place[one], self.place[one + distance]
-            yield one, one + distance, pair_number(upper, lower, self.size)
+        """Pairs of cells of one candidate, see `cell_pairs`."""
+        return cell_pairs(self.row, self.place, self.size)
 
     def rates(self) -> Floats:
         """(size,) the click-through rate of each position."""
@@ -160,15 +152,6 @@ class PairSums:
         units = (total > 0).sum(axis=0)
         counted = candidates.astype(np.int64)
         return cls(upper, lower, above, below, total, counted, clicks_upper, clicks_lower, units, effective)
-
-
-def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:
-    """The number of each pair of places (from 0) among all: those of an upper place lie behind those of all above it.
-
-    >>> pair_number(*np.triu_indices(4, 1), 4)
-    array([0, 1, 2, 3, 4, 5])
-    """
-    return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
 
 
 def _depth(clicks: ClickTable, depth: int | None) -> int:

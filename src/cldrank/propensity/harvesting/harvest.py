@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.clicks.units import pair_number
 from cldrank.errors import Spelling
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.refusal import cannot_estimate
-from cldrank.propensity.counts import Cells, PairSums, Weighting, pair_number
+from cldrank.propensity.counts import Cells, PairSums, Weighting
 from cldrank.propensity.estimator import SumEstimator, Tally
 from cldrank.wording import count
 
