@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,19 @@ class LinearPairFit(SelectionNetworkFit):
         if not isinstance(ranker, LinearRanker):
             raise AssertionError("a network without hidden layers leaves a linear ranker")
         return cls(**vars(found), coef=ranker.coefficients, intercept=ranker.intercept)
+
+
+def linear_parts(
+    context: Context, scaling: Scaling, coefficients: NDArray[np.float64], intercept: float, estimates: Estimates
+) -> dict[str, Any]:
+    """What every `LinearFit` is made of: the ranker, its coefficients, and their standard errors."""
+    return {
+        "ranker": linear_ranker(context, scaling, coefficients, intercept),
+        "coef": coefficients,
+        "intercept": intercept,
+        "standard_errors": estimates.error_of("relevance", context.data.feature_names),
+        "estimates": estimates,
+    }
 
 
 def linear_ranker(

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
@@ -23,7 +24,7 @@ from cldrank.parameters import Value, parameter, value
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.checks.attraction import AttractionCheck, compared_by_attraction
 from cldrank.propensity.checks.goodness import goodness_of_fit
-from cldrank.propensity.checks.refusal import ALL_PAIRS, too_few
+from cldrank.propensity.checks.refusal import ALL_PAIRS, cannot_estimate, too_few
 from cldrank.propensity.counts import Cells, PairSums, Resample
 from cldrank.propensity.propensities import Propensities
 
@@ -154,6 +155,12 @@ class CurveEstimator(PropensityEstimator[Propensities]):
             error = None if lost[worst] else float(errors[worst])
             raise too_few(self.spelling, weak + 1, worst + 1, error, cells, self.confidence)
         return errors
+
+    def _refuse_silent(self, silent: IntArray, cells: Cells, why: str, remedy: str = "more pages") -> None:
+        """Refuse places (from 0) without the clicks that an estimate needs, if there are any."""
+        if len(silent):
+            lacking = (silent + 1).tolist()
+            raise cannot_estimate(self.spelling, why, lacking, cells.rates(), self.confidence, remedy)
 
     def _curve(self, cells: Cells, values: Floats, interval: tuple[Floats, Floats], **parts: Any) -> Propensities:
         """The result, with an interval that holds the estimate."""

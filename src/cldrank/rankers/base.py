@@ -96,7 +96,7 @@ class Ranker(ABC):
     def score_rows(
         self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
     ) -> NDArray[np.float64]:
-        """One score a row of a table with the right features; `offsets` tell which rows belong to one query."""
+        """One score per row of a table with the right features; `offsets` say which rows belong to one query."""
 
     @abstractmethod
     def to_state(self) -> tuple[Config, Weights]:
@@ -116,7 +116,7 @@ class Ranker(ABC):
         feature_names: Sequence[str] | None = None,
         block_rows: int | None = None,
     ) -> NDArray[np.float64]:
-        """One score a row; memory beyond the result is bounded by the block.
+        """One score per row; memory beyond the result is bounded by the block.
 
         A dataset must have the ranker's features by name and in order, an array the same number of them; say
         `feature_names` to have the columns of an array checked by name too. A table that names its columns (pandas,
@@ -193,7 +193,7 @@ class ScalingRanker(Ranker):
     def score_rows(
         self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
     ) -> NDArray[np.float64]:
-        """One score a row, block by block; queries do not matter."""
+        """One score per row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below

@@ -84,7 +84,7 @@ class BordaRanker(Ranker):
         members = []
         for index, own in enumerate(described):
             if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
-                raise DataError(f"member {index + 1} is no {' or '.join(_MEMBERS)} ranker.")
+                raise DataError(f"member {index + 1} is not a {' or '.join(_MEMBERS)} ranker.")
             kind = _MEMBERS[own["kind"]]
             members.append(
                 kind.from_state(own, parts[str(index)], feature_names=feature_names, provenance=Provenance())

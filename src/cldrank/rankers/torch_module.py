@@ -1,4 +1,4 @@
-"""`ModuleRanker`: a torch module that is no plain sequence of layers. Its numbers are saved, its code is not."""
+"""`ModuleRanker`: a torch module that is not a plain sequence of layers. Its numbers are saved, its code is not."""
 
 from __future__ import annotations
 

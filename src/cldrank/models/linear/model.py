@@ -70,7 +70,7 @@ class Linear(Model):
 
         minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
         """
-        from cldrank.models.fit import LinearFit, linear_ranker
+        from cldrank.models.fit import LinearFit, linear_parts
         from cldrank.models.linear.least_squares import regress
 
         self.refuse_unused(context, self.unused["fit_targets"])
@@ -91,13 +91,9 @@ class Linear(Model):
             )
         names = np.array(data.feature_names, dtype=object)
         return LinearFit(
-            ranker=linear_ranker(context, scaling, found.coefficients, found.intercept),
+            **linear_parts(context, scaling, found.coefficients, found.intercept, found.estimates),
             status="converged",
             n_iter=1,
-            coef=found.coefficients,
-            intercept=found.intercept,
-            standard_errors=found.estimates.error_of("relevance", data.feature_names),
-            estimates=found.estimates,
             log_likelihood=found.log_likelihood,
             n_rows=len(targets.target),
             weight=float(targets.weight.sum()),

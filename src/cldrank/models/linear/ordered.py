@@ -76,7 +76,7 @@ class Entries:
 
     @property
     def n_thresholds(self) -> int:
-        """How many thresholds part them: one a place, or one less where every candidate was shown."""
+        """How many thresholds part them: one per place, or one less where every candidate was shown."""
         return self.n_levels - (0 if self.absent.any() else 1)
 
     @property

@@ -14,7 +14,7 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import CldrankWarning, DataError, UsageError, setting
 from cldrank.likelihood import Form
-from cldrank.models.fit import Context, Facts, LinearFit, linear_ranker
+from cldrank.models.fit import Context, Facts, LinearFit, linear_parts, linear_ranker
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection, selection_fit, warn_unless_converged
 from cldrank.models.linear.objective import SelectionObjective, Shared
@@ -172,13 +172,9 @@ class _Work:
         form = self.form if found.form is None else found.form
         coefficients = self.spread(found.coefficients)
         return PointFit(
-            ranker=linear_ranker(self.context, self.scaling, coefficients, found.intercept),
+            **linear_parts(self.context, self.scaling, coefficients, found.intercept, found.estimates),
             status=found.solution.status,
             n_iter=found.solution.n_steps,
-            coef=coefficients,
-            intercept=found.intercept,
-            standard_errors=found.estimates.error_of("relevance", data.feature_names),
-            estimates=found.estimates,
             log_likelihood=found.log_likelihood,
             n_rows=objective.observed.n_rows,
             weight=objective.observed.total,

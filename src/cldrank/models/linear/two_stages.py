@@ -144,7 +144,7 @@ def two_stages(
     """An ordered probit of the places, then least squares of the targets on features and correction.
 
     `relevance` and `selection` are the columns of the two stages with the penalty on each; `effects` gives each place
-    an intercept of its own; `cluster` makes the errors robust to dependence within queries.
+    its own intercept; `cluster` makes the errors robust to dependence within queries.
     """
     probit = OrderedProbit(design, entries, *selection)
     solution = newton(probit.evaluate, probit.start(), max_steps=max_steps)

@@ -19,7 +19,7 @@ from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.attraction import compared_by_attraction
 from cldrank.propensity.checks.confounding import DETERMINED, confounding, explained_order
 from cldrank.propensity.checks.goodness import goodness_of_fit
-from cldrank.propensity.checks.refusal import cannot_estimate, counts_every_click
+from cldrank.propensity.checks.refusal import counts_every_click
 from cldrank.propensity.counts import Cells, PairSums
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.modelled.training import RelevanceModel, ShownCandidates
@@ -88,10 +88,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         if dataset is None:
             raise AssertionError("`fit` and `check` refuse to go on without features")
         clicks.check_same(dataset)
-        silent = np.flatnonzero(cells.rates() == 0) + 1
-        if len(silent):
-            why = "nothing was clicked there"
-            raise cannot_estimate(self.spelling, why, silent.tolist(), cells.rates(), self.confidence, "more pages")
+        self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
         shown = ShownCandidates.of(dataset, cells, scalings.fit(self.model.scaling, dataset.features))
         explained = explained_order(shown.features, cells, shown.row)
         if explained > DETERMINED:
