@@ -4,7 +4,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from scenes import scene
 
 from cldrank.errors import CldrankError
 from cldrank.estimators import IPS
-from cldrank.workers import Finished, Workers, share
+from cldrank.workers import Finished, Workers, ahead, share
 
 # -- processes ---------------------------------------------------------------------------------------------------
 
@@ -121,3 +123,30 @@ def test_a_full_disk_is_reported_with_the_file(tmp_path: Path) -> None:
     (tmp_path / "arrays").symlink_to("/dev/full")
     with pytest.raises(CldrankError, match=r"arrays cannot be written: No space left on device.*one job"):
         share(np.zeros(100_000), tmp_path)
+
+
+def test_work_is_done_ahead_but_not_far() -> None:
+    started: list[int] = []
+
+    def work(item: int) -> int:
+        started.append(item)
+        return item
+
+    found = ahead(work, range(100), threads=1, most=3)
+    assert next(found) == 0
+    time.sleep(0.05)
+    assert len(started) <= 5
+    assert list(found) == list(range(1, 100))
+
+
+def test_an_error_ahead_reaches_the_one_who_waits_and_no_thread_is_left() -> None:
+    def work(item: int) -> int:
+        if item == 2:
+            raise OSError("the disk is gone")
+        return item
+
+    before = threading.active_count()
+    found: Iterator[int] = ahead(work, range(9), threads=1, most=3)
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(found)
+    assert threading.active_count() == before

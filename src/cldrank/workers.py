@@ -18,7 +18,8 @@ import pickle
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
@@ -110,6 +111,40 @@ class Workers(Generic[Task, Result]):
 def available_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def fair_threads(most: int) -> int:
+    """At most this many threads, or fewer if OMP_NUM_THREADS says so, as where processes share a machine."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(most, int(limit)) if limit.isdecimal() and int(limit) else most
+
+
+def machine_memory(*, free: bool) -> int | None:
+    """The memory of this machine in bytes, all of it or what is free now; None where that is not known."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES" if free else "SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def ahead(function: Callable[[Task], Result], items: Iterable[Task], threads: int, most: int) -> Iterator[Result]:
+    """What a function makes of each item, in order, done in threads up to `most` items ahead.
+
+    >>> list(ahead(abs, [-1, 2, -3, 4, -5], threads=2, most=3))
+    [1, 2, 3, 4, 5]
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > most:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 class _Queue:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from cldrank.experiment.datasets import Fold
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.makers import maker
 from cldrank.experiment.plan import Unit
-from cldrank.workers import available_cores
+from cldrank.workers import available_cores, machine_memory
 
 _PACE = 0.5  # seconds per million feature values, of a method that is not registered
 _PROCESS_BYTES = 600 << 20  # memory of a process before it has any data
@@ -102,7 +101,5 @@ def parallel(tasks: int, bytes_each: int, *, jobs: int | None = None, memory: in
 
 def available_memory() -> int:
     """Three quarters of the memory that is free now, in bytes; 8 GiB where that is not known."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
-    except (AttributeError, ValueError, OSError):
-        return 8 << 30
+    free = machine_memory(free=True)
+    return 8 << 30 if free is None else free * 3 // 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,7 +25,7 @@ from cldrank.tuning.judging import Judge, Labels, hold_out
 from cldrank.tuning.space import Space, applied, check_space, default_space, tunable
 from cldrank.tuning.study import Report, Search, Study, value_of
 from cldrank.tuning.trials import State, Trial, Tuned, best_of, distances
-from cldrank.workers import Shared, Workers, available_cores, share
+from cldrank.workers import Shared, Workers, available_cores, fair_threads, share
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -155,7 +154,8 @@ def _do_together(search: Search, jobs: int, room: Path, report: Report | None) -
     shared = share(search, room)
     parts = [_Part(shared, number) for number in range(jobs)]
     errors: list[CldrankError] = []
-    with Workers(_do_trials, jobs, _threads(jobs), grace=_GRACE_SECONDS) as workers:
+    threads = fair_threads(max(1, available_cores() // jobs))
+    with Workers(_do_trials, jobs, threads, grace=_GRACE_SECONDS) as workers:
         for done in workers.run(parts, waiting=look):
             error = CldrankError(f"{done.death}.") if done.death else done.result
             errors += [] if error is None else [error]
@@ -173,12 +173,6 @@ def _do_trials(part: _Part) -> CldrankError | None:
     except CldrankError as error:
         return CldrankError(str(error))
     return None
-
-
-def _threads(jobs: int) -> int:
-    """A fair share of the cores for each process, or less if the environment says so."""
-    fair, limit = max(1, available_cores() // jobs), os.environ.get("OMP_NUM_THREADS", "")
-    return min(fair, int(limit)) if limit.isdecimal() and int(limit) else fair
 
 
 # -- what is searched --------------------------------------------------------------------------------------------

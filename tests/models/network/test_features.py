@@ -1,6 +1,3 @@
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +8,7 @@ from hypothesis import strategies as st
 
 from cldrank import scaling
 from cldrank.models.network import features
-from cldrank.models.network.features import FeatureTable, ahead
+from cldrank.models.network.features import FeatureTable
 
 FEATURES = np.random.default_rng(0).lognormal(size=(50, 4)).astype(np.float32)
 ROWS = np.array([1, 2, 3, 7, 11, 12, 40, 49])
@@ -65,32 +62,5 @@ def test_rows_are_held_where_memory_suffices(monkeypatch: pytest.MonkeyPatch) ->
     scaled = scaling.fit(None, FEATURES)
     size = len(ROWS) * 4 * 4
     for free, held in ((2 * size, True), (2 * size - 1, False)):
-        monkeypatch.setattr(features, "_free_bytes", lambda _, free=free: float(free))
+        monkeypatch.setattr(features, "machine_memory", lambda size=free, **_: size)
         assert (FeatureTable(FEATURES, scaled, ROWS, "cpu").resident is not None) == held
-
-
-def test_work_is_done_ahead_but_not_far() -> None:
-    started: list[int] = []
-
-    def work(item: int) -> int:
-        started.append(item)
-        return item
-
-    found = ahead(work, range(100))
-    assert next(found) == 0
-    time.sleep(0.05)
-    assert len(started) <= 5
-    assert list(found) == list(range(1, 100))
-
-
-def test_an_error_ahead_reaches_the_one_who_waits_and_no_thread_is_left() -> None:
-    def work(item: int) -> int:
-        if item == 2:
-            raise OSError("the disk is gone")
-        return item
-
-    before = threading.active_count()
-    found: Iterator[int] = ahead(work, range(9))
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(found)
-    assert threading.active_count() == before

@@ -20,9 +20,9 @@ def test_a_network_that_no_machine_can_train_is_refused_before_anything_is_alloc
 def test_the_weights_are_counted_as_torch_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     network = MLP(hidden=(5, 3)).build(4, seed=0)
     held = 16 * sum(parameter.numel() for parameter in network.parameters())
-    monkeypatch.setattr(models, "_memory", lambda: float(held + 16))  # the last layer has no bias
+    monkeypatch.setattr(models, "machine_memory", lambda **_: held + 16)  # the last layer has no bias
     MLP(hidden=(5, 3)).build(4, seed=0)
-    monkeypatch.setattr(models, "_memory", lambda: float(held - 1))
+    monkeypatch.setattr(models, "machine_memory", lambda **_: held - 1)
     with pytest.raises(UsageError, match=f"of {held // 16 + 1} weights for 4 features"):
         MLP(hidden=(5, 3)).build(4, seed=0)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import MissingDependencyError
+from cldrank.workers import ahead, available_cores, fair_threads
 
 Array = Any  # a numpy array or a torch tensor
 Item = TypeVar("Item")
@@ -22,6 +20,7 @@ Result = TypeVar("Result")
 _BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the steps of a pass
 _DEVICE_VALUES = 1 << 25  # on an accelerator, few large blocks
 _WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
+_MOST_THREADS = 8  # beyond, memory is the limit
 _KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made anew in each pass
 
 
@@ -206,30 +205,14 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item]) -> Itera
     >>> list(in_order(abs, [-2, 1, -3]))
     [2, 1, 3]
     """
-    workers = min(len(items), _processors())
-    if workers < 2:
+    threads = min(len(items), fair_threads(min(available_cores(), _MOST_THREADS)))
+    if threads < 2:
         yield from map(function, items)
         return
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        ahead: deque[Future[Result]] = deque()
-        for item in items:
-            ahead.append(pool.submit(function, item))
-            if len(ahead) > 2 * workers:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
-
-
-def _processors() -> int:
-    """The processors that this process may use, up to eight: beyond, memory is the limit.
-
-    OMP_NUM_THREADS, which says how many to use where several processes share a machine, is kept to.
-    """
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wished = os.environ.get("OMP_NUM_THREADS", "")
-    return min(usable, 8, int(wished) if wished.isdigit() and int(wished) else 8)
+    with threadpool_limits(1, user_api="blas"):
+        yield from ahead(function, items, threads, 2 * threads)
 
 
 def _kernel() -> Any:

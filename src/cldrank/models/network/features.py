@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.scaling import Scaling
+from cldrank.workers import ahead, machine_memory
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 _AHEAD = 3  # batches that are gathered while the device works on the ones before
 _BLOCK_BYTES = 64 << 20
 _SHARE = 0.5  # of free memory that the features may take
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class FeatureTable:
@@ -49,7 +45,11 @@ class FeatureTable:
         self._features, self._scaling, self._rows = features, scaling, rows
         self.device, self.width = torch.device(device), features.shape[1]
         size = len(rows) * self.width * 4
-        fits = size <= _SHARE * _free_bytes(self.device)
+        if self.device.type == "cuda":
+            free = float(torch.cuda.mem_get_info(self.device)[0])
+        else:
+            free = machine_memory(free=True) or 4 << 30
+        fits = size <= _SHARE * free
         self.resident = self._held() if (fits if resident is None else resident) else None
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class FeatureTable:
 
     def stream(self, batches: Iterable[NDArray[np.int64]]) -> Iterator[torch.Tensor]:
         """The rows of one batch after the other, gathered a few batches ahead."""
-        return ahead(self.gather, batches)
+        return ahead(self.gather, batches, threads=1, most=_AHEAD)
 
     def _held(self) -> torch.Tensor:
         import torch
@@ -82,34 +82,3 @@ class FeatureTable:
             part = self._features[rows[0] : rows[-1] + 1] if span else self._features[rows]
             table[start : start + step] = torch.from_numpy(self._scaling.transform(part))
         return table
-
-
-def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What a function makes of each item, in order, done in a thread a few items ahead.
-
-    >>> list(ahead(abs, [-1, 2, -3, 4, -5]))
-    [1, 2, 3, 4, 5]
-    """
-    waiting: deque[Future[Any]] = deque()
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > _AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _free_bytes(device: torch.device) -> float:
-    import torch
-
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float(4 << 30)

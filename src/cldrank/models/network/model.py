@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +12,7 @@ from cldrank.errors import UsageError, setting
 from cldrank.models.fit import Context
 from cldrank.models.model import Model
 from cldrank.parameters import parameter, value
+from cldrank.workers import machine_memory
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +135,7 @@ class MLP(Network):
     def _check_size(self, width: int) -> None:
         """Refuse a network that this machine cannot train, before anything is allocated."""
         weights = sum((before + 1) * size for before, size in pairwise((width, *self.hidden, 1)))
-        needed, memory = weights * _BYTES_OF_A_WEIGHT, _memory()
+        needed, memory = weights * _BYTES_OF_A_WEIGHT, machine_memory(free=False) or math.inf
         if needed > memory:
             raise UsageError(
                 "{} makes a network of {} weights for {} features, which takes {} GiB to train; this machine has {} "
@@ -181,11 +181,3 @@ class TorchModule(Network):
         if not any(part.requires_grad for part in network.parameters()):
             raise UsageError("the module has no parameter that can be trained.")
         return network
-
-
-def _memory() -> float:
-    """The memory of this machine in bytes, where it can be known."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return math.inf
