@@ -50,14 +50,14 @@ def _layers(network: nn.Module) -> list[Layer] | None:
         if type(module) is nn.Linear:
             bias = None if module.bias is None else _array(module.bias)
             found.append(Layer("linear", _array(module.weight), bias))
-        elif type(module) in _ACTIVATIONS and _plain(module):
+        elif type(module) in _ACTIVATIONS and _is_usual(module):
             found.append(Layer(_ACTIVATIONS[type(module)]))
         else:
             return None
     return found
 
 
-def _plain(module: nn.Module) -> bool:
+def _is_usual(module: nn.Module) -> bool:
     """Whether an activation is in its usual form."""
     return getattr(module, "alpha", 1.0) == 1.0 and getattr(module, "approximate", "none") == "none"
 

@@ -35,7 +35,7 @@ def _environment(section: Section, table: ResultTable, label: str) -> str:
     made = " Synthetic data." if section.synthetic else ""
     named = experiment_title(section.experiment).removeprefix("Table 1: ")  # LaTeX numbers tables itself
     title = f"{named[:1].upper()}{named[1:]} on {section.data}{f', {table.title}' if table.title else ''}"
-    caption = _plain(f"{title}.{made} {what_was_run(section)} {' '.join(notes(section))}")
+    caption = _escaped(f"{title}.{made} {what_was_run(section)} {' '.join(notes(section))}")
     lines = [
         r"\begin{table}[t]",
         r"  \centering\small",
@@ -59,23 +59,23 @@ def _heads(table: ResultTable) -> list[str]:
         over, rules, column = [], [], 2
         for group in table.groups:
             last = column + len(group.columns) - 1
-            over.append(f"\\multicolumn{{{len(group.columns)}}}{{c}}{{{_plain(group.name)}}}")
+            over.append(f"\\multicolumn{{{len(group.columns)}}}{{c}}{{{_escaped(group.name)}}}")
             if group.name:
                 rules.append(f"\\cmidrule(lr){{{column}-{last}}}")
             column = last + 1
         lines += [f"    & {' & '.join(over)} \\\\", f"    {' '.join(rules)}"]
-    heads = [_plain(column) for group in table.groups for column in group.columns]
+    heads = [_escaped(column) for group in table.groups for column in group.columns]
     return [*lines, f"    {' & '.join(['Method', *heads])} \\\\"]
 
 
 def _entry(entry: TableEntry) -> str:
     mean, _, half = entry.text.partition(" ± ")
-    text = f"{_plain(mean)}$\\,\\pm\\,${half}" if half else _plain(mean)
+    text = f"{_escaped(mean)}$\\,\\pm\\,${half}" if half else _escaped(mean)
     if entry.best:
         text = f"\\textbf{{{text}}}"
     elif entry.tied:
         text = f"{text}\\rlap{{$^{{\\approx}}$}}"
-    return f"{text} ({_plain(entry.note)})" if entry.note else text
+    return f"{text} ({_escaped(entry.note)})" if entry.note else text
 
 
 def _name(method: str) -> str:
@@ -86,14 +86,14 @@ def _name(method: str) -> str:
     """
     base, _, raised = method.partition("^")
     if base and raised.isalnum():
-        return f"{_plain(base)}\\textsuperscript{{{_plain(raised)}}}"
-    return _plain(method)
+        return f"{_escaped(base)}\\textsuperscript{{{_escaped(raised)}}}"
+    return _escaped(method)
 
 
-def _plain(text: str) -> str:
+def _escaped(text: str) -> str:
     r"""Text that LaTeX prints as it is.
 
-    >>> print(_plain("50% of a_b"))
+    >>> print(_escaped("50% of a_b"))
     50\% of a\_b
     """
     return "".join(_SPECIAL.get(letter, letter) for letter in text)

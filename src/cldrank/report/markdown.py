@@ -40,15 +40,15 @@ def section_pictures(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
 def _section(section: Section, drawn: str | None) -> list[str]:
     made = ", **synthetic data** made by a generator" if section.synthetic else ""
     parts = [
-        f"## {_plain(experiment_title(section.experiment))} ({_plain(section.data)})",
-        f"On {_plain(data_name(section.data))}{made}. {_plain(what_was_run(section))}",
-        _plain(what_came_out(section)),
+        f"## {_escaped(experiment_title(section.experiment))} ({_escaped(section.data)})",
+        f"On {_escaped(data_name(section.data))}{made}. {_escaped(what_was_run(section))}",
+        _escaped(what_came_out(section)),
     ]
     if drawn is not None:
-        parts.append(f"![{_plain(experiment_title(section.experiment))}]({drawn})")
+        parts.append(f"![{_escaped(experiment_title(section.experiment))}]({drawn})")
     if section.has_values:
         parts += [_table(table) for table in (*tables(section), *shares(section))]
-        parts.append(_plain(" ".join(notes(section))))
+        parts.append(_escaped(" ".join(notes(section))))
     if section.failures:
         parts += [
             f"{section.failed:,} of {count(section.units, 'unit')} failed:",
@@ -56,7 +56,7 @@ def _section(section: Section, drawn: str | None) -> list[str]:
         ]
     if section.timings:
         lines = [
-            f"| {_plain(one.method)} | {duration(one.median)} | {memory_size(one.peak_mib)} | {one.fits:,} |"
+            f"| {_escaped(one.method)} | {duration(one.median)} | {memory_size(one.peak_mib)} | {one.fits:,} |"
             for one in section.timings
         ]
         parts.append("\n".join(["| method | fit (median) | peak memory | fits |", "|---|---:|---:|---:|", *lines]))
@@ -67,22 +67,22 @@ def _table(table: ResultTable) -> str:
     many = len(table.groups) > 1
     heads = [table.name_of(group, name) if many else name for group in table.groups for name in group.columns]
     lines = [
-        f"| {' | '.join(map(_plain, ['method', *heads]))} |",
+        f"| {' | '.join(map(_escaped, ['method', *heads]))} |",
         f"|---|{'---:|' * len(heads)}",
-        *(f"| {' | '.join([_plain(row.method), *map(_entry, row.entries)])} |" for row in table.rows),
+        *(f"| {' | '.join([_escaped(row.method), *map(_entry, row.entries)])} |" for row in table.rows),
     ]
-    along = f" by {_plain(table.groups[0].name)}" if len(table.groups) == 1 and table.groups[0].name else ""
-    return "\n".join([f"**{_plain(table.title)}**{along}\n", *lines] if table.title else lines)
+    along = f" by {_escaped(table.groups[0].name)}" if len(table.groups) == 1 and table.groups[0].name else ""
+    return "\n".join([f"**{_escaped(table.title)}**{along}\n", *lines] if table.title else lines)
 
 
 def _entry(entry: TableEntry) -> str:
-    text = f"**{_plain(entry.text)}**" if entry.best else _plain(entry.text)
+    text = f"**{_escaped(entry.text)}**" if entry.best else _escaped(entry.text)
     note = f" ({entry.note})" if entry.note else ""
     return f"{text}{' ≈' if entry.tied else ''}{note}"
 
 
 def _failure(failure: Failure) -> str:
-    return f"- {_plain(failure.method)}, {_plain(failure.where)}: {_plain(failure.error)}"
+    return f"- {_escaped(failure.method)}, {_escaped(failure.where)}: {_escaped(failure.error)}"
 
 
 def _provenance(section: Section) -> Iterator[str]:
@@ -95,13 +95,13 @@ def _provenance(section: Section) -> Iterator[str]:
         for value in values:
             yield f"- {name}: {_code(value)}"
     for text in section.versions:
-        yield f"- versions: {_plain(text)}"
+        yield f"- versions: {_escaped(text)}"
 
 
-def _plain(text: str) -> str:
+def _escaped(text: str) -> str:
     r"""Text that Markdown leaves as it is, on one line.
 
-    >>> print(_plain("a|b <c>"))
+    >>> print(_escaped("a|b <c>"))
     a\|b \<c\>
     """
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -85,7 +85,7 @@ def tune(
     deadline = float("inf") if timeout is None else time.time() + timeout
     with scratch(name="cldrank-tune") if folder is None else nullcontext(folder) as place:
         search = Search(
-            _plain(method), data, learned, propensities, judge, ranges, trials, seed, Path(place), deadline, identity
+            _portable(method), data, learned, propensities, judge, ranges, trials, seed, Path(place), deadline, identity
         )
         found = _done(search, jobs, on_trial)
     return _fitted(method, data, clicks, propensities, judge, found)
@@ -195,7 +195,7 @@ def _parts(
     return hold_out(data, clicks, propensities, held_out, seed)
 
 
-def _plain(method: Method) -> Method:
+def _portable(method: Method) -> Method:
     """The method without what cannot go to another process, and what a trial must not write."""
     fresh: Method = clone(method)
     return fresh.set_params(run=replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None))

@@ -25,7 +25,7 @@ class Ingredient(Value):
 
     def __post_init__(self) -> None:
         for one in parameters(type(self)).values():
-            value = _plain(getattr(self, one.name))
+            value = _as_python(getattr(self, one.name))
             one.check(value)
             if value == ():
                 raise UsageError("{} is empty; give at least one number.", setting(one.name))
@@ -55,7 +55,7 @@ def spread(value: PerPosition, name: str, depth: int) -> NDArray[np.float64]:
     return np.full(depth, float(value))
 
 
-def _plain(value: Any) -> Any:
+def _as_python(value: Any) -> Any:
     """Numbers and tuples as Python has them, from NumPy's or a list."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
