@@ -106,7 +106,7 @@ class PairGraph(NamedTuple):
         """(logs, size) the potentials that make this flow, 0 at the first place; a place that nothing holds stays."""
         inner = laplacian[:, 1:, 1:].copy()
         places = np.arange(self.size - 1)
-        largest = np.maximum(inner[:, places, places].max(axis=1, keepdims=True), 1e-300)
+        largest = np.maximum(inner[:, places, places].max(axis=1, keepdims=True, initial=0.0), 1e-300)
         inner[:, places, places] += 1e-13 * largest
         found = np.linalg.solve(inner, flow[:, 1:, None])[:, :, 0]
         return np.concatenate([np.zeros((len(flow), 1)), found], axis=1)

@@ -81,6 +81,7 @@ class Peer(BaseEstimator):
     needs: ClassVar[str] = "clicks"
     corrects: ClassVar[tuple[str, ...]] = ()
 
+    debias: str | None = parameter(default=None, about="what corrects position bias")
     trees: int = parameter(default=200, about="how many", least=1)
     learning_rate: float = parameter(default=0.05, about="the weight of each tree", above=0)
     leaves: int = parameter(default=31, about="of a tree, at most", least=2)
@@ -93,7 +94,7 @@ class Peer(BaseEstimator):
     @property
     def required(self) -> str:
         """What it learns from with its parameters as they are."""
-        return "propensities" if getattr(self, "debias", None) == "ips" else "clicks"
+        return "propensities" if self.debias == "ips" else "clicks"
 
     @classmethod
     def check_installed(cls) -> None:
