@@ -121,6 +121,6 @@ class Picky:
 
 
 def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.experiment.peers.find_spec", lambda name: None)
+    monkeypatch.setattr("cldrank.experiment.peers.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match=r"lightgbm is not installed: pip install 'cldrank\[peers\]'"):
         maker("lightgbm", {"debias": "ips"}, "")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
-from cldrank.parameters import parameters
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -92,4 +91,6 @@ class Chosen:
 
 def corrects_if_asked(kind: type[Method]) -> bool:
     """Whether a method that works without propensities has a parameter that makes it use them."""
+    from cldrank.parameters import parameters
+
     return "position_correction" in parameters(kind)

@@ -12,7 +12,6 @@ from typer.core import TyperCommand, TyperGroup
 from cldrank.cli import options
 from cldrank.cli.chosen import Chosen, corrects_if_asked
 from cldrank.errors import UsageError
-from cldrank.parameters import parameters
 from cldrank.wording import listed
 
 if TYPE_CHECKING:
@@ -208,6 +207,7 @@ def _settings(kind: type[Method], model: str | None, judges: bool) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
     from cldrank.estimators.registry import configured, unused_settings
     from cldrank.models import Run
+    from cldrank.parameters import parameters
 
     fitted = type(configured(kind, {"model": model}).model)
     unused = {"model", "run", *unused_settings(kind, fitted), *(_OF_ONE_FIT if judges else ())}
@@ -292,4 +292,6 @@ def _explain(name: str, option: str, model: str | None) -> None:
 
 def _is_option(name: str, *owners: type) -> bool:
     """Whether a setting is an option of one of them."""
+    from cldrank.parameters import parameters
+
     return any(name in parameters(owner) and parameters(owner)[name].option for owner in owners)
