@@ -63,10 +63,11 @@ from cldrank.propensity import (
     TrustBias,
     check_attraction,
 )
-from cldrank.propensity.chart import write
+from cldrank.propensity.chart import save_chart
 from cldrank.propensity.counts import Weighting
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.harvesting.harvest import Harvesting
+from cldrank.propensity.modelled.training import NETWORK
 
 DEPTH = 6
 GRADES = [0.4, 0.2, 0.1, 0.2, 0.1]
@@ -488,8 +489,9 @@ def single() -> None:
         AllPairs().fit(clicks)
     except UnidentifiableError as refusal:
         say(study="single", method="AllPairs", refusal=str(refusal))
-    methods: list[RegressionEM | DualLearning] = [RegressionEM(), RegressionEM(l2=1e-3)]
-    methods += [RegressionEM(model="mlp", epochs=12, refits=3), DualLearning(epochs=12, refits=3)]
+    methods: list[RegressionEM | DualLearning] = [RegressionEM(), RegressionEM(model=cr.Linear(l2=1e-3))]
+    network = replace(NETWORK, epochs=12)
+    methods += [RegressionEM(model=network, refits=3), DualLearning(model=network, refits=3)]
     fits: dict[str, Callable[[], Propensities]] = {"ClickThrough()": lambda: ClickThrough().fit(clicks)}
     for method in methods:
         fits[repr(method)] = partial(replace(method, warn=False, refuse_above=2.0).fit, clicks, data)
@@ -571,7 +573,7 @@ def ranklens(picture: Path | None) -> None:
             seconds_of_all=round(seconds, 2),
         )
     if picture:
-        write(estimates, picture, "Examination by position on RankLens, 24 films in random order")
+        save_chart(estimates, picture, "Examination by position on RankLens, 24 films in random order")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    import cldrank.experiment.report as room
+    import cldrank.report as room
 
     asked: list[tuple[str, str, str]] = []
 
@@ -112,7 +112,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
         asked.append((str(folder), str(out), form))
         return (Path("page.html"),)
 
-    monkeypatch.setattr(room, "write", write)
+    monkeypatch.setattr(room, "save_report", write)
     assert "wrote page.html" in experiment("report", "there", "--format", "md")
     experiment("report", "there", "--out", "here.html")
     assert asked == [("there", "there", "md"), ("there", "here.html", "html")]

@@ -350,7 +350,7 @@ class TestRefuted:
         table = cr.ClickTable.read(logs.shuffled)
         last = table.position == 4
         clicks = np.where(last, table.impressions, table.clicks)
-        cr.ClickTable(table.candidates, table.row, table.position, table.impressions, clicks).write("last.parquet")
+        cr.ClickTable(table.candidates, table.row, table.position, table.impressions, clicks).save("last.parquet")
         plain = propensity("estimate", "last.parquet", "-o", "rho.json", "--json")
         assert (plain.code, plain.err) == (0, "")
         smoothed = propensity("estimate", "last.parquet", "-o", "rho.json", "--smooth", "power", "--json")

@@ -32,7 +32,7 @@ def learned(method: object, relevance: float, trust: AffineClicks = TRUST) -> ND
     data = cr.RankingDataset.from_arrays(np.full((5, 1), relevance), np.arange(5))
     evidence = Evidence(data, clicks, trust)
     found: NDArray[np.float64] = method.targets(evidence)[0].target  # type: ignore[attr-defined]
-    return found / found[0]
+    return np.asarray(found / found[0])
 
 
 def ips(relevance: float) -> NDArray[np.float64]:

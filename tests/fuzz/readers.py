@@ -291,13 +291,11 @@ def _read_affine(path: Path) -> None:
 
 
 def _seed_rankers(folder: Path) -> None:
-    from cldrank.models.network.networks import MLP
-
     data = _dataset()
     clicks, rho = _clicks(data), cr.Propensities.power(1.0, 3)
     cr.CLD().fit(data, clicks, rho).ranker_.save(folder / "linear")
-    cr.CLDPair(model=MLP((3,)), epochs=1).fit(data, clicks, rho).ranker_.save(folder / "network")
-    cr.RankAgg(model="linear").fit(data, clicks, rho).ranker_.save(folder / "borda")
+    cr.CLDPair(model=cr.MLP(hidden=(3,), epochs=1)).fit(data, clicks, rho).ranker_.save(folder / "network")
+    cr.RankAgg(model=cr.Linear()).fit(data, clicks, rho).ranker_.save(folder / "borda")
 
 
 def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
@@ -331,12 +329,8 @@ def _seed_checkpoint(folder: Path) -> None:
 
 
 def _pair(path: Path, epochs: int, resume: bool) -> Any:
-    from cldrank.models.network import Training
-    from cldrank.models.network.networks import MLP
-
     data = _dataset()
-    settings = Training(checkpoint=path, resume=resume)
-    model = cr.CLDPair(model=MLP((3,)), epochs=epochs, training=settings)
+    model = cr.CLDPair(model=cr.MLP(hidden=(3,), epochs=epochs), run=cr.Run(checkpoint=path, resume=resume))
     return model.fit(data, _clicks(data), cr.Propensities.power(1.0, 3))
 
 

@@ -58,7 +58,7 @@ def affine_truth() -> Any:
     data = cr.RankingDataset.from_arrays(np.zeros((6, 1)), np.zeros(6), [0, 1] * 3)
 
     def of(model: ClickModel) -> AffineClicks:
-        known = truth_of(Simulation(data, np.zeros(6), model, cutoff=5), 10, 0)
+        known = truth_of(Simulation(data, np.zeros(6), model, depth=5), 10, 0)
         attraction = known["attraction"]
         return AffineClicks.of(known["propensities"], attraction["relevant"], attraction["irrelevant"])
 

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.clicks.simulate import FirstSwaps
-from cldrank.clicks.simulate import TrustBiased as TrustClicks
+from cldrank.clicks.simulate import FirstSwaps, TrustBiased
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, Propensities, TrustBias
 
 
 def test_relevance_is_what_clicks_were_made_of(affine_truth: Any) -> None:
-    trust = affine_truth(TrustClicks(1.0))
+    trust = affine_truth(TrustBiased(1.0))
     relevance = np.linspace(0, 1, 5)
     rate = trust.slope * relevance + trust.base
     np.testing.assert_allclose(trust.relevance(rate, np.arange(1, 6)), relevance, atol=1e-12)
@@ -24,14 +23,14 @@ def test_relevance_is_what_clicks_were_made_of(affine_truth: Any) -> None:
 
 @given(st.floats(0.1, 10), st.floats(-3, 3))
 def test_another_scale_of_relevance_changes_nothing_once_anchored(affine_truth: Any, times: float, plus: float) -> None:
-    trust = affine_truth(TrustClicks(1.0))
+    trust = affine_truth(TrustBiased(1.0))
     other = AffineClicks(trust.slope / times, trust.base - trust.slope / times * plus)
     np.testing.assert_allclose(other.anchored().slope, trust.anchored().slope, rtol=1e-9)
     np.testing.assert_allclose(other.anchored().base, trust.anchored().base, atol=1e-9)
 
 
 def test_files(world: Any, tmp_path: Path) -> None:
-    found = TrustBiased().fit(world.log(FirstSwaps(0.5)))
+    found = TrustBias().fit(world.log(FirstSwaps(0.5)))
     found.save(tmp_path / "affine.json")
     again = AffineClicks.load(tmp_path / "affine.json")
     np.testing.assert_array_equal(again.slope, found.slope)

@@ -36,7 +36,7 @@ def test_a_saved_ranker_comes_back_exactly(method: Any, tmp_path: Path) -> None:
     assert again.intercept == ranker.intercept
     assert again.feature_names == NAMES
     assert again.provenance == ORIGIN
-    assert again.scaling.method == ranker.scaling.method
+    assert again.scaling.rule == ranker.scaling.rule
     for name, values in ranker.scaling.parameters.items():
         np.testing.assert_array_equal(again.scaling.parameters[name], values)
     np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))

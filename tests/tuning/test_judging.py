@@ -14,9 +14,10 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators import IPS
-from cldrank.estimators.neural.lists import click_lists
+from cldrank.estimators.observing import observe
 from cldrank.evaluation import evaluate
 from cldrank.measures import Measure
+from cldrank.models.network.lists import target_lists
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import judging
 
@@ -24,7 +25,7 @@ from cldrank.tuning import judging
 @given(st.integers(0, 50), st.booleans())
 def test_concordance_is_that_of_the_training_loop(seed: int, ties: bool) -> None:
     given_scene = scene(seed, queries=12, candidates=7, shown=5)
-    lists = click_lists(*given_scene)
+    lists = target_lists(observe(*given_scene).shown_rows())
     scores = np.random.default_rng(seed).normal(size=given_scene.data.n_rows)
     scores = np.round(scores) if ties else scores
     right, whole = judging.preference_agreement(scores, lists)
@@ -38,7 +39,7 @@ def test_concordance_is_that_of_the_training_loop(seed: int, ties: bool) -> None
 
 def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     given_scene = scene(1)
-    lists = click_lists(*given_scene)
+    lists = target_lists(observe(*given_scene).shown_rows())
     scores = np.random.default_rng(0).normal(size=given_scene.data.n_rows)
     whole = judging.preference_agreement(scores, lists)
     monkeypatch.setattr(judging, "_BLOCK", 20)

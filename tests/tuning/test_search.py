@@ -12,8 +12,7 @@ from scenes import scene
 
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
-from cldrank.models.network import Training
-from cldrank.models.network.networks import MLP
+from cldrank.models import MLP, Run
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import Range, search, tune
 from cldrank.tuning.judging import hold_out
@@ -21,7 +20,7 @@ from cldrank.tuning.space import Space
 from cldrank.tuning.study import uninterrupted
 
 SCENE = scene(0, queries=60)
-SMALL = CLDPair(model=MLP((4,)), epochs=2)
+SMALL = CLDPair(model=MLP(hidden=(4,), epochs=2))
 
 
 def facts(tuned: Any) -> list[Any]:
@@ -72,7 +71,7 @@ def test_no_trial_learns_from_what_it_is_judged_by() -> None:
 
 def test_networks_that_fall_behind_are_given_up() -> None:
     space: Space = {"learning_rate": [1e-7, 0.01, 0.02, 0.03], "l2": Range(1e-3, 1e-2, log=True)}
-    model = CLDPair(model=MLP((8,)), epochs=6, training=Training(validation=0.3, batch_queries=16))
+    model = CLDPair(model=MLP(hidden=(8,), epochs=6, validation=0.3, batch_queries=16))
     tuned = tune(model, *scene(0, queries=120), space, trials=20)
     pruned = [trial for trial in tuned.trials if trial.state == "pruned"]
     assert 1e-7 in [trial.parameters["learning_rate"] for trial in pruned]
@@ -102,7 +101,7 @@ def test_trials_that_fail_are_counted_and_told() -> None:
     assert failed
     assert all("not finite" in trial.note for trial in failed)
     assert tuned.best_parameters["learning_rate"] == 2e-3
-    with pytest.raises(DataError, match="no trial was completed: CLDPair met numbers that are not finite"):
+    with pytest.raises(DataError, match="no trial was completed: CLD-pair met numbers that are not finite"):
         tune(SMALL, *SCENE, {"learning_rate": [1e30]}, trials=2)
 
 
@@ -117,10 +116,8 @@ def test_late_trials_do_not_begin() -> None:
 
 
 def test_what_processes_are_given_and_what_they_say() -> None:
-    settings = Training(on_epoch=print, checkpoint="state", tensorboard="curves", patience=3)
-    plain = search._plain(CLDPair(training=settings))
-    assert plain.get_params()["training"] == Training(patience=3)
-    assert (plain.get_params()["training"].on_epoch, plain.get_params()["training"].checkpoint) == (None, None)
+    run = Run(on_epoch=print, checkpoint="state", tensorboard="curves", seed=3)
+    assert search._plain(CLDPair(run=run)).get_params(deep=False)["run"].get_params() == Run(seed=3).get_params()
     with pytest.raises(UsageError, match="l2 must be a number"):
         tune(IPS(), *SCENE, {"l2": [-1.0]}, trials=2, jobs=2)
 
@@ -187,7 +184,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         tune(AffineIPS(), SCENE.data, SCENE.clicks, AffineClicks(np.ones(2), np.zeros(2)), trials=1)
     tune(IPS(), *SCENE, trials=1, folder=tmp_path)
     for message, changed, other in (
-        ("another estimator", Naive(), SCENE),
+        ("another method", Naive(), SCENE),
         ("another clip", IPS(clip=0.4), SCENE),
         ("another dataset", IPS(), scene(1, queries=60)),
     ):

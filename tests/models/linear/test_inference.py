@@ -14,7 +14,7 @@ from cldrank.models.linear.fitting import fit_selection
 from cldrank.models.linear.inference import Estimates, covariance, determined
 from cldrank.models.linear.least_squares import regress
 from cldrank.models.targets import Targets
-from cldrank.optimise import Evaluation
+from cldrank.optimise import Derivatives
 
 METHODS = ["standard", "minmax", "quantile", None]
 
@@ -100,7 +100,7 @@ def test_standard_errors_of_sigma_and_gamma_are_those_of_the_likelihood_by_sigma
     linear, noise = fit.solution.parameters[:-2], fit.estimates.of("noise")
     assert noise.names == ("sigma", "gamma")
 
-    def at(sigma: float, gamma: float) -> Evaluation:
+    def at(sigma: float, gamma: float) -> Derivatives:
         return problem.varied(Form(gamma, sigma, gaussian=True), ()).evaluate(linear)
 
     step = 1e-4

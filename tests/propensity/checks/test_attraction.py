@@ -48,7 +48,7 @@ def test_seldom_cries_wolf(world: Any) -> None:
 
 
 def test_large_logs_are_looked_at_in_part(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = world.log(ShuffledShare(1.0), 5e4, model=TrustBias(1))
+    log = world.log(ShuffledShare(1.0), 5e4, model=TrustBiased(1))
     monkeypatch.setattr("cldrank.propensity.checks.attraction._ENOUGH", 1)
     monkeypatch.setattr("cldrank.propensity.checks.attraction.FEWEST_GROUPS", 60)
     found = check_attraction(log, Propensities.power(1, 5))

@@ -13,7 +13,7 @@ from cldrank.propensity import ClickThrough, Logged, Randomised, logged_probabil
 
 
 def probability(world: Any, table: ClickTable, share: float) -> Any:
-    top = Simulation(world.data, world.scores, cutoff=world.depth).ranking.top
+    top = Simulation(world.data, world.scores, depth=world.depth).ranking.top
     own = np.zeros(world.data.n_rows, dtype=np.int64)
     own[top] = np.arange(1, world.depth + 1)
     return (1 - share) * (own[table.row] == table.position) + share / world.depth
@@ -44,7 +44,7 @@ def test_refuses_where_some_results_cannot_stand_everywhere(world: Any) -> None:
 
 def test_probabilities_from_the_log(world: Any, tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
-    simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), cutoff=world.depth)
+    simulation = Simulation(world.data, world.scores, policy=ShuffledShare(0.4), depth=world.depth)
     simulation.save_log(path, 2e4)
     table = ClickTable.read(path, world.data)
     found = logged_probability(path, table)

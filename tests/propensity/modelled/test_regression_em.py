@@ -13,11 +13,12 @@ import cldrank as cr
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UnidentifiableError, UsageError
-from cldrank.models.network.networks import MLP
+from cldrank.models import Linear
 from cldrank.propensity import AllPairs, ClickThrough, Propensities, RegressionEM
 from cldrank.propensity.checks.confounding import explained_order
 from cldrank.propensity.counts import Cells
 from cldrank.propensity.modelled.regression import ExaminedRegression
+from cldrank.propensity.modelled.training import NETWORK
 
 DEPTH = 5
 TRUTH = 1 / np.arange(1, DEPTH + 1)
@@ -72,13 +73,13 @@ class TestTheLikelihood:
         point = objective.start
         for _ in range(3000):
             point = objective.em_step(point)
-        found = RegressionEM(l2=1e-3, scaling=None, warn=False).fit(clicks, data)
+        found = RegressionEM(model=Linear(l2=1e-3, scaling=None), warn=False).fit(clicks, data)
         np.testing.assert_allclose(np.exp(objective.logs(point)), found.values, rtol=1e-5)
 
     def test_an_independent_optimiser_agrees(self, logistic: Any) -> None:
         data, clicks = logistic(1.0, queries=60)
         objective = objective_of(data, clicks)
-        rho = RegressionEM(l2=1e-3, scaling=None, warn=False).fit(clicks, data)
+        rho = RegressionEM(model=Linear(l2=1e-3, scaling=None), warn=False).fit(clicks, data)
 
         def loss(point: Any) -> float:
             scores = data.features[clicks.row] @ point[DEPTH - 1 : -1] + point[-1]
@@ -92,7 +93,7 @@ class TestTheLikelihood:
 
 def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
     data, clicks = logistic(1.0, queries=100)
-    estimator = RegressionEM(warn=False, l2=1e-3)
+    estimator = RegressionEM(warn=False, model=Linear(l2=1e-3))
     rho = estimator.fit(clicks, data)
     assert rho.replicates is not None
     cells = Cells.of(clicks, None, "auto", 0)
@@ -102,7 +103,7 @@ def test_one_newton_step_a_replicate_is_nearly_a_refit(logistic: Any) -> None:
         again = ClickTable(
             clicks.candidates, clicks.row, clicks.position, clicks.impressions * times, clicks.clicks * times
         )
-        np.testing.assert_allclose(draw, replace(estimator, scaling="standard").fit(again, data).values, rtol=0.02)
+        np.testing.assert_allclose(draw, estimator.fit(again, data).values, rtol=0.02)
 
 
 def test_weights_are_repetition(logistic: Any) -> None:
@@ -115,7 +116,7 @@ def test_it_leaves_a_ranker(logistic: Any, tmp_path: Path) -> None:
     data, clicks = logistic(1.0)
     ranker = RegressionEM(warn=False).fit(clicks, data).ranker
     assert ranker is not None
-    assert np.corrcoef(ranker.score(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.99
+    assert np.corrcoef(ranker.predict(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.99
     ranker.save(tmp_path)
     assert cr.load_ranker(tmp_path).provenance.estimator == "RegressionEM"
 
@@ -220,7 +221,8 @@ def test_interventions_test_the_curve(world: Any) -> None:
 
 def test_a_network_finds_the_truth_too(logistic: Any) -> None:
     data, clicks = logistic(1.0)
-    rho = RegressionEM(model=MLP(hidden=(16,), dropout=0.0), epochs=30, refits=3, warn=False).fit(clicks, data)
+    network = replace(NETWORK, hidden=(16,), dropout=0.0, epochs=30)
+    rho = RegressionEM(model=network, refits=3, warn=False).fit(clicks, data)
     np.testing.assert_allclose(rho.values, TRUTH, rtol=0.06)
     assert rho.replicates is None
     assert any("rest on 3 networks" in note for note in rho.notes)
