@@ -244,7 +244,7 @@ class TestTrust:
         assert "slope, 90% interval" in ran.out
         assert "is refuted" in ran.out
         assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
-        assert "--affine trust.json --out ranker/" in " ".join(ran.err.split())
+        assert "--propensity trust.json --out ranker/" in " ".join(ran.err.split())
         found = AffineClicks.load("trust.json")
         assert len(found) == 4
         shown = propensity("show", "trust.json", "--json").json["trust.json"]["positions"]

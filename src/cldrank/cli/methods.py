@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cldrank.cli import options
-from cldrank.cli.chosen import Chosen, corrects_if_asked
+from cldrank.cli.learning_task import LearningTask, corrects_if_asked
 from cldrank.errors import UsageError
 from cldrank.wording import listed
 
@@ -113,7 +113,7 @@ class MethodCommand(TyperCommand):
 
 
 def group(action: Callable[..., None], *, judges: bool = False) -> typer.Typer:
-    """An app with one command per method, which calls `action(chosen, …)`.
+    """An app with one command per method, which calls `action(task, …)`.
 
     judges   whether it fits many times and judges each fit by clicks
     """
@@ -143,11 +143,11 @@ def _command(commands: type[MethodCommands], kind: type[Method], model: str | No
     settings = _settings(kind, model, commands.judges)
     evidence, reading = _evidence(kind, commands.judges), _reading(kind)
     own = inspect.signature(commands.action, eval_str=True).parameters
-    given = [one for name, one in own.items() if name != "chosen"]
+    given = [one for name, one in own.items() if name != "task"]
 
     def call(**values: Any) -> None:
         given = {name: values.pop(name) for name in list(values) if name not in own}
-        commands.action(_chosen(kind, given, settings), **values)
+        commands.action(_task(kind, given, settings), **values)
 
     panels = [_option(one, panel) for one, panel in settings.values()]
     ordered = [*evidence, _model_option(kind), *given, *panels, *reading]
@@ -250,7 +250,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _chosen(kind: type[Method], values: Mapping[str, Any], settings: Settings) -> Chosen:
+def _task(kind: type[Method], values: Mapping[str, Any], settings: Settings) -> LearningTask:
     """The method and its evidence from the values of all options."""
     from cldrank.estimators.registry import configured
 
@@ -262,7 +262,7 @@ def _chosen(kind: type[Method], values: Mapping[str, Any], settings: Settings) -
     evidence = {name: values.get(name) for name in _EVIDENCE}
     log = options.LogReading(values.get("log_column"), values.get("first_position"), values.get("one_query", False))
     reading = options.Reading(*(values[name] for name in _FEATURES))
-    return Chosen(method, values["features"], **evidence, log=log, reading=reading)
+    return LearningTask(method, values["features"], **evidence, log=log, reading=reading)
 
 
 def _explain(name: str, option: str, model: str | None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
-from cldrank.cli.chosen import Chosen
+from cldrank.cli.learning_task import LearningTask
 from cldrank.cli.output import console, print_error, print_json, progress_bar, say, working
 from cldrank.errors import CldrankWarning
 from cldrank.wording import some
@@ -31,8 +31,8 @@ _NO_COMPARISON = (
 )
 
 
-def train(
-    chosen: Chosen,
+def _train(
+    task: LearningTask,
     *,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the ranker.", show_default=False)
@@ -49,11 +49,11 @@ def train(
     Ctrl-C while a network is trained saves the best ranker so far. With `torchrun -m cldrank train …` several processes
     train together.
     """
-    method = chosen.method
-    chosen.check()
+    method = task.method
+    task.check()
     method.model.check_installed()
     options.check_ranker_folder(out)
-    dataset, table, rho = chosen.read()
+    dataset, table, rho = task.read()
     with _showing(method, bar=not as_json and _leads()), _together():
         warned = _fit(method, dataset, table, rho)
     if not _leads():
@@ -188,4 +188,4 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = methods.group(train)
+app = methods.group(_train)

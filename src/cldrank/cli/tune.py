@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
-from cldrank.cli.chosen import Chosen
+from cldrank.cli.learning_task import LearningTask
 from cldrank.cli.output import console, new_table, print_error, print_json, progress_bar, say
 from cldrank.errors import UsageError
 from cldrank.files import replacing
@@ -32,8 +32,8 @@ class Judged(StrEnum):
     labels = "labels"
 
 
-def tune(
-    chosen: Chosen,
+def _tune(
+    task: LearningTask,
     *,
     out: Annotated[
         Path,
@@ -105,16 +105,16 @@ def tune(
     Trials learn from most queries and are judged by the clicks on the others, corrected by the propensities. These
     clicks cannot show selection bias, as only shown candidates have any. Options of the method fix its parameters.
     """
-    method = chosen.method
-    _check_judge(chosen, on, validation_features, measure, held_out)
-    chosen.check(judges=on == Judged.clicks)
+    method = task.method
+    _check_judge(task, on, validation_features, measure, held_out)
+    task.check(judges=on == Judged.clicks)
     method.model.check_installed()
     options.check_folder(out)
-    dataset, table, rho = chosen.read()
-    from cldrank.tuning import tune as run
+    dataset, table, rho = task.read()
+    from cldrank.tuning import tune
 
     with _interruptible(out), _showing(trials, not as_json) as report:
-        tuned = run(
+        tuned = tune(
             method,
             dataset,
             table,
@@ -126,7 +126,7 @@ def tune(
             jobs=jobs,
             timeout=timeout,
             held_out=0.2 if held_out is None else held_out,
-            labelled=None if validation_features is None else chosen.reading.load(validation_features),
+            labelled=None if validation_features is None else task.reading.load(validation_features),
             measure="nDCG@10" if measure is None else measure,
             on_trial=report,
         )
@@ -141,7 +141,7 @@ def tune(
 
 
 def _check_judge(
-    chosen: Chosen,
+    task: LearningTask,
     on: Judged,
     validation: list[str] | None,
     measure: str | None,
@@ -156,8 +156,8 @@ def _check_judge(
         return
     if validation or measure is not None:
         raise UsageError("--validation-features and --measure are for --on labels.")
-    if chosen.method.needs == "labels":
-        raise UsageError(f"{chosen.method.name} learns from labels, not from clicks; tune it with --on labels.")
+    if task.method.needs == "labels":
+        raise UsageError(f"{task.method.name} learns from labels, not from clicks; tune it with --on labels.")
 
 
 def _space(method: Method, path: Path | None, ranges: list[str] | None) -> dict[str, Values]:
@@ -260,4 +260,4 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-app = methods.group(tune, judges=True)
+app = methods.group(_tune, judges=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class LearningTask:
     """What a command was asked for: a method, and where to find what it learns from."""
 
     method: Method
