@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import clicks_audit, options
+from cldrank.cli.derived import with_options
 from cldrank.cli.output import check_parquet_name, console, new_table, print_json, say, working
 from cldrank.files import replacing
 
@@ -22,16 +23,14 @@ app.command("audit")(clicks_audit.audit)
 
 
 @app.command()
+@with_options
 def aggregate(
-    log: options.LogFiles,
+    source: options.LogOptions,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="The Parquet file of cells to write.", show_default=False),
     ],
     features: options.OptionalFeatures = None,
-    column: options.LogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
     by_time: options.ByTime = False,
     every_click: Annotated[
         bool,
@@ -52,9 +51,6 @@ def aggregate(
     max_rejected: Annotated[
         float, typer.Option("--max-rejected", min=0, max=1, help="Fail if a larger share of rows has to be set aside.")
     ] = 0.05,
-    engine: options.EngineName = "duckdb",
-    master: options.Master = "local[*]",
-    memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
 ) -> None:
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
@@ -72,24 +68,19 @@ def aggregate(
     for path in (out, rejects):
         if path is not None:
             check_parquet_name(path)
-    options.check_outputs([out, rejects], [*log, *(features or [])])
-    dataset = options.Reading().load(features) if features else None
+    options.check_outputs([out, rejects], [*source.log, *(features or [])])
+    dataset = options.load_features(features)
     earlier = ClickTable.read(add_to, dataset) if add_to else None
     try:
-        with working(f"aggregating {', '.join(log)} …"):
+        with working(f"aggregating {', '.join(source.log)} …"):
             result = run(
-                log,
+                source.log,
                 dataset,
-                engine=engine,
-                columns=options.log_columns(column),
-                first_position=first_position,
-                one_query=one_query,
+                **source.reading(),
                 by_time=by_time,
                 every_click=every_click,
                 max_rejected=max_rejected,
                 again=again,
-                memory_limit=memory_limit,
-                master=master,
             )
     except TooManyRejectsError as error:
         if rejects:
@@ -130,7 +121,7 @@ def show(
         raise UsageError(f"{cells}: no such file.")
     if not is_cells(cells):
         raise DataError(f"{cells} does not hold cells; make some with `cldrank clicks aggregate`.")
-    table = ClickTable.read(cells, options.Reading().load(features) if features else None)
+    table = ClickTable.read(cells, options.load_features(features))
     summary = _summary(table)
     if as_json:
         print_json({"cells": str(cells), **summary})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cldrank.cli import options
+from cldrank.cli.derived import with_options
 from cldrank.cli.output import console, new_table, print_json, say, working
 from cldrank.files import replacing
 from cldrank.wording import count
@@ -22,20 +23,15 @@ _MOST_POSITIONS = 30
 BLOCKED = 3  # the exit code of a log that should not be trained on
 
 
+@with_options
 def audit(
-    log: options.LogFiles,
+    source: options.LogOptions,
     features: options.OptionalFeatures = None,
-    column: options.LogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
     by_time: options.ByTime = False,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with charts that needs no other files."),
     ] = None,
-    engine: options.EngineName = "duckdb",
-    master: options.Master = "local[*]",
-    memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
 ) -> None:
     """Find out what a click log can and cannot support, before training on it.
@@ -48,19 +44,14 @@ def audit(
     """
     from cldrank.clicks.audit import audit as run
 
-    options.check_outputs([html], [*log, *(features or [])])
-    dataset = options.Reading().load(features) if features else None
-    with working(f"auditing {', '.join(log)} …"):
+    options.check_outputs([html], [*source.log, *(features or [])])
+    dataset = options.load_features(features)
+    with working(f"auditing {', '.join(source.log)} …"):
         result = run(
-            log,
+            source.log,
             dataset,
-            engine=engine,
-            columns=options.log_columns(column),
-            first_position=first_position,
-            one_query=one_query,
+            **source.reading(),
             by_time=by_time,
-            memory_limit=memory_limit,
-            master=master,
         ).said("shell")
     if html:
         with replacing(html) as temporary:

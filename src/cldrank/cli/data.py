@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
+from cldrank.cli.derived import with_options
 from cldrank.cli.output import (
     check_parquet_name,
     console,
@@ -90,22 +91,20 @@ def fetch(
 
 
 @app.command()
+@with_options
 def show(
     source: Annotated[
         list[str], typer.Argument(help="A file, a folder, a pattern, or a known data set.", show_default=False)
     ],
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
     """Load data and summarise it: a check that a file is what you think it is.
 
     Example: `cldrank data show train.txt`
     """
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(source)
+    dataset = reading.load(source)
     summary = _summary(dataset)
     if as_json:
         print_json(summary)
@@ -123,6 +122,7 @@ def show(
 
 
 @app.command()
+@with_options
 def convert(
     source: Annotated[list[str], typer.Argument(help="What to read.", show_default=False)],
     out: Annotated[
@@ -131,10 +131,8 @@ def convert(
     as_list: Annotated[
         bool, typer.Option("--list", help="One list column `features` instead of one column per feature.")
     ] = False,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
+    *,
+    layout: options.Layout,
     as_json: options.Json = False,
 ) -> None:
     """Convert LETOR/SVMlight text, or Parquet of another layout, to Parquet.
@@ -145,7 +143,7 @@ def convert(
 
     check_parquet_name(out)
     options.check_outputs([out], source)
-    dataset = options.Reading(column, groups, n_features, missing, cache=False).load(source)
+    dataset = layout.load(source)
     with working(f"writing {out} …"):
         save_parquet([dataset], out, features="list" if as_list else "columns")
     if as_json:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cldrank.cli import options
+from cldrank.cli.derived import with_options
 from cldrank.cli.output import console, new_table, print_json, say
 from cldrank.files import replacing
 
@@ -15,43 +17,70 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.evaluation import Evaluation
 
+MeasureNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--measure",
+        "-m",
+        metavar="MEASURE",
+        help="What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). "
+        "Repeat it, or separate by commas.",
+    ),
+]
+Confidence = Annotated[float, typer.Option("--confidence", help="The confidence level of the intervals.")]
+SkipEmpty = Annotated[
+    bool,
+    typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0."),
+]
 _RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number per row, .npy, or Parquet."
 
 
+@dataclass(frozen=True)
+class Measuring:
+    """What to measure and how, as the options say."""
+
+    measure: MeasureNames = None
+    confidence: Confidence = 0.9
+    skip_empty: SkipEmpty = False
+    seed: options.Seed = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """As functions of `cldrank.evaluation` take them."""
+        from cldrank.evaluation import DEFAULT_MEASURES
+
+        return {
+            "measures": self.measure or DEFAULT_MEASURES,
+            "empty": "skip" if self.skip_empty else "zero",
+            "confidence": self.confidence,
+            "seed": self.seed,
+        }
+
+
+@with_options
 def evaluate(
     ranker: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
     features: options.Features,
-    measure: options.MeasureNames = None,
-    confidence: options.Confidence = 0.9,
-    skip_empty: options.SkipEmpty = False,
-    seed: options.Seed = 0,
     per_query: Annotated[
         Path | None,
         typer.Option("--per-query", metavar="FILE", help="Write the values of every query to this Parquet file."),
     ] = None,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    measuring: Measuring,
+    reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
     """Measure how well a ranker orders labelled candidates, with intervals over queries.
 
     Example: `cldrank evaluate ranker/ --features test.txt -m nDCG@3,AP`
     """
-    from cldrank.evaluation import DEFAULT_MEASURES
     from cldrank.evaluation import evaluate as run
 
     options.check_outputs([per_query], [*features, ranker])
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
+    dataset = reading.load(features)
     result = run(
         _model(ranker, dataset),
         dataset,
-        measure or DEFAULT_MEASURES,
-        empty="skip" if skip_empty else "zero",
-        confidence=confidence,
-        seed=seed,
+        **measuring.arguments(),
     )
     if per_query:
         _write_per_query(result, dataset, per_query)
@@ -63,44 +92,38 @@ def evaluate(
             say(f"values of every query: {per_query}")
 
 
+@with_options
 def compare(
     first: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
     second: Annotated[Path, typer.Argument(help="The same, for the ranker to compare with.", show_default=False)],
     features: options.Features,
-    measure: options.MeasureNames = None,
-    confidence: options.Confidence = 0.9,
-    skip_empty: options.SkipEmpty = False,
-    seed: options.Seed = 0,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    measuring: Measuring,
+    reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
     """Compare two rankers query by query: difference, interval, and a p-value by randomisation.
 
     Example: `cldrank compare new/ old/ --features test.txt`
     """
-    from cldrank.evaluation import DEFAULT_MEASURES, data_label
     from cldrank.evaluation import compare as run
+    from cldrank.evaluation import data_label
 
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
+    dataset = reading.load(features)
     result = run(
         _model(first, dataset),
         _model(second, dataset),
         dataset,
-        measure or DEFAULT_MEASURES,
-        empty="skip" if skip_empty else "zero",
-        confidence=confidence,
-        seed=seed,
+        **measuring.arguments(),
     )
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return
     title = f"{first} against {second} on {data_label(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
     console.print(title, style="bold", markup=False)
-    table = new_table("measure", "first", "second", "difference", f"{confidence:.0%} interval", "p", "won/tied/lost")
+    table = new_table(
+        "measure", "first", "second", "difference", f"{measuring.confidence:.0%} interval", "p", "won/tied/lost"
+    )
     for name, found in result.items():
         table.add_row(
             name,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.derived import Command, choice, field_options, lazy_group, option, options_of, with_options
+from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
 from cldrank.cli.output import console, print_json, say
 from cldrank.cli.propensity_methods import (
     AUTO,
@@ -21,13 +21,11 @@ from cldrank.cli.propensity_methods import (
     Smoothing,
     choose_method,
     compared,
-    load_features,
 )
 from cldrank.cli.propensity_output import (
     as_dict,
     choice_as_dict,
     comparison_as_dict,
-    load,
     print_comparison,
     print_found,
     print_segments,
@@ -39,6 +37,7 @@ from cldrank.files import replacing
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
+    from cldrank.parameters import Parameter
     from cldrank.propensity.checks.agreement import EstimatorComparison
 
 Candidates = Annotated[
@@ -53,40 +52,51 @@ Candidates = Annotated[
 Chart = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves into this SVG file.")]
 
 
-def _estimate_command() -> Command:
-    """`estimate`, with a method for each estimator and an option for each of their parameters."""
-    from cldrank.propensity import estimators
-
-    known = estimators()
-    described = {AUTO: "The most reliable that the log allows", **{name: one.sentence for name, one in known.items()}}
-    about = " ".join(f"`{name}`: {sentence}." for name, sentence in described.items())
-    method = option("method", choice("method", described), AUTO, help=about)
-    return with_options(estimate, [method, *field_options(LogSource), *options_of(known)])
-
-
-def _compare_command() -> Command:
-    """`compare`, with the options that all estimators have."""
-    from cldrank.propensity import PropensityEstimator
-
-    return with_options(compare, [*field_options(LogSource), *options_of({"": PropensityEstimator})])
-
-
 app = typer.Typer(
-    cls=lazy_group({"estimate": _estimate_command, "compare": _compare_command}),
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Estimate how likely each position is looked at, with intervals, or learn why a log does not show it.",
 )
 
 
+def _method() -> Parameter:
+    """--method: one of the estimators, or what suits the log."""
+    from cldrank.propensity import estimators
+
+    known = {name: one.sentence for name, one in estimators().items()}
+    return choice("method", {AUTO: "The most reliable that the log allows", **known}, default=AUTO)
+
+
+def _options_of_estimate() -> list[Option]:
+    """The method, and the options of all estimators."""
+    from cldrank.propensity import estimators
+
+    return [option_of(_method(), metavar="METHOD"), *options_of(estimators(), panel_of_some="Options of some methods")]
+
+
+def _options_of_compare() -> list[Option]:
+    """The options that all estimators have."""
+    from cldrank.propensity import PropensityEstimator
+
+    return options_of({"": PropensityEstimator})
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of estimators that were given."""
+    from cldrank.propensity import estimators
+
+    return parsed({name: one.parameter for name, one in owned(estimators()).items()}, settings)
+
+
 def estimate(
+    source: LogSource,
     out: Annotated[
         Path,
         typer.Option(
             "--out", "-o", metavar="FILE", help="The JSON file to write, for `--propensity`.", show_default=False
         ),
     ],
-    method: str = AUTO,
+    method: str | None = None,
     smooth: Annotated[
         Smoothing | None, typer.Option("--smooth", help="To the nearest curve that falls, or that is a power law.")
     ] = None,
@@ -114,10 +124,9 @@ def estimate(
     """
     from cldrank.propensity.affine_clicks import curve_of
 
-    source = LogSource.taken(settings)
     _check_files([out, plot], plot, source, features)
-    task = Estimation(str(method), settings, smooth, clip)
-    dataset = load_features(features)
+    task = Estimation(AUTO if method is None else _method().parse(method), _given(settings), smooth, clip)
+    dataset = options.load_features(features)
     task.check(source, dataset, segment)
     if segment is not None:
         _estimate_segments(task, source, segment, dataset, out, plot, as_json)
@@ -170,6 +179,7 @@ def _estimate_segments(
 
 
 def compare(
+    source: LogSource,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the comparison to this JSON file.")
     ] = None,
@@ -184,11 +194,11 @@ def compare(
     """
     from cldrank.propensity.checks.refusal import quoted
 
-    source = LogSource.taken(settings)
     _check_files([out, plot], plot, source, features)
-    dataset = load_features(features)
+    dataset = options.load_features(features)
     table = source.table(dataset)
-    found = compared(settings, table, source, dataset)
+    given = _given(settings)
+    found = compared(given, table, source, dataset)
     if not found.estimates:
         raise UnidentifiableError(
             "nothing can be estimated from this log: {}", quoted(next(iter(found.refusals.values())))
@@ -203,9 +213,13 @@ def compare(
         print_json({**content, "out": out and str(out), "plot": plot and str(plot)})
         return
     print_comparison(found)
-    _say_best(found, table, settings.get("depth"))
+    _say_best(found, table, given.get("depth"))
     if out or plot:
         console.print(f"wrote {' and '.join(str(path) for path in (out, plot) if path)}", markup=False)
+
+
+add_command(app, estimate, _options_of_estimate)
+add_command(app, compare, _options_of_compare)
 
 
 @app.command()
@@ -227,10 +241,11 @@ def show(
     """
     from cldrank.propensity.affine_clicks import curve_of
     from cldrank.propensity.chart import save_chart
+    from cldrank.propensity.storage import load_estimate
 
     _check_chart(plot)
     options.check_outputs([plot], files)
-    found = {name: load(name) for name in files}
+    found = {name: load_estimate(name) for name in files}
     if plot:
         save_chart({name: curve_of(entry) for name, entry in found.items()}, plot)
     if as_json:

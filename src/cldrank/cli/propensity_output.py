@@ -8,8 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cldrank.cli.output import console, new_table, say
-from cldrank.errors import CldrankError
-from cldrank.reading import read_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,22 +19,6 @@ if TYPE_CHECKING:
     from cldrank.propensity.segmented import SegmentPropensities
 
 _MOST_POSITIONS = 50
-
-
-# -- what there is to show -----------------------------------------------------------------------------------------
-
-
-def load(path: str) -> Propensities | AffineClicks:
-    """What a file holds."""
-    from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.propensity.affine_clicks import FORMAT
-
-    try:
-        content = read_json(path, "JSON")
-    except CldrankError:
-        content = None  # which load explains
-    affine = isinstance(content, dict) and content.get("format") == FORMAT
-    return AffineClicks.load(path) if affine else Propensities.load(path)
 
 
 def _is_affine(found: Propensities | AffineClicks) -> TypeIs[AffineClicks]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
+from cldrank.cli.derived import Option, built, choice, option_of, options_of
 from cldrank.cli.output import console, new_table, print_json, progress_bar, say, working
-from cldrank.cli.simulate_options import chosen, number
 from cldrank.errors import UsageError, setting
 from cldrank.files import recover_folder
 from cldrank.wording import some
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cldrank.clicks.simulate import Simulation
+    from cldrank.clicks.simulate.described import Ingredient
     from cldrank.data.dataset import RankingDataset
+    from cldrank.parameters import Parameter
 
 _PRODUCTION = "The production ranker"
+_PANELS = {"model": "Who clicks", "policy": "What is shown"}
 
 
 class Sample(StrEnum):
@@ -34,7 +37,6 @@ class Sample(StrEnum):
 
 
 def simulate(
-    ctx: typer.Context,
     features: Annotated[
         list[str],
         typer.Argument(
@@ -64,6 +66,8 @@ def simulate(
         ),
     ] = None,
     seed: options.Seed = 0,
+    model: str | None = None,
+    policy: str | None = None,
     production: Annotated[
         str,
         typer.Option(
@@ -88,12 +92,10 @@ def simulate(
         Path | None,
         typer.Option(metavar="FOLDER", help="svm: save the production ranker.", rich_help_panel=_PRODUCTION),
     ] = None,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    reading: options.Reading,
     as_json: options.Json = False,
+    **settings: Any,
 ) -> None:
     """Simulate clicks on labelled candidates: a production ranker shows pages, people examine and click them.
 
@@ -108,25 +110,60 @@ def simulate(
     from cldrank.clicks.simulate.simulation import whole_sessions
     from cldrank.clicks.simulate.truth import has_truth, truth_path
 
-    count = whole_sessions(number(sessions, "sessions"))
+    count = whole_sessions(_number(sessions))
     if out is None and log is None:
         raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
     ranked_by = [production] if Path(production).is_file() else []
     truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-    options.check_outputs([out, log, *truths], [*features, *(groups or []), *ranked_by])
+    options.check_outputs([out, log, *truths], [*features, *(reading.groups or []), *ranked_by])
     if save_production is not None:
         options.check_ranker_folder(save_production)
-    model, policy = chosen(ctx.obj)
+    who, what = _chosen("model", model, settings), _chosen("policy", policy, settings)
     training = {"fraction": fraction, "sample": sample and str(sample), "save_production": save_production}
     _check_production(production, training)
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
+    dataset = reading.load(features)
     scores, origin = _production(production, dataset, training, seed)
-    simulation = Simulation(dataset, scores, model, policy, depth, relevant_from, origin)
+    simulation = Simulation(dataset, scores, who, what, depth, relevant_from, origin)
     result = _run(simulation, count, seed, out, log)
     if as_json:
         print_json(result)
     else:
         _print(simulation, result)
+
+
+# -- click models and policies -------------------------------------------------------------------------------------
+
+
+def _ingredients() -> dict[str, dict[str, type[Ingredient]]]:
+    """What a simulation is made of, by the option that chooses it: click models and policies by name."""
+    from cldrank.clicks.simulate.models import MODELS
+    from cldrank.clicks.simulate.policies import POLICIES
+
+    return {"model": {one.name: one for one in MODELS}, "policy": {one.name: one for one in POLICIES}}
+
+
+def _choice(name: str) -> Parameter:
+    kinds = _ingredients()[name]
+    return choice(name, {word: kind.about for word, kind in kinds.items()}, default=next(iter(kinds)))
+
+
+def derived_options() -> list[Option]:
+    """--model and --policy, with an option for each of their parameters."""
+    found = []
+    for name, kinds in _ingredients().items():
+        panel = _PANELS[name]
+        found += [option_of(_choice(name), panel, metavar=name.upper()), *options_of(kinds, panel)]
+    return found
+
+
+def _chosen(name: str, word: str | None, settings: dict[str, Any]) -> Any:
+    """The click model or the policy that was chosen, with the parameters that were given."""
+    one = _choice(name)
+    kind = one.default if word is None else one.parse(word)
+    return built(_ingredients()[name], kind, settings, said=setting(name, kind).shell)
+
+
+# -- drawing and showing -------------------------------------------------------------------------------------------
 
 
 def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log: Path | None) -> dict[str, Any]:
@@ -259,3 +296,11 @@ def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tu
         say(f"the production ranker: {training['save_production']}")
     origin = {"kind": "svm", "rows": machine.n_rows_, "pairs": machine.n_pairs_}
     return machine.predict(dataset), {**origin, **machine.ranker_.provenance.parameters}
+
+
+def _number(text: str) -> float:
+    """A number of sessions such as 100000 or 1e5."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--sessions {text!r} is not a number; write it as 100000 or 1e5.") from None
