@@ -25,24 +25,21 @@ app.command("audit")(clicks_audit.audit)
 @app.command()
 @with_options
 def aggregate(
-    source: options.LogOptions,
+    source: options.Pages,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="The Parquet file of cells to write.", show_default=False),
     ],
     features: options.OptionalFeatures = None,
-    by_time: options.ByTime = False,
     every_click: Annotated[
-        bool,
-        typer.Option("--every-click", help="Count each click on a result in a session, not just one."),
+        bool, typer.Option("--every-click", help="Count each click on a result in a session, not just one.")
     ] = False,
     add_to: Annotated[
         Path | None,
         typer.Option("--add-to", metavar="FILE", help="Add the counts of these cells, such as yesterday's."),
     ] = None,
     again: Annotated[
-        bool,
-        typer.Option("--again", help="Count files even if they are named twice, or went into --add-to already."),
+        bool, typer.Option("--again", help="Count files even if they are named twice, or went into --add-to already.")
     ] = False,
     rejects: Annotated[
         Path | None,
@@ -74,13 +71,7 @@ def aggregate(
     try:
         with working(f"aggregating {', '.join(source.log)} …"):
             result = run(
-                source.log,
-                dataset,
-                **source.reading(),
-                by_time=by_time,
-                every_click=every_click,
-                max_rejected=max_rejected,
-                again=again,
+                source.log, dataset, **source.reading(), every_click=every_click, max_rejected=max_rejected, again=again
             )
     except TooManyRejectsError as error:
         if rejects:

@@ -25,12 +25,10 @@ BLOCKED = 3  # the exit code of a log that should not be trained on
 
 @with_options
 def audit(
-    source: options.LogOptions,
+    source: options.Pages,
     features: options.OptionalFeatures = None,
-    by_time: options.ByTime = False,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with charts that needs no other files."),
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts that needs no other files.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -47,12 +45,7 @@ def audit(
     options.check_outputs([html], [*source.log, *(features or [])])
     dataset = options.load_features(features)
     with working(f"auditing {', '.join(source.log)} …"):
-        result = run(
-            source.log,
-            dataset,
-            **source.reading(),
-            by_time=by_time,
-        ).said("shell")
+        result = run(source.log, dataset, **source.reading()).said("shell")
     if html:
         with replacing(html) as temporary:
             temporary.write_text(result.to_html(), encoding="utf-8")

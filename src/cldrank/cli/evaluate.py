@@ -29,8 +29,7 @@ MeasureNames = Annotated[
 ]
 Confidence = Annotated[float, typer.Option("--confidence", help="The confidence level of the intervals.")]
 SkipEmpty = Annotated[
-    bool,
-    typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0."),
+    bool, typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0.")
 ]
 _RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number per row, .npy, or Parquet."
 
@@ -77,11 +76,7 @@ def evaluate(
 
     options.check_outputs([per_query], [*features, ranker])
     dataset = reading.load(features)
-    result = run(
-        _model(ranker, dataset),
-        dataset,
-        **measuring.arguments(),
-    )
+    result = run(_model(ranker, dataset), dataset, **measuring.arguments())
     if per_query:
         _write_per_query(result, dataset, per_query)
     if as_json:
@@ -110,12 +105,7 @@ def compare(
     from cldrank.evaluation import data_label
 
     dataset = reading.load(features)
-    result = run(
-        _model(first, dataset),
-        _model(second, dataset),
-        dataset,
-        **measuring.arguments(),
-    )
+    result = run(_model(first, dataset), _model(second, dataset), dataset, **measuring.arguments())
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return

@@ -51,8 +51,7 @@ Source = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.  [default: experiments/NAME]"),
+    Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.  [default: experiments/NAME]")
 ]
 DataName = Annotated[
     str | None,

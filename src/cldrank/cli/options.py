@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
 
 
-def _reading(*names: str, default: bool = False, **described: Any) -> Any:
+def _reading(name: str, metavar: str | None, about: str, **bounds: int) -> Any:
     """An option about how files are read."""
-    return typer.Option(*names, rich_help_panel="Reading files", show_default=default, **described)
+    return typer.Option(
+        name, metavar=metavar, help=about, rich_help_panel="Reading files", show_default=False, **bounds
+    )
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
@@ -37,121 +39,9 @@ Features = Annotated[
     ),
 ]
 OptionalFeatures = Annotated[
-    list[str] | None,
-    typer.Option("--features", "-f", metavar="FILE", help="The candidates to align the cells to."),
-]
-Columns = Annotated[
-    list[str] | None,
-    _reading(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Parquet: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
-    ),
-]
-Groups = Annotated[
-    list[Path] | None,
-    _reading(
-        "--groups",
-        metavar="FILE",
-        help="LETOR without `qid`: a file with the number of rows of each query.",
-    ),
-]
-FeatureCount = Annotated[
-    int | None,
-    _reading(
-        "--n-features",
-        min=1,
-        metavar="INTEGER",
-        help="LETOR: the number of features, if rows may leave out the last.",
-    ),
-]
-Missing = Annotated[
-    float | None,
-    _reading(
-        "--missing",
-        metavar="VALUE",
-        help="Fill in missing values with this instead of refusing them.",
-    ),
-]
-Cached = Annotated[
-    bool,
-    _reading(
-        "--cache/--no-cache",
-        help="Keep large files memory-mapped in the cache.",
-    ),
+    list[str] | None, typer.Option("--features", "-f", metavar="FILE", help="The candidates to align the cells to.")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
-LogFiles = Annotated[
-    list[str],
-    typer.Argument(
-        help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
-    ),
-]
-LogColumns = Annotated[
-    list[str] | None,
-    _reading(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
-        "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another name.",
-    ),
-]
-ClickLogColumns = Annotated[  # where --column is for features
-    list[str] | None,
-    _reading(
-        "--log-column",
-        metavar="ROLE=NAME",
-        help="Which column of a raw log is `query_id` and so on.",
-    ),
-]
-FirstPosition = Annotated[
-    int | None,
-    _reading(
-        "--first-position",
-        min=0,
-        max=1,
-        metavar="0|1",
-        help="The number of the top position in a raw log. [default: 1]",
-    ),
-]
-OneQuery = Annotated[
-    bool,
-    _reading(
-        "--one-query",
-        help="The log has no queries (recommendations): all pages are of one.",
-    ),
-]
-ByTime = Annotated[
-    bool,
-    _reading(
-        "--by-time",
-        help="If a session sees a page of the same query at another time, count it as another page.",
-    ),
-]
-EngineName = Annotated[
-    str,
-    _reading(
-        "--engine",
-        default=True,
-        help="`duckdb` (in this process) or `spark`.",
-    ),
-]
-Master = Annotated[
-    str,
-    _reading(
-        "--master",
-        default=True,
-        help="Spark: where it runs.",
-    ),
-]
-MemoryLimit = Annotated[
-    str,
-    _reading(
-        "--memory-limit",
-        default=True,
-        help="DuckDB: spill to disk beyond this; Spark: driver memory.",
-    ),
-]
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
@@ -201,17 +91,45 @@ def check_ranker_folder(path: Path) -> None:
 # -- options that belong together: each field is one ---------------------------------------------------------------
 
 
+_FirstPosition = Annotated[
+    int | None,
+    _reading("--first-position", "0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
+]
+_OneQuery = Annotated[
+    bool, _reading("--one-query", None, "The log has no queries (recommendations): all pages belong to one.")
+]
+
+
 @dataclass(frozen=True)
 class LogOptions:
     """A log, or cells, and how to read it."""
 
-    log: LogFiles
-    column: LogColumns = None
-    first_position: FirstPosition = None
-    one_query: OneQuery = False
-    engine: EngineName = "duckdb"
-    master: Master = "local[*]"
-    memory_limit: MemoryLimit = "3GB"
+    log: Annotated[
+        list[str],
+        typer.Argument(
+            help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
+        ),
+    ]
+    column: Annotated[
+        list[str] | None,
+        _reading(
+            "--column",
+            "ROLE=NAME",
+            "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
+            "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another "
+            "name.",
+        ),
+    ] = None
+    first_position: _FirstPosition = None
+    one_query: _OneQuery = False
+    engine: Annotated[
+        str, _reading("--engine", "duckdb|spark", "What counts; duckdb runs in this process. [default: duckdb]")
+    ] = "duckdb"
+    master: Annotated[str, _reading("--master", "URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
+    memory_limit: Annotated[
+        str,
+        _reading("--memory-limit", "SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]"),
+    ] = "3GB"
 
     @property
     def columns(self) -> dict[str, str] | None:
@@ -231,12 +149,30 @@ class LogOptions:
 
 
 @dataclass(frozen=True)
+class Pages(LogOptions):
+    """A log, and what counts as one page."""
+
+    by_time: Annotated[
+        bool,
+        _reading(
+            "--by-time", None, "If a session sees a page of the same query at another time, count it as another page."
+        ),
+    ] = False
+
+    def reading(self) -> dict[str, Any]:
+        """The arguments for functions that read logs page by page."""
+        return {**super().reading(), "by_time": self.by_time}
+
+
+@dataclass(frozen=True)
 class LogReading:
     """How to read click logs, where features are read as well."""
 
-    log_column: ClickLogColumns = None
-    first_position: FirstPosition = None
-    one_query: OneQuery = False
+    log_column: Annotated[
+        list[str] | None, _reading("--log-column", "ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
+    ] = None
+    first_position: _FirstPosition = None
+    one_query: _OneQuery = False
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
@@ -260,10 +196,25 @@ def _log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:
 class Layout:
     """How feature files are laid out."""
 
-    column: Columns = None
-    groups: Groups = None
-    n_features: FeatureCount = None
-    missing: Missing = None
+    column: Annotated[
+        list[str] | None,
+        _reading(
+            "--column",
+            "ROLE=NAME",
+            "Parquet: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
+        ),
+    ] = None
+    groups: Annotated[
+        list[Path] | None,
+        _reading("--groups", "FILE", "LETOR without `qid`: a file with the number of rows of each query."),
+    ] = None
+    n_features: Annotated[
+        int | None,
+        _reading("--n-features", "INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
+    ] = None
+    missing: Annotated[
+        float | None, _reading("--missing", "VALUE", "Fill in missing values with this instead of refusing them.")
+    ] = None
 
     def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
         """The dataset that the sources hold."""
@@ -283,7 +234,7 @@ class Layout:
 class Reading(Layout):
     """How to read feature files."""
 
-    cache: Cached = True
+    cache: Annotated[bool, _reading("--cache/--no-cache", None, "Keep large files memory-mapped in the cache.")] = True
 
     def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""

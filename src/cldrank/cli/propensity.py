@@ -13,15 +13,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
 from cldrank.cli.output import console, print_json, say
-from cldrank.cli.propensity_methods import (
-    AUTO,
-    ChosenMethod,
-    Estimation,
-    LogSource,
-    Smoothing,
-    choose_method,
-    compared,
-)
+from cldrank.cli.propensity_methods import AUTO, ChosenMethod, Estimation, LogSource, Smoothing, choose_method, compared
 from cldrank.cli.propensity_output import (
     as_dict,
     choice_as_dict,
@@ -227,9 +219,7 @@ def show(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...",
-            help="Files of propensities, or the truth beside a simulated log.",
-            show_default=False,
+            metavar="FILE...", help="Files of propensities, or the truth beside a simulated log.", show_default=False
         ),
     ],
     plot: Chart = None,

@@ -78,14 +78,12 @@ def simulate(
         ),
     ] = "svm",
     fraction: Annotated[
-        float | None,
-        typer.Option(help="svm: of the labelled rows. [default: 0.01]", rich_help_panel=_PRODUCTION),
+        float | None, typer.Option(help="svm: of the labelled rows. [default: 0.01]", rich_help_panel=_PRODUCTION)
     ] = None,
     sample: Annotated[
         Sample | None,
         typer.Option(
-            help="svm: draw the fraction as whole queries (the default) or as single rows.",
-            rich_help_panel=_PRODUCTION,
+            help="svm: draw the fraction as whole queries (the default) or as single rows.", rich_help_panel=_PRODUCTION
         ),
     ] = None,
     save_production: Annotated[

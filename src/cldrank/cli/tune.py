@@ -141,11 +141,7 @@ def tune(
 
 
 def _check_judge(
-    chosen: Chosen,
-    on: Judged,
-    validation: list[str] | None,
-    measure: str | None,
-    held_out: float | None,
+    chosen: Chosen, on: Judged, validation: list[str] | None, measure: str | None, held_out: float | None
 ) -> None:
     """Refuse what does not fit together before anything is read."""
     if on == Judged.labels:
