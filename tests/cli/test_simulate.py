@@ -48,10 +48,12 @@ def test_cells_and_the_truth_beside_them(simulate: Simulate) -> None:
     assert truth == result["truth"]
     assert truth["model"] == {"name": "pbm", "eta": 0.5, "noise": 0.2}
     assert (truth["sessions"], truth["seed"], truth["drawn"]) == (100_000, 4, "counted")
-    assert truth["production"] | {"pairs": 0} == {
-        "kind": "svm", "rows": 32, "pairs": 0, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000, "sample": "queries",
-        "seed": 4, "scaling": "standard",
+    expected = {
+        "kind": "svm", "rows": 32, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000, "sample": "queries",
+        "model": "Linear", "model__scaling": "standard", "run__seed": 4,
     }  # fmt: skip
+    assert {name: truth["production"][name] for name in expected} == expected
+    assert truth["production"]["pairs"] > 0
 
 
 def test_a_log_and_its_cells(simulate: Simulate) -> None:

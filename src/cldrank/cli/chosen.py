@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
@@ -26,26 +24,20 @@ class Sources:
     features: options.Features
     clicks: Annotated[
         list[str] | None,
-        typer.Option(
-            "--clicks", "-c", metavar="FILE", help="The clicks: a file of cells, or raw logs.", show_default=False
-        ),
+        options.spelled("--clicks -c FILE", "The clicks: a file of cells, or raw logs.", show_default=False),
     ] = None
     propensity: Annotated[
         str | None,
-        typer.Option(
-            "--propensity",
-            "-p",
-            metavar="power:ETA|FILE",
-            help="Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` "
+        options.spelled(
+            "--propensity -p power:ETA|FILE",
+            "Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` "
             "wrote, or none.",
             show_default=False,
         ),
     ] = None
     depth: Annotated[
         int | None,
-        typer.Option(
-            "--depth", min=1, metavar="POSITION", help="Treat every page as if it ended here.", show_default=False
-        ),
+        options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
     ] = None
 
 

@@ -10,27 +10,12 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import with_options
-from cldrank.cli.output import console, new_table, print_json, say
-from cldrank.files import replacing
+from cldrank.cli.output import console, new_table, print_json, print_title, save_table, say
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.evaluation import Evaluation
 
-MeasureNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--measure",
-        "-m",
-        metavar="MEASURE",
-        help="What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). "
-        "Repeat it, or separate by commas.",
-    ),
-]
-Confidence = Annotated[float, typer.Option("--confidence", help="The confidence level of the intervals.")]
-SkipEmpty = Annotated[
-    bool, typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0.")
-]
 _RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number per row, .npy, or Parquet."
 
 
@@ -38,9 +23,18 @@ _RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one 
 class Measuring:
     """What to measure and how, as the options say."""
 
-    measure: MeasureNames = None
-    confidence: Confidence = 0.9
-    skip_empty: SkipEmpty = False
+    measure: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--measure -m MEASURE",
+            "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). "
+            "Repeat it, or separate by commas.",
+        ),
+    ] = None
+    confidence: Annotated[float, options.spelled("--confidence", "The confidence level of the intervals.")] = 0.9
+    skip_empty: Annotated[
+        bool, options.spelled("--skip-empty", "Leave out queries without a relevant document instead of counting 0.")
+    ] = False
     seed: options.Seed = 0
 
     def arguments(self) -> dict[str, Any]:
@@ -60,8 +54,7 @@ def evaluate(
     ranker: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
     features: options.Features,
     per_query: Annotated[
-        Path | None,
-        typer.Option("--per-query", metavar="FILE", help="Write the values of every query to this Parquet file."),
+        Path | None, options.spelled("--per-query FILE", "Write the values of every query to this Parquet file.")
     ] = None,
     *,
     measuring: Measuring,
@@ -110,7 +103,7 @@ def compare(
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return
     title = f"{first} against {second} on {data_label(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
-    console.print(title, style="bold", markup=False)
+    print_title(title)
     table = new_table(
         "measure", "first", "second", "difference", f"{measuring.confidence:.0%} interval", "p", "won/tied/lost"
     )
@@ -133,7 +126,7 @@ def print_evaluation(result: Evaluation, ranker: str) -> None:
 
     title = f"{ranker} on {data_label(result.data, result.synthetic)}, {result.queries:,} queries"
     shown = next(iter(result.intervals.values()), None)
-    console.print(title, style="bold", markup=False)
+    print_title(title)
     table = new_table("measure", "mean", f"{shown.confidence:.0%} interval" if shown else "interval")
     for measure in result.per_query:
         interval = result.intervals.get(measure)
@@ -155,9 +148,7 @@ def _model(path: Path, dataset: RankingDataset) -> Any:
 
 def _write_per_query(result: Evaluation, dataset: RankingDataset, path: Path) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     columns = {"query_id": pa.array(dataset.query_ids)}
     columns |= {str(measure): pa.array(values) for measure, values in result.per_query.items()}
-    with replacing(path) as temporary:
-        pq.write_table(pa.table(columns), temporary)
+    save_table(pa.table(columns), path)

@@ -19,29 +19,31 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
 
 
-def _reading(name: str, metavar: str | None, about: str, **bounds: int) -> Any:
+def spelled(usage: str, about: str, **more: Any) -> Any:
+    """An option, from its names and what stands for its value, as help writes them: `--out -o FILE`."""
+    *names, last = usage.split()
+    if last.startswith("-"):
+        return typer.Option(*names, last, help=about, **more)
+    return typer.Option(*names, metavar=last, help=about, **more)
+
+
+def _reading(usage: str, about: str, **more: Any) -> Any:
     """An option about how files are read."""
-    return typer.Option(
-        name, metavar=metavar, help=about, rich_help_panel="Reading files", show_default=False, **bounds
-    )
+    return spelled(usage, about, rich_help_panel="Reading files", show_default=False, **more)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
+Json = Annotated[bool, spelled("--json", "Print the result as JSON, for programs.")]
 Features = Annotated[
     list[str],
-    typer.Option(
-        "--features",
-        "-f",
-        metavar="FILE",
-        help="The candidates: LETOR or Parquet files, a folder, a pattern, or a data set such as `msrd:test`. Repeat "
+    spelled(
+        "--features -f FILE",
+        "The candidates: LETOR or Parquet files, a folder, a pattern, or a data set such as `msrd:test`. Repeat "
         "it for several.",
         show_default=False,
     ),
 ]
-OptionalFeatures = Annotated[
-    list[str] | None, typer.Option("--features", "-f", metavar="FILE", help="The candidates to align the cells to.")
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
+OptionalFeatures = Annotated[list[str] | None, spelled("--features -f FILE", "The candidates to align the cells to.")]
+Seed = Annotated[int, spelled("--seed", "The same seed gives the same result.", min=0)]
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
@@ -93,10 +95,10 @@ def check_ranker_folder(path: Path) -> None:
 
 _FirstPosition = Annotated[
     int | None,
-    _reading("--first-position", "0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
+    _reading("--first-position 0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
 ]
 _OneQuery = Annotated[
-    bool, _reading("--one-query", None, "The log has no queries (recommendations): all pages belong to one.")
+    bool, _reading("--one-query", "The log has no queries (recommendations): all pages belong to one.")
 ]
 
 
@@ -113,8 +115,7 @@ class LogOptions:
     column: Annotated[
         list[str] | None,
         _reading(
-            "--column",
-            "ROLE=NAME",
+            "--column ROLE=NAME",
             "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
             "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another "
             "name.",
@@ -123,12 +124,11 @@ class LogOptions:
     first_position: _FirstPosition = None
     one_query: _OneQuery = False
     engine: Annotated[
-        str, _reading("--engine", "duckdb|spark", "What counts; duckdb runs in this process. [default: duckdb]")
+        str, _reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]")
     ] = "duckdb"
-    master: Annotated[str, _reading("--master", "URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
+    master: Annotated[str, _reading("--master URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
     memory_limit: Annotated[
-        str,
-        _reading("--memory-limit", "SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]"),
+        str, _reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]")
     ] = "3GB"
 
     @property
@@ -149,14 +149,12 @@ class LogOptions:
 
 
 @dataclass(frozen=True)
-class Pages(LogOptions):
+class PageOptions(LogOptions):
     """A log, and what counts as one page."""
 
     by_time: Annotated[
         bool,
-        _reading(
-            "--by-time", None, "If a session sees a page of the same query at another time, count it as another page."
-        ),
+        _reading("--by-time", "If a session sees a page of the same query at another time, count it as another page."),
     ] = False
 
     def reading(self) -> dict[str, Any]:
@@ -169,7 +167,7 @@ class LogReading:
     """How to read click logs, where features are read as well."""
 
     log_column: Annotated[
-        list[str] | None, _reading("--log-column", "ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
+        list[str] | None, _reading("--log-column ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
     ] = None
     first_position: _FirstPosition = None
     one_query: _OneQuery = False
@@ -199,21 +197,20 @@ class Layout:
     column: Annotated[
         list[str] | None,
         _reading(
-            "--column",
-            "ROLE=NAME",
+            "--column ROLE=NAME",
             "Parquet: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
         ),
     ] = None
     groups: Annotated[
         list[Path] | None,
-        _reading("--groups", "FILE", "LETOR without `qid`: a file with the number of rows of each query."),
+        _reading("--groups FILE", "LETOR without `qid`: a file with the number of rows of each query."),
     ] = None
     n_features: Annotated[
         int | None,
-        _reading("--n-features", "INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
+        _reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
     ] = None
     missing: Annotated[
-        float | None, _reading("--missing", "VALUE", "Fill in missing values with this instead of refusing them.")
+        float | None, _reading("--missing VALUE", "Fill in missing values with this instead of refusing them.")
     ] = None
 
     def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
@@ -234,7 +231,7 @@ class Layout:
 class Reading(Layout):
     """How to read feature files."""
 
-    cache: Annotated[bool, _reading("--cache/--no-cache", None, "Keep large files memory-mapped in the cache.")] = True
+    cache: Annotated[bool, _reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
 
     def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""

@@ -12,7 +12,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
-from cldrank.cli.output import console, print_json, say
+from cldrank.cli.output import console, print_json, print_line, print_title, save_text, say
 from cldrank.cli.propensity_methods import AUTO, ChosenMethod, Estimation, LogSource, Smoothing, choose_method, compared
 from cldrank.cli.propensity_output import (
     as_dict,
@@ -24,7 +24,6 @@ from cldrank.cli.propensity_output import (
     say_choice,
 )
 from cldrank.errors import UnidentifiableError, UsageError
-from cldrank.files import replacing
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -34,14 +33,12 @@ if TYPE_CHECKING:
 
 Candidates = Annotated[
     list[str] | None,
-    typer.Option(
-        "--features",
-        "-f",
-        metavar="FILE",
-        help="The candidates: only these are counted, and methods that model relevance see their features.",
+    options.spelled(
+        "--features -f FILE",
+        "The candidates: only these are counted, and methods that model relevance see their features.",
     ),
 ]
-Chart = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves into this SVG file.")]
+Chart = Annotated[Path | None, options.spelled("--plot FILE", "Draw the curves into this SVG file.")]
 
 
 app = typer.Typer(
@@ -83,22 +80,18 @@ def _given(settings: dict[str, Any]) -> dict[str, Any]:
 def estimate(
     source: LogSource,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="The JSON file to write, for `--propensity`.", show_default=False
-        ),
+        Path, options.spelled("--out -o FILE", "The JSON file to write, for `--propensity`.", show_default=False)
     ],
     method: str | None = None,
     smooth: Annotated[
-        Smoothing | None, typer.Option("--smooth", help="To the nearest curve that falls, or that is a power law.")
+        Smoothing | None, options.spelled("--smooth", "To the nearest curve that falls, or that is a power law.")
     ] = None,
-    clip: Annotated[float | None, typer.Option("--clip", help="Raise smaller propensities to this.")] = None,
+    clip: Annotated[float | None, options.spelled("--clip", "Raise smaller propensities to this.")] = None,
     segment: Annotated[
         str | None,
-        typer.Option(
-            "--segment",
-            metavar="COLUMN",
-            help="Estimate each value of this column of the log by itself, such as devices, the weak ones drawn "
+        options.spelled(
+            "--segment COLUMN",
+            "Estimate each value of this column of the log by itself, such as devices, the weak ones drawn "
             "towards the mean; each gets a file beside --out, which holds the mean.",
         ),
     ] = None,
@@ -133,7 +126,7 @@ def estimate(
         return
     say_choice(chosen)
     print_found(found)
-    console.print(f"wrote {out}{f' and {plot}' if plot else ''}", markup=False, soft_wrap=True)
+    print_line(f"wrote {out}{f' and {plot}' if plot else ''}")
     _say_next(chosen, source, features, f"{out}", len(found) if len(found) < table.depth else None)
 
 
@@ -166,15 +159,13 @@ def _estimate_segments(
     say_choice(chosen)
     print_segments(found)
     names = ", ".join(str(path) for path in files.values())
-    console.print(f"wrote {names}, the mean to {out}{f', and {plot}' if plot else ''}", markup=False, soft_wrap=True)
+    print_line(f"wrote {names}, the mean to {out}{f', and {plot}' if plot else ''}")
     say("Each file is for clicks of its own segment; for a model of all clicks, estimate without --segment.")
 
 
 def compare(
     source: LogSource,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the comparison to this JSON file.")
-    ] = None,
+    out: Annotated[Path | None, options.spelled("--out -o FILE", "Write the comparison to this JSON file.")] = None,
     plot: Chart = None,
     features: Candidates = None,
     as_json: options.Json = False,
@@ -197,8 +188,7 @@ def compare(
         )
     content = comparison_as_dict(found)
     if out:
-        with replacing(out) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        save_text(json.dumps(content, indent=1, allow_nan=False) + "\n", out)
     if plot:
         found.plot(plot)
     if as_json:
@@ -242,7 +232,7 @@ def show(
         print_json({name: as_dict(entry) for name, entry in found.items()})
         return
     for name, entry in found.items():
-        console.print(name, style="bold", markup=False)
+        print_title(name)
         print_found(entry)
     if plot:
         console.print(f"wrote {plot}", markup=False)

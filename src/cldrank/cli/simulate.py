@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +10,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import Option, built, choice, option_of, options_of
-from cldrank.cli.output import console, new_table, print_json, progress_bar, say, working
+from cldrank.cli.output import console, counting, new_table, print_json, print_title, say, working
 from cldrank.errors import UsageError, setting
 from cldrank.files import recover_folder
 from cldrank.wording import some
@@ -46,18 +44,14 @@ def simulate(
             show_default=False,
         ),
     ],
-    sessions: Annotated[
-        str, typer.Option("--sessions", "-n", metavar="COUNT", help="How many pages are shown, such as 1e5.")
-    ] = "1e5",
+    sessions: Annotated[str, options.spelled("--sessions -n COUNT", "How many pages are shown, such as 1e5.")] = "1e5",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Save cells: counts by document and position, for training."),
+        Path | None, options.spelled("--out -o FILE", "Save cells: counts by document and position, for training.")
     ] = None,
     log: Annotated[
-        Path | None,
-        typer.Option("--log", metavar="FILE", help="Save the raw log, one row per impression, session by session."),
+        Path | None, options.spelled("--log FILE", "Save the raw log, one row per impression, session by session.")
     ] = None,
-    depth: Annotated[int, typer.Option("--depth", "-k", min=1, help="How many results a page shows.")] = 5,
+    depth: Annotated[int, options.spelled("--depth -k", "How many results a page shows.", min=1)] = 5,
     relevant_from: Annotated[
         float | None,
         typer.Option(
@@ -172,7 +166,7 @@ def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log
 
     result: dict[str, Any] = {}
     truth = truth_of(simulation, sessions, seed, by_session=log is not None)
-    with _reporting(sessions, bars=log is not None or not simulation.counts_all) as report:
+    with counting("sessions", sessions, shown=log is not None or not simulation.counts_all) as report:
         if log is None:
             cells = simulation.draw(sessions, seed=seed, progress=report)
             counts = [
@@ -198,26 +192,13 @@ def _path(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-@contextmanager
-def _reporting(sessions: int, bars: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar to report sessions to, where it takes a while."""
-    if not bars:
-        yield None
-        return
-    with progress_bar() as bar:
-        task = bar.add_task("sessions", total=sessions)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def _print(simulation: Simulation, result: dict[str, Any]) -> None:
     """The result for people."""
     truth = result["truth"]
     synthetic = " (synthetic)" if truth["data"]["synthetic"] else ""
-    console.print(
+    print_title(
         f"{truth['sessions']:,} sessions on {truth['data']['name'] or 'data without a name'}{synthetic}, "
-        f"{truth['data']['queries']:,} queries; relevant: label {truth['relevance']['relevant_from']:g} or more",
-        style="bold",
-        markup=False,
+        f"{truth['data']['queries']:,} queries; relevant: label {truth['relevance']['relevant_from']:g} or more"
     )
     console.print(f"production: {_origin(simulation)}", markup=False)
     table = new_table("position", "examined", "impressions", "clicks", "click rate")
