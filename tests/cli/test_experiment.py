@@ -123,11 +123,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
     [
         (["run", "table9"], 2, "there is no such experiment or file"),
         (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
-        (
-            ["run", "small.toml", "--set", "methods.CLD.gama=3"],
-            2,
-            "methods.CLD: CLD has no parameter gama. Did you mean gamma?",
-        ),
+        (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no parameter gama. Did you mean gamma?"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
         (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is not a size; write 8GiB"),
         (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
