@@ -12,7 +12,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.output import console, new_table, print_json, progress_bar, say, working
-from cldrank.cli.simulate_options import chosen, number
+from cldrank.cli.simulate_options import chosen_parts, parsed_number
 from cldrank.errors import UsageError, setting
 from cldrank.files import recover_folder
 from cldrank.wording import some
@@ -108,7 +108,7 @@ def simulate(
     from cldrank.clicks.simulate.simulation import whole_sessions
     from cldrank.clicks.simulate.truth import has_truth, truth_path
 
-    count = whole_sessions(number(sessions, "sessions"))
+    count = whole_sessions(parsed_number(sessions, "sessions"))
     if out is None and log is None:
         raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
     ranked_by = [production] if Path(production).is_file() else []
@@ -116,7 +116,7 @@ def simulate(
     options.check_outputs([out, log, *truths], [*features, *(groups or []), *ranked_by])
     if save_production is not None:
         options.check_ranker_folder(save_production)
-    model, policy = chosen(ctx.obj)
+    model, policy = chosen_parts(ctx.obj)
     training = {"fraction": fraction, "sample": sample and str(sample), "save_production": save_production}
     _check_production(production, training)
     dataset = options.Reading(column, groups, n_features, missing, cache).load(features)

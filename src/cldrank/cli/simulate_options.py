@@ -29,7 +29,7 @@ class Chosen(NamedTuple):
 
 
 class SimulateCommand(TyperCommand):
-    """A command with derived options; the context's `obj` holds their values, for `chosen`."""
+    """A command with derived options; the context's `obj` holds their values, for `chosen_parts`."""
 
     derived: tuple[str, ...] = ()
 
@@ -47,7 +47,7 @@ class SimulateCommand(TyperCommand):
         return super().invoke(ctx)
 
 
-def chosen(values: dict[str, Any]) -> Chosen:
+def chosen_parts(values: dict[str, Any]) -> Chosen:
     """The model and the policy that were chosen, with the parameters that were given."""
     from cldrank.clicks.simulate.models import MODELS
     from cldrank.clicks.simulate.policies import POLICIES
@@ -127,13 +127,13 @@ def _parsed(one: Parameter, value: Any) -> Any:
     """The value of a parameter from that of its option."""
     if not _is_list(one):
         return value
-    numbers = tuple(number(part, one.name) for part in value.split(","))
+    numbers = tuple(parsed_number(part, one.name) for part in value.split(","))
     if float in one.kinds:
         return numbers if len(numbers) > 1 else numbers[0]
     return tuple(int(entry) if entry.is_integer() else entry for entry in numbers)
 
 
-def number(text: str, name: str) -> float:
+def parsed_number(text: str, name: str) -> float:
     """A number such as 100000 or 1e5."""
     try:
         return float(text)

@@ -13,7 +13,7 @@ from cldrank.clicks.audit.drift import Drift
 from cldrank.clicks.audit.facts import Audit, Facts
 from cldrank.clicks.audit.log_facts import PageGroup
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding
-from cldrank.clicks.audit.ways import Way
+from cldrank.clicks.audit.ways import PropensityWay
 from cldrank.pages.document import document, packaged, tiles
 from cldrank.pages.numbers import short
 
@@ -141,7 +141,7 @@ def _propensities(facts: Facts) -> str:
     return f'<div class="charts">{"".join(cards)}</div>'
 
 
-def _method(method: Way) -> str:
+def _method(method: PropensityWay) -> str:
     state = ("yes", "possible") if method.possible else ("no", "not here")
     error = "" if method.error is None else f"error {method.error:.3f}"
     return (

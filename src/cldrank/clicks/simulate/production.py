@@ -13,7 +13,7 @@ from cldrank._typing import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Production:
-    """The candidates of each query in production's order; ties stand in the fixed order of `segments.lots`.
+    """The candidates of each query in production's order; ties are in the fixed order of `segments.lots`.
 
     scores    (rows,) float64: a higher score ranks higher
     offsets   (queries + 1,): rows offsets[i] … offsets[i+1]-1 belong to query i
