@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cldrank.cli import options
-from cldrank.cli.learning_task import LearningTask, Sources, corrects_if_asked
 from cldrank.cli.derived import Option, field_options, made, no_option, option, option_of, parsed, taken
+from cldrank.cli.learning_task import LearningTask, Sources, corrects_if_asked
 from cldrank.errors import UsageError
 
 if TYPE_CHECKING:

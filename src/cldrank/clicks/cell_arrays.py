@@ -15,7 +15,7 @@ MOST = 1 << 62  # of impressions and clicks, in one cell and in all: sums stay c
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
 
-def whole_numbers(values: ArrayLike, what: str, least: int, most: int = MOST) -> IntArray:
+def count_array(values: ArrayLike, what: str, least: int, most: int = MOST) -> IntArray:
     """Whole numbers from `least` to `most`, as int64."""
     try:
         array = np.asarray(values)
