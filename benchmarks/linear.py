@@ -29,7 +29,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.cld import CLD
 from cldrank.estimators.evidence import Evidence
 from cldrank.models import Linear, Run
-from cldrank.models.linear.fitting import fit_selection
+from cldrank.models.linear.maximum import fit_selection
 from cldrank.models.linear.points import _Work
 from cldrank.propensity import Propensities
 

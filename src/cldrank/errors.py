@@ -121,7 +121,7 @@ class FormatError(DataError):
 class UnidentifiableError(DataError):
     """A log that cannot tell what was asked of it, however long one looks; the message says what would be needed.
 
-    positions   those that cannot be told, from 1
+    positions   those that cannot be estimated, from 1
     depth       how many positions from the top can be; below 2, none
 
     >>> UnidentifiableError("position 3 was never compared.", positions=(3,), depth=2).depth

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,18 +38,12 @@ class _ByMeasure(Mapping[str, Value], ABC):
 
     @property
     @abstractmethod
-    def _entries(self) -> Mapping[Measure, Any]:
-        """The entries by measure."""
-
-    @abstractmethod
-    def _value(self, measure: Measure) -> Value:
-        """The value of an entry."""
+    def _entries(self) -> Mapping[Measure, Value]:
+        """The values by measure."""
 
     def __getitem__(self, measure: str | Measure) -> Value:
-        with suppress(UsageError):
-            known = parse(measure)
-            if known in self._entries:
-                return self._value(known)
+        with suppress(UsageError, KeyError):
+            return self._entries[parse(measure)]
         raise KeyError(f"{measure}; there are {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
@@ -75,12 +70,9 @@ class Evaluation(_ByMeasure[float]):
     per_query: Mapping[Measure, NDArray[np.float64]]
     intervals: Mapping[Measure, Interval] = field(default_factory=dict)
 
-    @property
-    def _entries(self) -> Mapping[Measure, Any]:
-        return self.per_query
-
-    def _value(self, measure: Measure) -> float:
-        return mean(self.per_query[measure])
+    @cached_property
+    def _entries(self) -> Mapping[Measure, float]:
+        return {measure: mean(values) for measure, values in self.per_query.items()}
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)
@@ -143,11 +135,8 @@ class RankerComparison(_ByMeasure[Comparison]):
     differences: Mapping[Measure, Comparison]
 
     @property
-    def _entries(self) -> Mapping[Measure, Any]:
+    def _entries(self) -> Mapping[Measure, Comparison]:
         return self.differences
-
-    def _value(self, measure: Measure) -> Comparison:
-        return self.differences[measure]
 
     def __str__(self) -> str:
         width = max(len(name) for name in self)

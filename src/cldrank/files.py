@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -65,6 +66,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         _settle(temporary)
         temporary.replace(target)
         _settle(target.parent)
+
+
+def save_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, whole or not at all, with line ends as they are."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def save_json(path: str | os.PathLike[str], content: Any, indent: int = 2) -> None:
+    """Write a JSON file, whole or not at all; numbers must be finite."""
+    save_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
 
 
 @contextmanager

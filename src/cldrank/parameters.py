@@ -6,6 +6,7 @@ spaces to tune over and tables of the docs all come from that declaration.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import types
@@ -18,6 +19,7 @@ from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, 
 import numpy as np
 
 from cldrank.errors import Spelling, UsageError, setting
+from cldrank.wording import with_article
 
 _LARGEST = sys.float_info.max  # a larger whole number has no float
 _KEY = "cldrank"
@@ -321,6 +323,21 @@ def one_of(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])}{comma} or {words[-1]}"
 
 
+def as_json(given: Any) -> Any:
+    """A value as JSON holds it; what JSON has no word for, such as infinity, as Python writes it.
+
+    >>> as_json((np.int64(1), 0.5)), as_json(math.inf)
+    ([1, 0.5], 'inf')
+    """
+    try:
+        text = json.dumps(
+            given, default=lambda one: one.item() if isinstance(one, np.generic) else repr(one), allow_nan=False
+        )
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return repr(given)
+
+
 def shortened(given: Any, most: int = 200) -> str:
     """The repr of a value, cut where it is too long to read."""
     text = repr(given)
@@ -407,8 +424,7 @@ def _requirement(kind: Any, bounds: Bounds) -> str:
         return f"a list of {_several(get_args(kind)[0], bounds)}"
     if kind is str:
         return "a text"
-    name = getattr(kind, "__name__", str(kind))
-    return f"{'an' if name[:1] in 'AEIO' or name[:2] == 'ML' else 'a'} {name}"
+    return with_article(getattr(kind, "__name__", str(kind)))
 
 
 def _several(kind: Any, bounds: Bounds) -> str:

@@ -309,6 +309,8 @@ class Scaling:
         name, options, n_features = config["method"], config["options"], config["n_features"]
         if not isinstance(name, str) or name not in RULES:
             raise DataError(f"there is no scaling {shortened(name)}; there are {', '.join(RULES)}.")
+        if not isinstance(options, Mapping):
+            raise DataError(f"options of the scaling must be a table, not {shortened(options)}.")
         try:
             check_whole("n_features", n_features, least=1)
             rule = RULES[name](**options)

@@ -34,6 +34,25 @@ def count(number: int, word: str, plural: str | None = None) -> str:
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
+def kind_of(value: object) -> str:
+    """The type of a value, with its article.
+
+    >>> kind_of([]), kind_of(3), kind_of(None)
+    ('a list', 'an int', 'None')
+    """
+    return "None" if value is None else with_article(type(value).__name__)
+
+
+def with_article(name: str) -> str:
+    """A class with its article, as it is spoken.
+
+    >>> with_article("MLP"), with_article("Linear"), with_article("AffineClicks"), with_article("SVMRank")
+    ('an MLP', 'a Linear', 'an AffineClicks', 'an SVMRank')
+    """
+    spelled = name[:2].isupper() and name[0] in "FHLMNRSX"  # an M, an S
+    return f"{'an' if spelled or name[:1] in 'AEIOaeio' else 'a'} {name}"
+
+
 def positions(numbers: Sequence[int], most: int = 3) -> str:
     """Positions in words, counted from 1; of many, the first few.
 

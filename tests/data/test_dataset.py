@@ -113,11 +113,14 @@ class TestRefusing:
     @pytest.mark.parametrize(
         ("offsets", "message"),
         [
-            ([0, 1.5, 2], "offsets must be whole numbers; 1.5 is not one"),
-            ([0, np.nan, 2], "offsets must be whole numbers; nan is not one"),
-            (np.array([0, 2**63, 2], np.uint64), "offsets must be whole numbers; 9223372036854775808 is too large"),
-            (["0", "2"], "offsets must be whole numbers, not <U1 values"),
-            ([[0, 2]], "offsets must run from 0"),
+            ([0, 1.5, 2], "entry 1 of offsets is 1.5; it must be a whole number"),
+            ([0, np.nan, 2], "entry 1 of offsets is nan; it must be a whole number"),
+            (
+                np.array([0, 2**63, 2], np.uint64),
+                "entry 1 of offsets is 9223372036854775808; it must be a whole number",
+            ),
+            (["0", "2"], "offsets must be whole numbers, not <U1"),
+            ([[0, 2]], "offsets must be a flat array"),
         ],
     )
     def test_offsets_that_are_no_places(self, offsets: Any, message: str) -> None:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from cldrank import scaling
 from cldrank.likelihood import Form
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.fitting import SelectionFit
+from cldrank.models.linear.maximum import SelectionFit, fit_profile
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.profile import fit_profile
 from cldrank.models.targets import Observations
 
 Floats = NDArray[np.float64]

@@ -490,9 +490,9 @@ def test_unshown_that_are_drawn_stand_for_all_and_lists_that_are_cut_count_them_
     [
         ({"target": "clicks"}, "target='clicks' is for a linear model"),
         ({"likelihood": "tobit"}, "likelihood='tobit' and sigma are for a linear model"),
-        ({"solver": SGD()}, "solver is not for a network; say model='linear'"),
-        ({"cluster": "query"}, "cluster is not for a network; say model='linear'"),
-        ({"fit_intercept": False}, "fit_intercept is not for a network; say model='linear'"),
+        ({"solver": SGD()}, "solver is not for a network; choose model='linear'"),
+        ({"cluster": "query"}, "cluster is not for a network; choose model='linear'"),
+        ({"fit_intercept": False}, "fit_intercept is not for a network; choose model='linear'"),
         ({"relevance_features": ["f1"]}, "relevance_features is for a linear model; a network sees all features"),
         ({"selection_features": ["f1"]}, "selection_features is for a linear model; a network sees all features"),
         ({"gamma": "profile"}, "gamma='profile' is for a linear model; give gamma beside a network"),

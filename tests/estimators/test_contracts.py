@@ -98,7 +98,7 @@ def fitted(kind: Kind, model: type[Model]) -> Method:
 
 def test_methods_are_found_by_their_files() -> None:
     folder = Path(inspect.getfile(Method)).parent
-    named = {path.stem for path in folder.glob("*.py") if 'name: ClassVar[str] = "' in path.read_text("utf-8")}
+    named = {path.stem for path in folder.glob("*.py") if re.search('^    name = "', path.read_text("utf-8"), re.M)}
     assert {kind.__module__.rpartition(".")[2] for kind in methods().values()} == named
     assert len(methods()) >= 11
     assert all(getattr(cldrank, kind.__name__) is kind for kind in methods().values())
@@ -166,7 +166,10 @@ def test_parameters_can_be_read_and_set_also_those_within(kind: Kind, model: typ
     assert (other.model, other.run) == (before, Run())  # nobody else's has changed
     assert method.set_params(model=model(), model__l2=0.5).model == model(l2=0.5)
     for name in ("model__nonsense", "run__epochs", "nonsense", "nonsense__l2", "model__"):
-        with pytest.raises(ValueError, match="parameter"):
+        with pytest.raises(UsageError, match=f"has no parameter {name}."):
+            method.set_params(**{name: 1})
+    for name, home in {"l2": "model", "seed": "run"}.items():
+        with pytest.raises(UsageError, match=f"has no parameter {name}; it is one of the {home}: {home}__{name}."):
             method.set_params(**{name: 1})
     with pytest.raises(UsageError, match="l2 must be a number of at least 0, not -1"):
         method.set_params(model__l2=-1)

@@ -7,17 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mroz import Floats, Mroz, goldens
 from scipy.stats import norm
+from two_steps import TwoStep, two_step
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import ConvergenceWarning, DataError, UsageError
-from cldrank.estimators.heckman import HeckmanRank, TwoStep, two_step
+from cldrank.errors import ConvergenceWarning, UsageError
+from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.naive import Naive
 from cldrank.estimators.observing import observe
 from cldrank.estimators.registry import configured
 from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.fitting import fit_selection
+from cldrank.models.linear.maximum import fit_selection
 from cldrank.models.linear.objective import SelectionObjective
 from cldrank.models.linear.stages import CORRECTION
 from cldrank.propensity import Propensities
@@ -97,12 +98,6 @@ def test_intervals_cover_what_the_data_were_drawn_from() -> None:
         inside += np.abs(found.outcome - truth) <= 1.96 * outcome_errors(found)
     share = inside / draws  # 95%, give or take three standard errors of a share of 200
     assert ((share > 0.90) & (share <= 0.995)).all(), share
-
-
-@pytest.mark.parametrize("shown", [True, False])
-def test_two_steps_need_rows_of_both_kinds(shown: bool) -> None:
-    with pytest.raises(DataError, match="of 3 rows are shown; two steps need some of each"):
-        two_step(np.eye(3), np.eye(3), np.ones(3), np.full(3, shown))
 
 
 # -- HeckmanRank -------------------------------------------------------------------------------------------------

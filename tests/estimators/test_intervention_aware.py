@@ -42,7 +42,7 @@ def logged(pages: dict[tuple[int, ...], int], chance: np.random.Generator | None
 
 def targets(method: object, clicks: cr.ClickTable, curve: AffineClicks = TRUST) -> dict[int, float]:
     """The target of each row."""
-    found = method.targets(Evidence(DATA, clicks, curve))[0]  # type: ignore[attr-defined]
+    found = method.targets(Evidence(DATA, clicks, curve))  # type: ignore[attr-defined]
     return dict(zip(found.rows.tolist(), found.target.tolist(), strict=True))
 
 
@@ -55,7 +55,7 @@ class TestNoBias:
     def test_policy_aware_ips_is_biased_by_trust(self) -> None:
         clicks = logged({tuple(FIRST): 300_000, tuple(LATER): 100_000})
         curve = cr.Propensities(TRUST.slope / TRUST.slope[0], "examination alone")
-        found = cr.PolicyAwareIPS().targets(Evidence(DATA, clicks, curve))[0].target
+        found = cr.PolicyAwareIPS().targets(Evidence(DATA, clicks, curve)).target
         scaled = found * np.mean(RELEVANCE) / np.mean(found)  # relevance has no scale of its own
         assert np.abs(scaled - RELEVANCE).max() > 0.2
 
@@ -84,8 +84,8 @@ class TestAgainstOthers:
     def test_without_trust_it_is_policy_aware_ips(self) -> None:
         clicks = logged({tuple(FIRST): 40, tuple(LATER): 60}, np.random.default_rng(1))
         rho = cr.Propensities.power(1, 3)
-        aware = cr.PolicyAwareIPS().targets(Evidence(DATA, clicks, rho))[0]
-        found = InterventionAware().targets(Evidence(DATA, clicks, AffineClicks.from_propensities(rho)))[0]
+        aware = cr.PolicyAwareIPS().targets(Evidence(DATA, clicks, rho))
+        found = InterventionAware().targets(Evidence(DATA, clicks, AffineClicks.from_propensities(rho)))
         for one, other in zip(found, aware, strict=True):
             np.testing.assert_allclose(one, other)
 
@@ -112,7 +112,7 @@ class TestFit:
         method = InterventionAware(clip=0.5).fit(DATA, clicks, TRUST)
         assert method.affine_ is TRUST
         assert (method.n_left_out_, method.n_clipped_) == (0, 2)
-        assert "2 slopes clipped" in method.summary()
+        assert "2 exposures clipped" in method.summary()
 
     def test_what_no_policy_shows_is_left_out_with_a_warning(self) -> None:
         with pytest.warns(CldrankWarning, match="3 of 5 candidates were never shown"):

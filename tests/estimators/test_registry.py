@@ -69,14 +69,14 @@ def test_a_model_may_be_given_whole_and_changed() -> None:
         (
             IPS,
             {"epochs": 3},
-            "epochs is not for a linear model; say model='mlp'.",
-            "--epochs is not for a linear model; say --model mlp.",
+            "epochs is not for a linear model; choose model='mlp'.",
+            "--epochs is not for a linear model; choose --model mlp.",
         ),
         (
             IPS,
             {"model": "mlp", "fit_intercept": False},
-            "fit_intercept is not for a network; say model='linear'.",
-            "--fit-intercept is not for a network; say --model linear.",
+            "fit_intercept is not for a network; choose model='linear'.",
+            "--fit-intercept is not for a network; choose --model linear.",
         ),
         (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs.", None),
         (CLD, {"gama": 0.1}, "CLD has no parameter gama. Did you mean gamma?", None),
@@ -122,5 +122,5 @@ def test_a_new_model_works_with_every_method_that_can_use_it(monkeypatch: pytest
     usable = {kind.name for kind in methods().values() if "stump" in usable_models(kind)}
     assert usable == {kind.name for kind in methods().values() if kind.way == "fit_targets"} > {"ips", "naive"}
     assert configured(IPS, {"model": "stump", "depth": 3, "l2": 0.5}).model == Stump(depth=3, l2=0.5)
-    with pytest.raises(UsageError, match="depth is not for a linear model; say model='stump'"):
+    with pytest.raises(UsageError, match="depth is not for a linear model; choose model='stump'"):
         configured(IPS, {"depth": 3})

@@ -10,8 +10,8 @@ from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.datasets import find
 from cldrank.experiment.definition import read
+from cldrank.experiment.entries import Data
 from cldrank.experiment.plan import units
-from cldrank.experiment.sections import Data
 from cldrank.experiment.work import UnitTask, execute
 
 

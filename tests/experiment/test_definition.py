@@ -226,7 +226,7 @@ def test_an_experiment_does_not_change() -> None:
 
 
 def test_a_device_goes_to_the_methods_that_take_one() -> None:
-    from cldrank.experiment.methods import maker
+    from cldrank.experiment.makers import maker
 
     assert read("table1", changes=['device="cuda"']).device == "cuda"
     assert read("table1").device is None

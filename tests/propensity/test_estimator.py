@@ -20,7 +20,7 @@ from cldrank.propensity import (
     Pivot,
     Randomised,
     Swap,
-    compare,
+    compare_estimators,
     estimators,
     harvesting,
     impressions_needed,
@@ -165,7 +165,7 @@ class TestDescriptions:
         (tmp_path / "half_pairs.py").write_text(NEW)
         monkeypatch.setattr(harvesting, "__path__", [*harvesting.__path__, str(tmp_path)])
         assert "half-pairs" in estimators()
-        assert "HalfPairs" in compare(shuffled).estimates
+        assert "HalfPairs" in compare_estimators(shuffled).estimates
 
 
 class TestSwaps:

@@ -231,7 +231,7 @@ def compared(
     settings: Mapping[str, Any], table: ClickTable, source: LogSource, dataset: RankingDataset | None
 ) -> EstimatorComparison:
     """What every method finds, or why it does not, by the names of the command line."""
-    from cldrank.propensity import compare, estimators
+    from cldrank.propensity import compare_estimators, estimators
 
     every: dict[str, Estimator] = {}
     lost: dict[str, CldrankError] = {}
@@ -242,5 +242,5 @@ def compared(
             except DataError as error:  # a log without probabilities
                 lost[name] = error
     with working("estimating by every method …"):
-        found = compare(table, every, dataset)
+        found = compare_estimators(table, every, dataset)
     return replace(found, refusals={**found.refusals, **lost})

@@ -1,41 +1,17 @@
-"""The arrays of a click table: whole numbers within bounds, cells in order, display probabilities."""
+"""The arrays of a click table: cells in order, display probabilities."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.parameters import shortened
 
-MOST = 1 << 62  # of impressions and clicks, in one cell and in all: sums stay clear of overflow
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
-
-
-def count_array(values: ArrayLike, what: str, least: int, most: int = MOST) -> IntArray:
-    """Whole numbers from `least` to `most`, as int64."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError):  # lists of different lengths
-        raise DataError(f"{what} must be a flat array of whole numbers.") from None
-    if array.ndim != 1:
-        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
-    if not array.size:
-        return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
-    if array.dtype.kind in "bf":
-        array = array.astype(np.float64)
-    good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
-    if not good.all():
-        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == MOST else f"{most:,}"
-        raise DataError(
-            f"entry {place} of {what} is {array[place]}; it must be a whole number from {least} to {limit}."
-        )
-    return array.astype(np.int64)
 
 
 def merged_cells(row: IntArray, position: IntArray, impressions: IntArray, clicks: IntArray) -> list[IntArray]:

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.cell_arrays import MOST, count_array, display_table, merged_cells
+from cldrank.clicks.cell_arrays import display_table, merged_cells
 from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
 from cldrank.clicks.log.schema import DEEPEST
+from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError
 from cldrank.parameters import check_whole
@@ -59,8 +60,8 @@ class ClickTable:
     display: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        row, position = count_array(self.row, "row", 0), count_array(self.position, "position", 1, DEEPEST)
-        impressions, clicks = count_array(self.impressions, "impressions", 0), count_array(self.clicks, "clicks", 0)
+        row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
+        impressions, clicks = whole_numbers(self.impressions, "impressions", 0), whole_numbers(self.clicks, "clicks", 0)
         if not len(row) == len(position) == len(impressions) == len(clicks):
             raise DataError("row, position, impressions and clicks must have one entry per cell each.")
         if len(row) and row.max() >= self.candidates.n_rows:
@@ -74,7 +75,7 @@ class ClickTable:
                 Spelling("every_click=True", "--every-click"),
             )
         for what, values in (("impressions", impressions), ("clicks", clicks)):
-            if values.sum(dtype=np.float64) > MOST:
+            if values.sum(dtype=np.float64) > LARGEST:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         merged = merged_cells(row, position, impressions, clicks)
         for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):
@@ -104,14 +105,14 @@ class ClickTable:
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
         ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 3 cells, 10 impressions, 4 clicks)
         """
-        positions = count_array(position, "position", 0, DEEPEST)
+        positions = whole_numbers(position, "position", 0, DEEPEST)
         if row is None and len(positions) != dataset.n_rows:
             raise DataError(
                 f"position has {len(positions):,} entries for {dataset.n_rows:,} rows; it needs one entry per row "
                 "(0 = not shown), or row= to say which rows the entries belong to."
             )
-        rows = np.arange(dataset.n_rows) if row is None else count_array(row, "row", 0)
-        counts = [count_array(impressions, "impressions", 0), count_array(clicks, "clicks", 0)]
+        rows = np.arange(dataset.n_rows) if row is None else whole_numbers(row, "row", 0)
+        counts = [whole_numbers(impressions, "impressions", 0), whole_numbers(clicks, "clicks", 0)]
         for what, values in zip(("row", "impressions", "clicks"), (rows, *counts), strict=True):
             if len(values) != len(positions):
                 raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")

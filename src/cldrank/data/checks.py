@@ -20,6 +20,7 @@ from cldrank.reading import reason
 # How much memory a small file may claim: this much, or this many times its own size.
 FREE_BYTES = 1 << 28
 MOST_TIMES = 512
+LARGEST = 1 << 62  # of whole numbers, and of all impressions or clicks together: sums stay clear of overflow
 NAME_BYTES = 100  # of a feature's name, as Python holds it
 
 
@@ -132,24 +133,33 @@ def agreed_names(table: Any, names: Sequence[str]) -> tuple[str, ...]:
     return given
 
 
-def whole_numbers(values: ArrayLike, what: str) -> IntArray:
-    """Whole numbers as int64; anything that int64 cannot hold exactly is refused before it is cast."""
-    numbers = np.asarray(values)
-    if numbers.size == 0 or numbers.dtype.kind == "i":
-        return numbers.astype(np.int64)
-    if numbers.dtype.kind not in "uf":
-        raise DataError(f"{what} must be whole numbers, not {numbers.dtype} values.")
-    beyond = numbers >= 2.0**63 if numbers.dtype.kind == "u" else ~(np.abs(numbers) < 2.0**63)
-    for bad, why in ((numbers != np.rint(numbers), "not one"), (beyond, "too large")):
-        if bad.any():
-            raise DataError(f"{what} must be whole numbers; {numbers[bad][0]} is {why}.")
-    return numbers.astype(np.int64)
+def whole_numbers(values: ArrayLike, what: str, least: int, most: int = LARGEST) -> IntArray:
+    """Whole numbers from `least` to `most`, as int64."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):  # lists of different lengths
+        raise DataError(f"{what} must be a flat array of whole numbers.") from None
+    if array.ndim != 1:
+        raise DataError(f"{what} must be a flat array, not one of shape {array.shape}.")
+    if not array.size:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{what} must be whole numbers, not {array.dtype}.")
+    if array.dtype.kind in "bf":
+        array = array.astype(np.float64)
+    good = (array >= least) & (array <= most) & (array == np.rint(array))  # before the cast, which wraps around
+    if not good.all():
+        place, limit = int(np.flatnonzero(~good)[0]), "2^62" if most == LARGEST else f"{most:,}"
+        raise DataError(
+            f"entry {place} of {what} is {array[place]}; it must be a whole number from {least} to {limit}."
+        )
+    return array.astype(np.int64)
 
 
 def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
     """Offsets that cover all rows and leave no query empty."""
-    offsets = whole_numbers(offsets, "offsets")
-    if offsets.ndim != 1 or not len(offsets) or offsets[0] != 0 or offsets[-1] != rows:
+    offsets = whole_numbers(offsets, "offsets", 0)
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != rows:
         raise DataError(f"offsets must run from 0 to the number of rows ({rows:,}).")
     empty = np.flatnonzero(np.diff(offsets) <= 0)
     if len(empty):
@@ -159,8 +169,8 @@ def query_offsets(offsets: ArrayLike, rows: int) -> IntArray:
 
 def source_rows(places: ArrayLike, rows: int) -> IntArray:
     """For each row its place in a file, none twice."""
-    places = whole_numbers(places, "source_rows")
-    if places.shape != (rows,) or len(np.unique(places)) < rows or (rows and places.min() < 0):
+    places = whole_numbers(places, "source_rows", 0)
+    if places.shape != (rows,) or len(np.unique(places)) < rows:
         raise DataError(f"source_rows must give each of the {rows:,} rows a place of its own, from 0.")
     return places
 

@@ -15,6 +15,7 @@ from cldrank.data.formats.letor_groups import group_candidates
 from cldrank.data.formats.parquet_columns import ColumnNames
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.parameters import check_number
+from cldrank.wording import kind_of
 
 Source = str | PathLike[str]
 
@@ -51,7 +52,7 @@ def load(
     RankingDataset(train: 2 queries, 3 rows, 1 feature, labels 0…2)
     """
     if not isinstance(source, str | PathLike | Sequence):
-        raise UsageError(f"load takes paths or names of data sets, not a {type(source).__name__}.")
+        raise UsageError(f"load takes paths or names of data sets, not {kind_of(source)}.")
     sources = [source] if isinstance(source, str | PathLike) else list(source)
     paths = [path for one in sources for path in _expanded(one)]
     if missing is not None:

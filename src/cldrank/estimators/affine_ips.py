@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import TargetMethod
+from cldrank.estimators.method import TargetMethod, clipping
 from cldrank.estimators.observing import observe
-from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
-from cldrank.parameters import described, learned, parameter
-from cldrank.propensity import AffineClicks
+from cldrank.parameters import described
 
 
 @described
@@ -27,6 +22,7 @@ class AffineIPS(TargetMethod):
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.models import Linear
+    >>> from cldrank.propensity import AffineClicks
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 7, 0])
     >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
@@ -41,16 +37,8 @@ class AffineIPS(TargetMethod):
     corrects = ("position", "trust")
     learns = "clicks corrected for trust and position"
 
-    clip: float | None = parameter(
-        default=None, about="slopes below this share of the first are raised to it", above=0, most=1
-    )
+    clip: float | None = clipping("slopes below this share of the first are raised to it")
 
-    affine_: AffineClicks = learned()
-
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+    def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate less the base, over the slope, of each shown candidate."""
-        observed = observe(evidence.data, evidence.clicks, evidence.affine)
-        return observed.shown_rows(), {"affine_": evidence.affine}
-
-    def _facts(self) -> Facts:
-        return [("affine clicks", repr(self.affine_))]
+        return observe(evidence.data, evidence.clicks, evidence.affine).shown_rows()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.observing import observe
-from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
-from cldrank.parameters import described, learned
+from cldrank.parameters import described
 from cldrank.propensity import AffineClicks
 
 
@@ -48,14 +44,8 @@ class BayesIPS(TargetMethod):
     corrects = ("position", "trust")
     learns = "clicks weighted by what they mean, over propensity"
 
-    affine_: AffineClicks = learned()
-
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+    def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate of each shown candidate, over slope + 2 base of its position."""
         affine = evidence.affine
         weight = AffineClicks(affine.slope + 2 * affine.base, np.zeros(len(affine)))
-        observed = observe(evidence.data, evidence.clicks, weight)
-        return observed.shown_rows(), {"affine_": affine}
-
-    def _facts(self) -> Facts:
-        return [("affine clicks", repr(self.affine_))]
+        return observe(evidence.data, evidence.clicks, weight).shown_rows()

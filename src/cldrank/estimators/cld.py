@@ -12,12 +12,11 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError, setting
 from cldrank.estimators.evidence import Evidence, chosen_features, collect
-from cldrank.estimators.method import Method, Result
+from cldrank.estimators.method import Method, Result, clipping, features_seen
 from cldrank.estimators.observing import observe
-from cldrank.models import Linear, Network
-from cldrank.models.fit import Facts
+from cldrank.models import Linear
 from cldrank.models.linear.points import GammaFit
-from cldrank.models.selection import PointSelection
+from cldrank.models.targets import PointSelection
 from cldrank.parameters import check_all, described, learned, parameter
 from cldrank.propensity import Propensities
 
@@ -31,7 +30,7 @@ class CLD(Method):
     as the mean over impressions, less l2 (‖β‖² + ‖ω‖²); intercepts bear no penalty. Candidates are ranked by x·β. With
     a network in place of x·β this is CLD-N; selection stays linear.
 
-    Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`, `propensities_`; of a linear model also
+    Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`; of a linear model also
     `selection_standard_errors_`, `gamma_`, `sigma_`, `separated_` (selection is predicted without error: only the
     penalty holds its size).
 
@@ -66,15 +65,9 @@ class CLD(Method):
     sigma: float | Literal["estimate"] = parameter(
         default=1.0, about="noise of relevance in the Tobit likelihood", above=0, option=False
     )
-    relevance_features: Sequence[str] | None = parameter(
-        default=None, about="names of the features that relevance sees; by default all"
-    )
-    selection_features: Sequence[str] | None = parameter(
-        default=None, about="names of the features that selection sees; by default all"
-    )
-    clip: float | None = parameter(
-        default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
-    )
+    relevance_features: Sequence[str] | None = features_seen("relevance")
+    selection_features: Sequence[str] | None = features_seen("selection")
+    clip: float | None = clipping()
     unshown_ratio: float = parameter(
         default=1.0, about="of a network: unshown candidates per pair of shown ones", least=0
     )
@@ -85,17 +78,10 @@ class CLD(Method):
     gamma_: float = learned()
     sigma_: float = learned()
     separated_: bool = learned()
-    propensities_: Propensities = learned()
 
     def _learn(self, evidence: Evidence) -> Result:
-        if self.target == "clicks" and isinstance(self.model, Network):
-            raise UsageError(
-                "{} is for a linear model; a network learns from all impressions of a candidate together.",
-                setting("target", "clicks"),
-            )
         found = self.model.fit_points(self._problem(evidence), self._context(evidence.data))
-        kept = {} if self.gamma == "profile" else {"gamma_": float(self.gamma)}
-        return Result(found, {**kept, "propensities_": evidence.propensities})
+        return Result(found, {} if self.gamma == "profile" else {"gamma_": float(self.gamma)})
 
     def gamma_path(
         self,
@@ -114,7 +100,10 @@ class CLD(Method):
     def _problem(self, evidence: Evidence) -> PointSelection:
         data, clicks = evidence.data, evidence.clicks
         if self.target == "clicks" and not isinstance(self.model, Linear):
-            raise UsageError("{} is for a linear model.", setting("target", "clicks"))
+            raise UsageError(
+                "{} is for a linear model; a network learns from all impressions of a candidate together.",
+                setting("target", "clicks"),
+            )
         if self.target == "clicks" and (clicks.clicks > clicks.impressions).any():
             raise DataError(
                 "{} needs at most one click per impression; count first clicks, or use 'expected'.",
@@ -130,6 +119,3 @@ class CLD(Method):
             selection=chosen_features(self.selection_features, data, "selection_features"),
             unshown_ratio=self.unshown_ratio,
         )
-
-    def _facts(self) -> Facts:
-        return [("propensities", repr(self.propensities_))]

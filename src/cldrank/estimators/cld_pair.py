@@ -6,13 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import Method, Result
+from cldrank.estimators.method import Method, Result, clipping
 from cldrank.estimators.observing import observe
 from cldrank.models import MLP, Model
-from cldrank.models.fit import Facts
-from cldrank.models.selection import PairSelection
+from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity import Propensities
 
 
 @described
@@ -25,10 +23,11 @@ class CLDPair(Method):
             C [log σ(ω·x_i + Δ) + log σ(-ω·x_j)]
 
     Candidates are ranked by f alone: an `MLP`, a `TorchModule`, or `Linear` (CLD-pair-L). Propensities are those of the
-    positions, r̄ = c / (n ρ). Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`, `propensities_`.
+    positions, r̄ = c / (n ρ). Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
     >>> clicks = ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 1, 0, 0, 5, 1, 0, 0]
@@ -50,13 +49,10 @@ class CLDPair(Method):
     unshown_ratio: float = parameter(
         default=1.0, about="pairs with an unshown candidate for each pair of two shown ones", least=0
     )
-    clip: float | None = parameter(
-        default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
-    )
+    clip: float | None = clipping()
 
     selection_coef_: NDArray[np.float64] = learned()
     selection_intercept_: float = learned()
-    propensities_: Propensities = learned()
 
     def _learn(self, evidence: Evidence) -> Result:
         clicks = evidence.clicks
@@ -66,8 +62,4 @@ class CLDPair(Method):
             self.selection_weight,
             self.unshown_ratio,
         )
-        found = self.model.fit_pairs(problem, self._context(evidence.data))
-        return Result(found, {"propensities_": evidence.propensities})
-
-    def _facts(self) -> Facts:
-        return [("propensities", repr(self.propensities_))]
+        return Result(self.model.fit_pairs(problem, self._context(evidence.data)))

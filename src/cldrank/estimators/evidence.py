@@ -15,7 +15,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.checks.refuted import warn_if_refuted
-from cldrank.wording import some
+from cldrank.wording import kind_of, some
 
 Needs = Literal["labels", "clicks", "propensities", "trust"]
 
@@ -55,7 +55,9 @@ class Evidence:
 
     @property
     def affine(self) -> AffineClicks:
-        """Slope and base of the positions, clipped if the method clips."""
+        """Slope and base of the positions, clipped if the method clips; propensities are slopes without a base."""
+        if isinstance(self.given_propensities, Propensities):
+            return AffineClicks.from_propensities(self.given_propensities)
         if not isinstance(self.given_propensities, AffineClicks):
             raise AssertionError("a method without slopes and bases asks for them")
         return self.given_propensities
@@ -105,7 +107,7 @@ def check_dataset(dataset: Any, user: str) -> RankingDataset:
     """Refuse what is not a dataset with rows and features."""
     if not isinstance(dataset, RankingDataset):
         raise UsageError(
-            f"{user} learns from a RankingDataset, not from a {type(dataset).__name__}; "
+            f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; "
             "make one with RankingDataset.from_arrays(features, qid, labels)."
         )
     if not dataset.features.size:
@@ -125,7 +127,7 @@ def check_labels(dataset: RankingDataset, user: str) -> None:
 def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
     """Refuse what is not a click table of this dataset with anything in it."""
     if not isinstance(clicks, ClickTable):
-        given = "nothing" if clicks is None else f"a {type(clicks).__name__}"
+        given = "nothing" if clicks is None else kind_of(clicks)
         raise UsageError("{} learns from a ClickTable, not from {}; give one: {}.", user, given, _READ)
     clicks.check_same(dataset)
     if not clicks.n_cells:
@@ -140,7 +142,7 @@ def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
 def check_propensities(propensities: Any, clicks: ClickTable, user: str, clip: float | None) -> Propensities:
     """The propensities, clipped if asked to, that cover all positions of the table."""
     if not isinstance(propensities, Propensities):
-        given = "none" if propensities is None else f"a {type(propensities).__name__}"
+        given = "none" if propensities is None else kind_of(propensities)
         raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
     propensities.at(np.array([clicks.depth]))
     used = propensities if clip is None else propensities.clip(float(clip))

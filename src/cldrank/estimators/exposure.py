@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning
 from cldrank.estimators.evidence import Evidence
+from cldrank.estimators.method import Result, TargetMethod
+from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
+from cldrank.parameters import described, learned
 from cldrank.propensity import AffineClicks
 
 Floats = NDArray[np.float64]
+_MANY = 0.5  # of the candidates; where more were left out, selection bias is hardly corrected
 
 
 class Exposure(NamedTuple):
@@ -86,3 +94,58 @@ def _given(clicks: ClickTable, affine: AffineClicks) -> tuple[Floats, Floats]:
         raise AssertionError("only known display probabilities are given")
     slope, base = affine.at(np.arange(1, display.shape[1] + 1))
     return display @ slope, display @ base
+
+
+@described
+class ExposureMethod(TargetMethod):
+    """A method that divides clicks per page by the exposure of a candidate, over all pages of its query.
+
+    `n_left_out_` candidates cannot be shown, `n_clipped_` exposures were raised to the least.
+    """
+
+    n_left_out_: int = learned()
+    n_clipped_: int = learned()
+
+    @abstractmethod
+    def least(self, affine: AffineClicks) -> float:
+        """The least exposure; smaller ones are raised to it."""
+
+    @abstractmethod
+    def corrected(self, seen: Exposure, slope: Floats) -> Floats:
+        """The target of each candidate; `slope` is its exposure, clipped."""
+
+    def targets(self, evidence: Evidence) -> Targets:
+        """The corrected clicks per page of each candidate that can be shown."""
+        return self._exposed(evidence)[0]
+
+    @property
+    def propensity_clip(self) -> None:
+        """Propensities are not clipped themselves, only their mean over pages."""
+
+    def _learn(self, evidence: Evidence) -> Result:
+        targets, kept = self._exposed(evidence)
+        return Result(self.model.fit_targets(targets, self._context(evidence.data)), kept)
+
+    def _exposed(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+        seen = exposure(evidence, evidence.affine)
+        _warn_of_left_out(seen)
+        least = self.least(evidence.affine)
+        slope = np.maximum(seen.slope, least)
+        kept = {"n_left_out_": seen.n_left_out, "n_clipped_": int((seen.slope < least).sum())}
+        return seen.targets(self.corrected(seen, slope), 1 / slope), kept
+
+    def _facts(self) -> Facts:
+        left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"
+        return [*super()._facts(), ("left out", left_out)]
+
+
+def _warn_of_left_out(seen: Exposure) -> None:
+    everyone = seen.n_left_out + len(seen.rows)
+    if seen.n_left_out > _MANY * everyone:
+        warnings.warn(
+            f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says nothing "
+            "about them, so selection bias is corrected among the others only. CLD models the selection of a policy "
+            "that does not vary.",
+            CldrankWarning,
+            stacklevel=5,
+        )

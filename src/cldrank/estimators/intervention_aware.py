@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.exposure import exposure
-from cldrank.estimators.method import TargetMethod
-from cldrank.estimators.policy_aware_ips import warn_of_left_out
-from cldrank.models.fit import Facts
-from cldrank.models.targets import Targets
-from cldrank.parameters import described, learned, parameter
+from cldrank.estimators.exposure import Exposure, ExposureMethod
+from cldrank.estimators.method import clipping
+from cldrank.parameters import described
 from cldrank.propensity import AffineClicks
 
 
 @described
-class InterventionAware(TargetMethod):
+class InterventionAware(ExposureMethod):
     """The intervention-aware estimator: position, trust and selection bias at once (Oosterhuis and de Rijke 2021).
 
         t_i = (c_i / n_q - β_i) / α_i,    α_i = mean over pages of Σ_k P(i is shown at k) slope_k,  β_i of base_k alike
@@ -49,28 +43,12 @@ class InterventionAware(TargetMethod):
     corrects = ("position", "trust", "selection")
     learns = "clicks corrected for policies, trust and position"
 
-    clip: float | None = parameter(
-        default=None, about="mean slopes below this share of the first position's are raised to it", above=0, most=1
-    )
+    clip: float | None = clipping("mean slopes below this share of the first position's are raised to it")
 
-    affine_: AffineClicks = learned()
-    n_left_out_: int = learned()
-    n_clipped_: int = learned()
+    def least(self, affine: AffineClicks) -> float:
+        """A share of the slope at the first position."""
+        return 0.0 if self.clip is None else float(self.clip) * float(affine.slope[0])
 
-    @property
-    def propensity_clip(self) -> None:
-        """The slopes of positions are not clipped, only their mean over pages."""
-
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
-        """The clicks per page less the mean base, over the mean slope, of each candidate that can be shown."""
-        affine = evidence.affine
-        seen = exposure(evidence, affine)
-        warn_of_left_out(seen)
-        least = 0.0 if self.clip is None else float(self.clip) * float(affine.slope[0])
-        slope = np.maximum(seen.slope, least)
-        kept = {"affine_": affine, "n_left_out_": seen.n_left_out, "n_clipped_": int((seen.slope < least).sum())}
-        return seen.targets((seen.clicked / seen.pages - seen.base) / slope, 1 / slope), kept
-
-    def _facts(self) -> Facts:
-        left_out = f"{self.n_left_out_:,} candidates that no policy shows; {self.n_clipped_:,} slopes clipped"
-        return [("affine clicks", repr(self.affine_)), ("left out", left_out)]
+    def corrected(self, seen: Exposure, slope: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The clicks per page less the mean base, over the mean slope."""
+        return (seen.clicked / seen.pages - seen.base) / slope

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import TargetMethod
+from cldrank.estimators.method import TargetMethod, clipping
 from cldrank.estimators.observing import observe
-from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
-from cldrank.parameters import described, learned, parameter
-from cldrank.propensity import Propensities
+from cldrank.parameters import described
 
 
 @described
@@ -24,6 +19,7 @@ class IPS(TargetMethod):
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.models import Linear
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
     >>> IPS(model=Linear(l2=0)).fit(data, clicks, Propensities.power(1, k=2)).predict(data).round(3)
@@ -35,16 +31,8 @@ class IPS(TargetMethod):
     sentence = "divides clicks by the propensity of their position"
     corrects = ("position",)
 
-    clip: float | None = parameter(
-        default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
-    )
+    clip: float | None = clipping()
 
-    propensities_: Propensities = learned()
-
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+    def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate over the propensity of each shown candidate."""
-        observed = observe(evidence.data, evidence.clicks, evidence.propensities)
-        return observed.shown_rows(), {"propensities_": evidence.propensities}
-
-    def _facts(self) -> Facts:
-        return [("propensities", repr(self.propensities_))]
+        return observe(evidence.data, evidence.clicks, evidence.propensities).shown_rows()

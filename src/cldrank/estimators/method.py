@@ -54,7 +54,8 @@ class Method(BaseEstimator):
 
     Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
     model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
-    `constant_features_`, `collinear_features_`; of a network `history_`, `best_epoch_`, `n_queries_`, `n_held_`.
+    `constant_features_`, `collinear_features_`; of a network `history_`, `best_epoch_`, `n_queries_`, `n_held_`. The
+    propensities used, clipped if the method clips, are `propensities_`, slopes and bases `affine_`.
     """
 
     name: ClassVar[str]
@@ -84,6 +85,8 @@ class Method(BaseEstimator):
     weight_: float = learned()
     constant_features_: tuple[str, ...] = learned()
     collinear_features_: tuple[str, ...] = learned()
+    propensities_: Propensities = learned()
+    affine_: AffineClicks = learned()
     history_: tuple[Epoch, ...] = learned()
     best_epoch_: int = learned()
     n_queries_: int = learned()
@@ -102,8 +105,7 @@ class Method(BaseEstimator):
         check_all(self)
         self.model.check_installed()
         evidence = collect(self.label, self.required, dataset, clicks, propensities, clip=self.propensity_clip)
-        result = self._learn(evidence)
-        self._keep(result)
+        self._keep(self._learn(evidence), evidence.given_propensities)
         return self
 
     @abstractmethod
@@ -140,19 +142,23 @@ class Method(BaseEstimator):
 
     def set_params(self, **given: Any) -> Self:
         """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
-        inner = {name: value for name, value in given.items() if "__" in name}
-        super().set_params(**{name: value for name, value in given.items() if name not in inner})
-        for name, value in inner.items():
-            owner, _, own = name.partition("__")
-            held = self.get_params(deep=False).get(owner)
-            if owner not in ("model", "run") or own not in parameters(type(held)):
-                raise UsageError(f"{type(self).__name__} has no parameter {name}.")
-            setattr(self, owner, replace(held, **{own: value}))
+        for name in sorted(given, key=lambda name: "__" in name):  # the model first, then its parameters
+            owner, _, own = name.rpartition("__")
+            if name in self.get_params(deep=False):
+                setattr(self, name, given[name])
+            elif owner in ("model", "run") and own in parameters(type(getattr(self, owner))):
+                setattr(self, owner, replace(getattr(self, owner), **{own: given[name]}))
+            else:
+                homes = [home for home in ("model", "run") if name in parameters(type(getattr(self, home)))]
+                where = f"; it is one of the {homes[0]}: {homes[0]}__{name}" if homes else ""
+                raise UsageError(f"{type(self).__name__} has no parameter {name}{where}.")
         return self
 
     def _facts(self) -> Facts:
         """What the summary says about the method, beyond its fit."""
-        return []
+        if hasattr(self, "affine_"):
+            return [("affine clicks", repr(self.affine_))]
+        return [("propensities", repr(self.propensities_))] if hasattr(self, "propensities_") else []
 
     def _context(self, data: RankingDataset) -> Context:
         return Context(data, self.run, self.label, self.learns, self._provenance(data))
@@ -162,21 +168,13 @@ class Method(BaseEstimator):
         values = {f"model__{name}": value for name, value in self.model.get_params().items()}
         decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
         values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
-        parameters = {**own, "model": type(self.model).__name__, **values}
-        return Provenance(
-            estimator=type(self).__name__,
-            parameters={name: _plain(value) for name, value in parameters.items()},
-            data=data.name,
-            synthetic=data.synthetic,
-            rows=data.n_rows,
-            queries=data.n_queries,
-        )
+        return Provenance.of(type(self).__name__, {**own, "model": type(self.model).__name__, **values}, data)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):
             raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, result: Result, used: Propensities | AffineClicks | None) -> None:
         """Take over what was learned, and forget what an earlier fit left."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -185,6 +183,8 @@ class Method(BaseEstimator):
             setattr(self, f"{entry.name}_", getattr(result.fit, entry.name))
         for name, value in result.kept.items():
             setattr(self, name, value)
+        if used is not None:
+            setattr(self, "affine_" if isinstance(used, AffineClicks) else "propensities_", used)
         self.feature_names_in_ = np.array(self.ranker_.feature_names, dtype=object)
         self.n_features_in_ = len(self.ranker_.feature_names)
 
@@ -193,20 +193,18 @@ class TargetMethod(Method):
     """A method that is nothing but targets: any model can be fitted to them."""
 
     def _learn(self, evidence: Evidence) -> Result:
-        targets, kept = self.targets(evidence)
-        return Result(self.model.fit_targets(targets, self._context(evidence.data)), kept)
+        return Result(self.model.fit_targets(self.targets(evidence), self._context(evidence.data)))
 
     @abstractmethod
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
-        """The rows to learn from, and what the method keeps, by attribute name."""
+    def targets(self, evidence: Evidence) -> Targets:
+        """The rows to learn from."""
 
 
-def _plain(value: Any) -> Any:
-    """A parameter as JSON can hold it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return value if isinstance(value, float) and np.isfinite(value) else repr(value)
+def clipping(about: str = "the least propensity; smaller ones are raised to it") -> Any:
+    """Declare the parameter `clip`."""
+    return parameter(default=None, about=about, above=0, most=1)
+
+
+def features_seen(by: str) -> Any:
+    """Declare a parameter that names the features of a part of the model."""
+    return parameter(default=None, about=f"names of the features that {by} sees; by default all")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import TargetMethod
 from cldrank.estimators.observing import observe
@@ -34,6 +31,6 @@ class Naive(TargetMethod):
     needs = "clicks"
     learns = "clicks as they are"
 
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+    def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate of each shown candidate."""
-        return observe(evidence.data, evidence.clicks).shown_rows(), {}
+        return observe(evidence.data, evidence.clicks).shown_rows()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from cldrank.estimators.evidence import Evidence
@@ -37,8 +34,8 @@ class Oracle(TargetMethod):
     needs = "labels"
     learns = "labels"
 
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
+    def targets(self, evidence: Evidence) -> Targets:
         """The labels as they are."""
         target = evidence.labels.astype(np.float64)
         rows = np.arange(len(target))
-        return Targets(rows, target, np.ones_like(target), np.zeros_like(target), evidence.data.row_queries), {}
+        return Targets(rows, target, np.ones_like(target), np.zeros_like(target), evidence.data.row_queries)

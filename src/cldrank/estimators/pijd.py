@@ -25,7 +25,7 @@ class PIJD(TwoStageMethod):
         2.  c/n = intercept + β·x + κ E[ε | x, k] + noise, over the cells
 
     Ranks by β·x. The correction E[ε | x, k], the inverse Mills ratio of an interval, accounts for what put a candidate
-    at k beyond its features. `position_effects` gives each position an intercept of its own, which accounts for
+    at k beyond its features. `position_effects` gives each position its own intercept, which accounts for
     position bias as far as it adds to clicks; but then little separates κ from the part of β along ω. With a single
     position this is HeckmanRank; penalty and weighting are as there. It is our reading of a method that we know by
     description only (Ovaisi et al. 2021): see docs/baselines.md.

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from cldrank.errors import CldrankWarning
-from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.exposure import Exposure, exposure
-from cldrank.estimators.method import TargetMethod
-from cldrank.models.fit import Facts
-from cldrank.models.targets import Targets
-from cldrank.parameters import described, learned, parameter
-from cldrank.propensity import AffineClicks, Propensities
-
-_MANY = 0.5  # of the candidates; where more were left out, selection bias is hardly corrected
+from cldrank.estimators.exposure import Exposure, ExposureMethod
+from cldrank.estimators.method import clipping
+from cldrank.parameters import described
+from cldrank.propensity import AffineClicks
 
 
 @described
-class PolicyAwareIPS(TargetMethod):
+class PolicyAwareIPS(ExposureMethod):
     """IPS over a policy that draws its pages: corrects selection bias too (Oosterhuis and de Rijke 2020).
 
         t_i = c_i / (n_q p_i),    p_i = Σ_k P(i is shown at k) ρ_k,    weight n_q
@@ -35,6 +26,7 @@ class PolicyAwareIPS(TargetMethod):
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
     >>> from cldrank.models import Linear
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 0, 1, 1], "position": [1, 2, 1, 2], "impressions": [5, 5, 5, 5], "clicks": [2, 1, 4, 2]}
     >>> method = PolicyAwareIPS(model=Linear(l2=0))
@@ -49,43 +41,13 @@ class PolicyAwareIPS(TargetMethod):
     corrects = ("position", "selection")
     learns = "clicks over the probability of being shown and examined"
 
-    clip: float | None = parameter(
-        default=None, about="smaller probabilities of being shown and examined are raised to it", above=0, most=1
-    )
+    clip: float | None = clipping("smaller probabilities of being shown and examined are raised to it")
 
-    propensities_: Propensities = learned()
-    n_left_out_: int = learned()
-    n_clipped_: int = learned()
+    def least(self, affine: AffineClicks) -> float:
+        """The least probability of being shown and examined."""
+        del affine
+        return 0.0 if self.clip is None else float(self.clip)
 
-    @property
-    def propensity_clip(self) -> None:
-        """Propensities are not clipped themselves."""
-
-    def targets(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
-        """The clicks per page over the probability of being shown and examined, of each candidate that can be."""
-        seen = exposure(evidence, AffineClicks.from_propensities(evidence.propensities))
-        warn_of_left_out(seen)
-        chance = seen.slope if self.clip is None else np.maximum(seen.slope, float(self.clip))
-        kept = {
-            "propensities_": evidence.propensities,
-            "n_left_out_": seen.n_left_out,
-            "n_clipped_": int((seen.slope < chance).sum()),
-        }
-        return seen.targets(seen.clicked / (seen.pages * chance), 1 / chance), kept
-
-    def _facts(self) -> Facts:
-        left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} probabilities clipped"
-        return [("propensities", repr(self.propensities_)), ("left out", left_out)]
-
-
-def warn_of_left_out(seen: Exposure) -> None:
-    """Warn if more than half of the candidates were never shown."""
-    everyone = seen.n_left_out + len(seen.rows)
-    if seen.n_left_out > _MANY * everyone:
-        warnings.warn(
-            f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says nothing "
-            "about them, so selection bias is corrected among the others only. CLD models the selection of a policy "
-            "that does not vary.",
-            CldrankWarning,
-            stacklevel=5,
-        )
+    def corrected(self, seen: Exposure, slope: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The clicks per page over the probability of being shown and examined."""
+        return seen.clicked / (seen.pages * slope)

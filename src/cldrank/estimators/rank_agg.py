@@ -11,7 +11,7 @@ from cldrank.errors import UsageError, setting
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
-from cldrank.estimators.method import Method, Result
+from cldrank.estimators.method import Method, Result, clipping
 from cldrank.models import MLP, Linear, Model
 from cldrank.parameters import described, learned, parameter
 from cldrank.rankers import BordaRanker
@@ -44,9 +44,7 @@ class RankAgg(Method):
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
-    clip: float | None = parameter(
-        default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
-    )
+    clip: float | None = clipping()
 
     ips_: IPS = learned()
     heckman_: HeckmanRank = learned()

@@ -15,8 +15,7 @@ from cldrank.errors import DataError
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Method, Result
 from cldrank.models import Linear
-from cldrank.models.fit import Fit
-from cldrank.models.linear.linear_fit import linear_ranker
+from cldrank.models.fit import Fit, linear_ranker
 from cldrank.parameters import described, learned, parameter
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cldrank._version import __version__
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
-from cldrank.experiment.sections import Data
+from cldrank.experiment.entries import Data
 from cldrank.parameters import shortened
 from cldrank.reading import reading
 

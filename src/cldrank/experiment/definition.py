@@ -40,7 +40,7 @@ from cldrank.experiment.decoding import (
     merged,
     nested,
 )
-from cldrank.experiment.sections import (
+from cldrank.experiment.entries import (
     MOST_COMBINATIONS,
     Data,
     MethodEntry,
@@ -122,7 +122,7 @@ class Experiment:
         """Only the methods named, by label or registered name; `module:Class` adds one to those the file has."""
         if not wanted:
             return self
-        from cldrank.experiment.methods import check_use
+        from cldrank.experiment.makers import check_use
 
         added = [name for name in wanted if ":" in name]
         named = [name for name in wanted if ":" not in name]
@@ -288,7 +288,7 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def _named(experiment: Experiment, name: str) -> MethodEntry:
-    from cldrank.experiment.methods import find, named
+    from cldrank.experiment.makers import find, named
 
     for method in experiment.methods:
         if name.casefold() in (method.label.casefold(), method.use.casefold()):

@@ -10,7 +10,7 @@ from typing import Any
 
 from cldrank.experiment.datasets import Fold
 from cldrank.experiment.definition import Experiment
-from cldrank.experiment.methods import maker
+from cldrank.experiment.makers import maker
 from cldrank.experiment.plan import Unit
 from cldrank.workers import available_cores
 

@@ -15,7 +15,7 @@ sessions at once, and a query has the weight of its sessions.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, MissingDependencyError, UsageError
+from cldrank.parameters import check_all, described, learned, parameter
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -69,6 +70,7 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
     )
 
 
+@described
 class Peer(BaseEstimator):
     """What both have in common: trees, their size, and how fast they learn; described as cldrank's own methods are."""
 
@@ -79,28 +81,19 @@ class Peer(BaseEstimator):
     needs: ClassVar[str] = "clicks"
     corrects: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self,
-        debias: str | None = None,
-        trees: int = 200,
-        learning_rate: float = 0.05,
-        leaves: int = 31,
-        l2: float = 1.0,
-        seed: int = 0,
-        threads: int = 0,
-    ) -> None:
-        self.debias = debias
-        self.trees = trees
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.l2 = l2
-        self.seed = seed
-        self.threads = threads
+    trees: int = parameter(default=200, about="how many", least=1)
+    learning_rate: float = parameter(default=0.05, about="the weight of each tree", above=0)
+    leaves: int = parameter(default=31, about="of a tree, at most", least=2)
+    l2: float = parameter(default=1.0, about="ridge penalty on the values of leaves", least=0)
+    seed: int = parameter(default=0, about="the same seed gives the same trees", least=0)
+    threads: int = parameter(default=0, about="0 for as many as there are cores", least=0)
+
+    booster_: Any = learned()
 
     @property
     def required(self) -> str:
         """What it learns from with its parameters as they are."""
-        return "propensities" if self.debias == "ips" else "clicks"
+        return "propensities" if getattr(self, "debias", None) == "ips" else "clicks"
 
     @classmethod
     def check_installed(cls) -> None:
@@ -108,12 +101,9 @@ class Peer(BaseEstimator):
         if find_spec(cls.package) is None:
             raise MissingDependencyError(f"{cls.package} is not installed: pip install 'cldrank[peers]'.")
 
-    def _lists(
-        self, dataset: RankingDataset, clicks: Any, propensities: Any, known: tuple[str | None, ...]
-    ) -> GradedLists:
-        if self.debias not in known:
-            names = ", ".join(repr(name) for name in known)
-            raise UsageError(f"debias of {type(self).__name__} is one of {names}, not {self.debias!r}.")
+    def _lists(self, dataset: RankingDataset, clicks: Any, propensities: Any) -> GradedLists:
+        check_all(self)
+        self.check_installed()
         if clicks is None:
             raise UsageError(f"{type(self).__name__} learns from clicks; pass them.")
         if self.required == "propensities" and propensities is None:
@@ -124,18 +114,20 @@ class Peer(BaseEstimator):
         return lists_of(dataset, clicks)
 
 
+@described
 class XGBoostRanker(Peer):
     """XGBoost's `rank:ndcg`, plain or, with debias="position", as `lambdarank_unbiased`."""
 
-    name: ClassVar[str] = "xgboost"
-    label: ClassVar[str] = "XGBoost"
-    sentence: ClassVar[str] = "boosted trees on clicks, with or without its own correction of positions"
-    package: ClassVar[str] = "xgboost"
+    name = "xgboost"
+    label = "XGBoost"
+    sentence = "boosted trees on clicks, with or without its own correction of positions"
+    package = "xgboost"
+
+    debias: Literal["position"] | None = parameter(default=None, about="what corrects position bias")
 
     def fit(self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Any = None) -> Self:
         """Learn from clicks."""
-        lists = self._lists(dataset, clicks, propensities, (None, "position"))
-        self.check_installed()
+        lists = self._lists(dataset, clicks, propensities)
         import xgboost
 
         data = xgboost.DMatrix(lists.features, label=lists.grades, weight=lists.weights, nthread=self.threads or None)
@@ -163,20 +155,22 @@ class XGBoostRanker(Peer):
         return np.asarray(scores, dtype=np.float64)
 
 
+@described
 class LightGBMRanker(Peer):
     """LightGBM's `lambdarank`: plain, debias="position" (it estimates the bias), or debias="ips" (it is given)."""
 
-    name: ClassVar[str] = "lightgbm"
-    label: ClassVar[str] = "LightGBM"
-    sentence: ClassVar[str] = "boosted trees on clicks, with or without a correction of positions"
-    package: ClassVar[str] = "lightgbm"
+    name = "lightgbm"
+    label = "LightGBM"
+    sentence = "boosted trees on clicks, with or without a correction of positions"
+    package = "lightgbm"
+
+    debias: Literal["position", "ips"] | None = parameter(default=None, about="what corrects position bias")
 
     def fit(
         self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Propensities | None = None
     ) -> Self:
         """Learn from clicks, and with debias="ips" from the propensities of their positions."""
-        lists = self._lists(dataset, clicks, propensities, (None, "position", "ips"))
-        self.check_installed()
+        lists = self._lists(dataset, clicks, propensities)
         import lightgbm
 
         weights = np.repeat(lists.weights, lists.sizes)

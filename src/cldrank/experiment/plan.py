@@ -21,8 +21,8 @@ from cldrank.errors import DataError, UsageError
 from cldrank.experiment import records
 from cldrank.experiment.datasets import Fold, find
 from cldrank.experiment.definition import Experiment, Setting
-from cldrank.experiment.methods import Maker, maker
-from cldrank.experiment.sections import MethodEntry
+from cldrank.experiment.entries import MethodEntry
+from cldrank.experiment.makers import Maker, maker
 
 Place = tuple[Any, ...]
 

@@ -144,7 +144,7 @@ def method_order(label: str, configuration: Mapping[str, Any] | None = None) -> 
     >>> sorted(["Oracle", "CLD", "mine", "Naive"], key=method_order)
     ['Naive', 'mine', 'CLD', 'Oracle']
     """
-    from cldrank.experiment.methods import find
+    from cldrank.experiment.makers import find
 
     home = label if configuration is None else str(configuration["method"]["class"])
     kind = find(home) or find(label)

@@ -23,7 +23,7 @@ from cldrank.experiment import records
 from cldrank.experiment.forecast import Forecast
 from cldrank.experiment.plan import Plan, Unit, canonical, hashed, tuning_of
 from cldrank.experiment.work import UnitOutcome, UnitTask, execute
-from cldrank.files import make_folder, replacing
+from cldrank.files import make_folder, save_json
 from cldrank.reading import read_json
 from cldrank.workers import Workers
 
@@ -152,9 +152,7 @@ def _choice_file(folder: Path, key: str) -> Path:
 
 def _save_choice(file: Path, task: UnitTask, outcome: UnitOutcome) -> None:
     file.parent.mkdir(exist_ok=True)
-    with replacing(file) as temporary:
-        content = {"tuned": dict(outcome.tuned), "configuration": json.loads(task.configuration)}
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    save_json(file, {"tuned": dict(outcome.tuned), "configuration": json.loads(task.configuration)})
 
 
 def _load_choice(file: Path) -> Mapping[str, Any]:

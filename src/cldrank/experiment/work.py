@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.errors import CldrankError
 from cldrank.experiment.datasets import Fold
-from cldrank.experiment.methods import import_what_is_needed, make
+from cldrank.experiment.makers import import_what_is_needed, make_method
 from cldrank.experiment.plan import canonical
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class UnitTask:
         """The estimator, with parameters from tuning."""
         method = json.loads(self.configuration)["method"]
         where = {} if self.device is None else {"device": self.device}
-        return make(method["class"], {**method["parameters"], **where, **tuned})
+        return make_method(method["class"], {**method["parameters"], **where, **tuned})
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,9 @@ def _load(fold: Fold) -> tuple[RankingDataset, RankingDataset]:
 def _production(fold: Fold, production: str, seed: int) -> NDArray[np.float64]:
     """The production ranker's scores of the training rows."""
     train, _ = _load(fold)
-    scores: NDArray[np.float64] = make("svm-rank", {"seed": seed, **json.loads(production)}).fit(train).predict(train)
+    scores: NDArray[np.float64] = (
+        make_method("svm-rank", {"seed": seed, **json.loads(production)}).fit(train).predict(train)
+    )
     return scores
 
 

@@ -1,13 +1,20 @@
-"""What a model leaves when it has been fitted: a ranker, and what is known about the fit."""
+"""What a model leaves when it has been fitted: a ranker, and what is known about the fit, linear or a network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cldrank.data.dataset import RankingDataset
-from cldrank.models.run import Run
-from cldrank.rankers import Provenance, Ranker
+from cldrank.models.linear.inference import Estimates
+from cldrank.models.run import Epoch, Run
+from cldrank.rankers import LinearRanker, Provenance, Ranker
+from cldrank.scaling import Scaling
+from cldrank.wording import count, some
 
 Facts = list[tuple[str, str]]
 
@@ -50,6 +57,133 @@ class Fit:
     def table(self) -> str:
         """What a summary shows below these lines."""
         return ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearFit(Fit):
+    """A fitted linear model. Coefficients belong to the scaled features.
+
+    coef, intercept      of the score
+    standard_errors      of `coef`; NaN where a feature has none
+    estimates            all parameters by name, with their covariance
+    log_likelihood       of all rows, without the penalty
+    n_rows, weight       the weighted rows learned from, and their total weight
+    constant_features    without any variation: their coefficient is 0
+    collinear_features   determined by the features before them: their own coefficients mean little
+    errors               where standard errors come from, in words
+    """
+
+    coef: NDArray[np.float64]
+    intercept: float
+    standard_errors: NDArray[np.float64]
+    estimates: Estimates
+    log_likelihood: float
+    n_rows: int
+    weight: float
+    constant_features: tuple[str, ...]
+    collinear_features: tuple[str, ...]
+    errors: str
+
+    def facts(self) -> Facts:
+        """Lines of a summary, as names and values."""
+        facts = [
+            ("ranker", str(self.ranker.provenance)),
+            ("rows", f"{self.n_rows:,} of total weight {self.weight:,.0f}"),
+            ("log-likelihood", f"{self.log_likelihood:,.4f}"),
+            ("status", f"{self.status}, {count(self.n_iter, 'step')}"),
+            ("std. errors", self.errors),
+        ]
+        if self.constant_features:
+            facts.append(("constant", f"no weight: {some(self.constant_features)}"))
+        if self.collinear_features:
+            facts.append(("collinear", f"coefficients mean little: {some(self.collinear_features)}"))
+        return facts
+
+    def table(self) -> str:
+        """All parameters with their standard errors."""
+        return repr(self.estimates)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkFit(Fit):
+    """A trained network; its status is `completed`, `early_stopped`, `interrupted` (by Ctrl-C) or `non_finite`.
+
+    history       an `Epoch` for each epoch; the concordance on held-out queries is with the method's own targets, so
+                  it chooses the epoch but does not compare methods
+    best_epoch    the epoch whose network was kept
+    n_queries     the queries learned from; `n_held` those held out to choose the epoch
+    held_target   in words, what held-out queries are judged against
+    """
+
+    history: tuple[Epoch, ...]
+    best_epoch: int
+    n_queries: int
+    n_held: int
+    held_target: str
+
+    def facts(self) -> Facts:
+        """Lines of a summary, as names and values."""
+        kept = self.history[self.best_epoch - 1]
+        held = "nothing held out"
+        if kept.validation is not None:
+            held = f"held-out concordance {kept.validation:.4f} with {self.held_target}"
+        seconds = sum(epoch.seconds for epoch in self.history)
+        return [
+            ("ranker", repr(self.ranker)),
+            ("queries", f"{self.n_queries:,} learned from, {self.n_held:,} held out"),
+            ("status", f"{self.status}, {self.n_iter} epochs, {seconds:.1f} s"),
+            ("kept", f"epoch {self.best_epoch}: loss {kept.loss:.4f}, {held}"),
+        ]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SelectionNetworkFit(NetworkFit):
+    """A network of relevance and a linear model of selection, `selection_coef` and `selection_intercept`."""
+
+    selection_coef: NDArray[np.float64]
+    selection_intercept: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearPairFit(SelectionNetworkFit):
+    """A linear model trained on pairs by the loop of networks; `coef` and `intercept` of the score, without errors."""
+
+    coef: NDArray[np.float64]
+    intercept: float
+
+    @classmethod
+    def of(cls, found: SelectionNetworkFit) -> Self:
+        """The fit of a network without hidden layers."""
+        ranker = found.ranker
+        if not isinstance(ranker, LinearRanker):
+            raise AssertionError("a network without hidden layers leaves a linear ranker")
+        return cls(**vars(found), coef=ranker.coefficients, intercept=ranker.intercept)
+
+
+def linear_parts(
+    context: Context, scaling: Scaling, coefficients: NDArray[np.float64], intercept: float, estimates: Estimates
+) -> dict[str, Any]:
+    """What every `LinearFit` is made of: the ranker, its coefficients, and their standard errors."""
+    return {
+        "ranker": linear_ranker(context, scaling, coefficients, intercept),
+        "coef": coefficients,
+        "intercept": intercept,
+        "standard_errors": estimates.error_of("relevance", context.data.feature_names),
+        "estimates": estimates,
+    }
+
+
+def linear_ranker(
+    context: Context, scaling: Scaling, coefficients: NDArray[np.float64], intercept: float
+) -> LinearRanker:
+    """The ranker of a linear fit."""
+    return LinearRanker(
+        feature_names=context.data.feature_names,
+        scaling=scaling,
+        coefficients=coefficients,
+        intercept=intercept,
+        provenance=context.provenance,
+    )
 
 
 def lines_of(facts: Iterable[tuple[str, str]]) -> str:

@@ -13,8 +13,7 @@ from cldrank.models.run import Run
 from cldrank.parameters import Value, parameter, parameters, value
 
 if TYPE_CHECKING:
-    from cldrank.models.selection import PairSelection, PointSelection
-    from cldrank.models.targets import Targets
+    from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 Scaling = Literal["standard", "minmax", "log", "quantile"]
 

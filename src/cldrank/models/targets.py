@@ -1,9 +1,9 @@
-"""What a model is fitted to: weighted rows with a target, and the candidates that were not shown."""
+"""What a model is fitted to: weighted rows with a target, the candidates not shown, and problems of selection."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,3 +78,41 @@ class Observations:
     def all_shown(self) -> bool:
         """Whether nothing is left that was not shown."""
         return not self.absent.any()
+
+
+@dataclass(frozen=True, eq=False)
+class PointSelection:
+    """Shown and unshown candidates row by row, and the noise that links selection and relevance.
+
+    observed        the candidates of the queries displayed
+    pages           (queries,) how often each query was displayed
+    gamma           correlation of the two noises, or "profile" to estimate it
+    tobit           whether the likelihood is that of a type-II Tobit model
+    sigma           the noise of relevance, or "estimate"
+    relevance       (columns,) the features that relevance sees
+    selection       (columns,) the features that selection sees
+    unshown_ratio   of a network: unshown candidates drawn per pair of shown ones
+    """
+
+    observed: Observations
+    pages: IntArray
+    gamma: float | Literal["profile"]
+    tobit: bool
+    sigma: float | Literal["estimate"]
+    relevance: IntArray
+    selection: IntArray
+    unshown_ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairSelection:
+    """Pairs of candidates of one query, both shown, or one of the two.
+
+    selection_weight   C, the weight of the terms of selection
+    unshown_ratio      pairs with an unshown candidate for each pair of two shown ones
+    """
+
+    observed: Observations
+    pages: IntArray
+    selection_weight: float
+    unshown_ratio: float

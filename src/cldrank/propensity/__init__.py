@@ -6,7 +6,7 @@ AllPairs(depth=5)
 """
 
 from cldrank.propensity.affine_clicks import AffineClicks
-from cldrank.propensity.checks.agreement import agreement, applicable, compare
+from cldrank.propensity.checks.agreement import agreement, applicable, compare_estimators
 from cldrank.propensity.checks.attraction import check_attraction
 from cldrank.propensity.checks.refusal import impressions_needed
 from cldrank.propensity.click_through import ClickThrough
@@ -41,7 +41,7 @@ __all__ = [
     "agreement",
     "applicable",
     "check_attraction",
-    "compare",
+    "compare_estimators",
     "estimators",
     "impressions_needed",
     "logged_probability",

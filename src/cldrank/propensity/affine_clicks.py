@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
-from cldrank.files import replacing
+from cldrank.files import save_json
 from cldrank.parameters import check_choice, check_number
 from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, numbers, symmetric, texts
 from cldrank.propensity.propensities import Propensities, keep_array, places_of
@@ -199,8 +198,7 @@ class AffineClicks:
         content: dict[str, Any] = {"format": FORMAT, "slope": self.slope.tolist(), "base": self.base.tolist()}
         content |= {"origin": self.origin, "notes": list(self.notes), "confidence": self.confidence}
         content["covariance"] = None if self.covariance is None else self.covariance.tolist()
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        save_json(path, content, indent=1)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> AffineClicks:

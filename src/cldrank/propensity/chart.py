@@ -11,7 +11,7 @@ from cldrank.drawing.figure import Figure, Point, Series
 from cldrank.drawing.looks import looks
 from cldrank.drawing.picture import picture
 from cldrank.errors import UsageError
-from cldrank.files import replacing
+from cldrank.files import save_text
 from cldrank.propensity.propensities import Propensities
 
 _TITLE = "Examination by position"
@@ -66,8 +66,7 @@ def save_chart(curves: Mapping[str, Propensities], path: str | PathLike[str], ti
     """Draw curves into an SVG file."""
     if not str(path).lower().endswith(".svg"):
         raise UsageError(f"{path}: curves are drawn as SVG; name a file that ends in .svg.")
-    with replacing(path) as temporary:
-        temporary.write_text(chart(curves, title).svg, encoding="utf-8")
+    save_text(path, chart(curves, title).svg)
 
 
 def _points(name: str, curve: Propensities, shift: float) -> tuple[Point, ...]:

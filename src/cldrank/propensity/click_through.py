@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.parameters import value
-from cldrank.propensity.checks.refusal import cannot_estimate
 from cldrank.propensity.counts import Cells, PairSums
 from cldrank.propensity.estimator import SumEstimator, Tally
 
@@ -47,12 +46,4 @@ class ClickThrough(SumEstimator):
 
     def _require(self, tally: Tally, cells: Cells) -> None:
         silent = np.flatnonzero(tally.sums.sum(axis=0)[: cells.size] == 0)
-        if len(silent):
-            raise cannot_estimate(
-                self.spelling,
-                "nothing was clicked there",
-                (silent + 1).tolist(),
-                cells.rates(),
-                self.confidence,
-                "more pages",
-            )
+        self._refuse_silent(silent, cells, "nothing was clicked there")

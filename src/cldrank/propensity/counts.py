@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import deal, many_queries
+from cldrank.clicks.units import cell_pairs, deal, many_queries
 from cldrank.errors import Spelling, UnidentifiableError, UsageError, setting
 
 Floats = NDArray[np.float64]
@@ -88,6 +89,10 @@ class Cells:
         sums = np.bincount(group * width + key, values, minlength=self.n_groups * width)
         return np.asarray(sums, dtype=np.float64).reshape(self.n_groups, width)
 
+    def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Pairs of cells of one candidate, see `cell_pairs`."""
+        return cell_pairs(self.row, self.place, self.size)
+
     def rates(self) -> Floats:
         """(size,) the click-through rate of each position."""
         shown = np.bincount(self.place, self.impressions, self.size)
@@ -128,17 +133,10 @@ class PairSums:
         size = cells.size
         upper, lower = np.triu_indices(size, 1)
         count = len(upper)
-        number = np.zeros((size, size), dtype=np.int64)
-        number[upper, lower] = np.arange(count)
         grouped = np.zeros((3, cells.n_groups, count))
         plain = np.zeros((4, count))
         rate = cells.clicks / cells.impressions
-        for distance in range(1, size):  # the cells of a candidate lie side by side
-            one = np.flatnonzero(cells.row[distance:] == cells.row[:-distance])
-            if not len(one):
-                break
-            two = one + distance
-            pair = number[cells.place[one], cells.place[two]]
+        for one, two, pair in cells.pairs():
             n, m = cells.impressions[one], cells.impressions[two]
             harmonic = n * m / (n + m)
             weight = harmonic if weighting == "impressions" else np.ones(len(one))
@@ -154,13 +152,6 @@ class PairSums:
         units = (total > 0).sum(axis=0)
         counted = candidates.astype(np.int64)
         return cls(upper, lower, above, below, total, counted, clicks_upper, clicks_lower, units, effective)
-
-    def find(self, upper: IntArray, lower: IntArray, size: int) -> IntArray:
-        """The index of the pairs (upper, lower), places from 0.
-
-        The pairs of an upper place k lie together, behind those of all places above it.
-        """
-        return upper * size - upper * (upper + 1) // 2 + lower - upper - 1
 
 
 def _depth(clicks: ClickTable, depth: int | None) -> int:

@@ -1,7 +1,7 @@
 """What estimators share: their description, one `fit`, resampling, refusals and the result.
 
-An estimator is described once, on its class; the command line and `compare` derive from it. `estimators` finds all of
-them, so a new one is one new file in this package.
+An estimator is described once, on its class; the command line and `compare_estimators` derive from it. `estimators`
+finds all of them, so a new one is one new file in this package.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
@@ -23,7 +24,7 @@ from cldrank.parameters import Value, parameter, value
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.checks.attraction import AttractionCheck, compared_by_attraction
 from cldrank.propensity.checks.goodness import goodness_of_fit
-from cldrank.propensity.checks.refusal import ALL_PAIRS, too_few
+from cldrank.propensity.checks.refusal import ALL_PAIRS, cannot_estimate, too_few
 from cldrank.propensity.counts import Cells, PairSums, Resample
 from cldrank.propensity.propensities import Propensities
 
@@ -47,7 +48,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     sentence   what it does, without a full stop
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it finds a slope and a base for each position, instead of one propensity
-    compared   whether `compare` includes it
+    compared   whether `compare_estimators` includes it
     order      its place in lists: the better founded, the earlier
     """
 
@@ -155,6 +156,25 @@ class CurveEstimator(PropensityEstimator[Propensities]):
             raise too_few(self.spelling, weak + 1, worst + 1, error, cells, self.confidence)
         return errors
 
+    def _refuse_silent(self, silent: IntArray, cells: Cells, why: str, remedy: str = "more pages") -> None:
+        """Refuse places (from 0) without the clicks that an estimate needs, if there are any."""
+        if len(silent):
+            lacking = (silent + 1).tolist()
+            raise cannot_estimate(self.spelling, why, lacking, cells.rates(), self.confidence, remedy)
+
+    def _curve(self, cells: Cells, values: Floats, interval: tuple[Floats, Floats], **parts: Any) -> Propensities:
+        """The result, with an interval that holds the estimate."""
+        name = type(self).__name__
+        return Propensities(
+            values,
+            f"{name}, {cells.n_units:,} {cells.units}",
+            method=name,
+            low=np.minimum(interval[0], values),
+            high=np.maximum(interval[1], values),
+            confidence=self.confidence,
+            **parts,
+        )
+
     def _notes(
         self, values: Floats, errors: Floats, cells: Cells, attraction: AttractionCheck | None
     ) -> tuple[str, ...]:
@@ -228,16 +248,11 @@ class SumEstimator(CurveEstimator):
         tail = (1 - self.confidence) / 2
         low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
         logs = np.log(draws[np.isfinite(draws).all(axis=1) & (draws > 0).all(axis=1)])
-        covariance = np.cov(logs, rowvar=False)
-        name = type(self).__name__
-        return Propensities(
+        return self._curve(
+            cells,
             values,
-            f"{name}, {cells.n_units:,} {cells.units}",
-            method=name,
-            low=np.minimum(low, values),
-            high=np.maximum(high, values),
-            confidence=self.confidence,
-            covariance=covariance,
+            (low, high),
+            covariance=np.cov(logs, rowvar=False),
             comparisons=tally.comparisons,
             goodness=goodness_of_fit(tally.pairs, values, draws, weights),
             notes=self._notes(values, errors, cells, attraction),

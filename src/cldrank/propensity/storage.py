@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from cldrank.errors import CldrankError, DataError, FormatError, Spelling, UsageError
-from cldrank.files import replacing
+from cldrank.files import save_json
 from cldrank.propensity.affine_clicks import FORMAT as AFFINE_FORMAT
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.checks.confounding import Confounding
@@ -39,8 +38,7 @@ def save_propensities(propensities: Propensities, path: str | PathLike[str]) -> 
         found = getattr(propensities, name)
         if found is not None:
             content[name] = asdict(found)
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    save_json(path, content, indent=1)
 
 
 def load_propensities(path: str | PathLike[str]) -> Propensities:

@@ -17,8 +17,10 @@ from cldrank._version import __version__
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
+from cldrank.parameters import as_json
 from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
+from cldrank.wording import count, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
@@ -50,6 +52,12 @@ class Provenance:
         except (TypeError, ValueError, RecursionError) as error:
             raise DataError(f"the parameters in the provenance must be plain JSON values: {reason(error)}.") from None
         object.__setattr__(self, "parameters", plain)
+
+    @classmethod
+    def of(cls, estimator: str, parameters: Mapping[str, Any], data: RankingDataset) -> Self:
+        """Of a ranker learned from a dataset; a parameter that JSON cannot hold is kept as Python writes it."""
+        plain = {name: as_json(value) for name, value in parameters.items()}
+        return cls(estimator, plain, data.name, data.synthetic, data.n_rows, data.n_queries)
 
     def __str__(self) -> str:
         data = self.data or ("data without a name" if self.rows else "")
@@ -88,7 +96,7 @@ class Ranker(ABC):
     def score_rows(
         self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
     ) -> NDArray[np.float64]:
-        """One score a row of a table with the right features; `offsets` tell which rows belong to one query."""
+        """One score per row of a table with the right features; `offsets` say which rows belong to one query."""
 
     @abstractmethod
     def to_state(self) -> tuple[Config, Weights]:
@@ -108,7 +116,7 @@ class Ranker(ABC):
         feature_names: Sequence[str] | None = None,
         block_rows: int | None = None,
     ) -> NDArray[np.float64]:
-        """One score a row; memory beyond the result is bounded by the block.
+        """One score per row; memory beyond the result is bounded by the block.
 
         A dataset must have the ranker's features by name and in order, an array the same number of them; say
         `feature_names` to have the columns of an array checked by name too. A table that names its columns (pandas,
@@ -149,9 +157,8 @@ class Ranker(ABC):
         save_ranker(self, folder)
 
     def __repr__(self) -> str:
-        width = len(self.feature_names)
-        counted = f"{width} feature{'' if width == 1 else 's'}"
-        return f"{type(self).__name__}({', '.join([counted, *self._parts(), str(self.provenance)])})"
+        parts = [count(len(self.feature_names), "feature"), *self._parts(), str(self.provenance)]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def _parts(self) -> list[str]:
         """What else its text form says."""
@@ -180,21 +187,13 @@ class ScalingRanker(Ranker):
 
     @classmethod
     @abstractmethod
-    def from_scorer(
-        cls,
-        config: Config,
-        weights: Weights,
-        *,
-        feature_names: tuple[str, ...],
-        scaling: Scaling,
-        provenance: Provenance,
-    ) -> Self:
-        """The ranker with this scaling, and the scorer that gave this state."""
+    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
+        """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
 
     def score_rows(
         self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
     ) -> NDArray[np.float64]:
-        """One score a row, block by block; queries do not matter."""
+        """One score per row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
@@ -223,13 +222,8 @@ class ScalingRanker(Ranker):
         """The ranker from the states of scaling and scorer."""
         parts = split_weights(weights, ("scaling", "scorer"))
         scaling = Scaling.from_state(member(config, "scaling", dict), parts["scaling"])
-        return cls.from_scorer(
-            member(config, "scorer", dict),
-            parts["scorer"],
-            feature_names=feature_names,
-            scaling=scaling,
-            provenance=provenance,
-        )
+        own: dict[str, Any] = {"feature_names": feature_names, "scaling": scaling, "provenance": provenance}
+        return cls.from_scorer(member(config, "scorer", dict), parts["scorer"], **own)
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]
@@ -293,7 +287,5 @@ def _without(names: list[str], others: list[str]) -> list[str]:
     return [name for name in names if name not in known]
 
 
-def _named(names: list[str], most: int = 5) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
+def _named(names: list[str]) -> str:
+    return f"{some(map(repr, names), most=5)} {'is' if len(names) == 1 else 'are'}"

@@ -15,6 +15,7 @@ from cldrank.errors import DataError
 from cldrank.rankers.base import Config, Provenance, Ranker, Weights, member, split_weights
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
+from cldrank.wording import kind_of
 
 _LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite
 _MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker)}
@@ -67,7 +68,7 @@ class BordaRanker(Ranker):
         weights: Weights = {}
         for index, ranker in enumerate(self.members):
             if ranker.kind not in _MEMBERS:
-                raise DataError(f"a {type(ranker).__name__} cannot be saved as a member of others.")
+                raise DataError(f"{kind_of(ranker)} cannot be saved as a member of others.")
             own, arrays = ranker.to_state()
             config["members"].append({"kind": ranker.kind, **own})
             weights |= {f"{index}.{name}": values for name, values in arrays.items()}
@@ -83,7 +84,7 @@ class BordaRanker(Ranker):
         members = []
         for index, own in enumerate(described):
             if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
-                raise DataError(f"member {index + 1} is no {' or '.join(_MEMBERS)} ranker.")
+                raise DataError(f"member {index + 1} is not a {' or '.join(_MEMBERS)} ranker.")
             kind = _MEMBERS[own["kind"]]
             members.append(
                 kind.from_state(own, parts[str(index)], feature_names=feature_names, provenance=Provenance())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, Provenance, ScalingRanker, Weights
-from cldrank.scaling import Scaling
+from cldrank.rankers.base import Config, ScalingRanker, Weights
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -56,18 +55,10 @@ class LinearRanker(ScalingRanker):
         return {}, {"coefficients": self.coefficients, "intercept": np.array([self.intercept])}
 
     @classmethod
-    def from_scorer(
-        cls,
-        config: Config,
-        weights: Weights,
-        *,
-        feature_names: tuple[str, ...],
-        scaling: Scaling,
-        provenance: Provenance,
-    ) -> Self:
+    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these coefficients and this intercept."""
         del config
-        for name, shape in (("coefficients", (len(feature_names),)), ("intercept", (1,))):
+        for name, shape in (("coefficients", (len(parts["feature_names"]),)), ("intercept", (1,))):
             if name not in weights:
                 raise DataError(f"the array {name!r} of a linear ranker is missing.")
             if weights[name].dtype != np.float64 or weights[name].shape != shape:
@@ -75,10 +66,4 @@ class LinearRanker(ScalingRanker):
                 raise DataError(f"the array {name!r} of the ranker must be float64 {shape}, not {found}.")
         if extra := weights.keys() - {"coefficients", "intercept"}:
             raise DataError(f"a linear ranker has no array {min(extra)!r}.")
-        return cls(
-            feature_names=feature_names,
-            scaling=scaling,
-            provenance=provenance,
-            coefficients=weights["coefficients"],
-            intercept=weights["intercept"].item(),
-        )
+        return cls(coefficients=weights["coefficients"], intercept=weights["intercept"].item(), **parts)

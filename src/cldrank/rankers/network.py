@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, Provenance, ScalingRanker, Weights, member
-from cldrank.scaling import Scaling
+from cldrank.rankers.base import Config, ScalingRanker, Weights, member
 
 Matrix = NDArray[np.float64]
 
@@ -102,15 +101,7 @@ class NetworkRanker(ScalingRanker):
         return {"layers": [layer.kind for layer in self.layers]}, weights
 
     @classmethod
-    def from_scorer(
-        cls,
-        config: Config,
-        weights: Weights,
-        *,
-        feature_names: tuple[str, ...],
-        scaling: Scaling,
-        provenance: Provenance,
-    ) -> Self:
+    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker with these layers."""
         rest: dict[str, Any] = dict(weights)
         layers = [
@@ -119,7 +110,7 @@ class NetworkRanker(ScalingRanker):
         ]
         if rest:
             raise DataError(f"the network has no array {min(rest)!r}.")
-        return cls(feature_names=feature_names, scaling=scaling, provenance=provenance, layers=layers)
+        return cls(layers=layers, **parts)
 
     def _parts(self) -> list[str]:
         sizes = [len(self.feature_names), *(len(layer.weight) for layer in self.layers if layer.weight is not None)]

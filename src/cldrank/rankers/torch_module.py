@@ -1,4 +1,4 @@
-"""`ModuleRanker`: a torch module that is no plain sequence of layers. Its numbers are saved, its code is not."""
+"""`ModuleRanker`: a torch module that is not a plain sequence of layers. Its numbers are saved, its code is not."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers.base import Config, Provenance, ScalingRanker, Weights, member
-from cldrank.scaling import Scaling
+from cldrank.rankers.base import Config, ScalingRanker, Weights, member
 
 if TYPE_CHECKING:
     import torch
@@ -80,18 +79,9 @@ class ModuleRanker(ScalingRanker):
         return {"class_name": self.class_name}, dict(self.state)
 
     @classmethod
-    def from_scorer(
-        cls,
-        config: Config,
-        weights: Weights,
-        *,
-        feature_names: tuple[str, ...],
-        scaling: Scaling,
-        provenance: Provenance,
-    ) -> Self:
+    def from_scorer(cls, config: Config, weights: Weights, **parts: Any) -> Self:
         """The ranker without its module."""
-        name = member(config, "class_name", str)
-        return cls(feature_names=feature_names, scaling=scaling, provenance=provenance, state=weights, class_name=name)
+        return cls(state=weights, class_name=member(config, "class_name", str), **parts)
 
     def _parts(self) -> list[str]:
         return [self.class_name, *super()._parts()]

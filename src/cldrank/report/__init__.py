@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from cldrank.errors import UsageError
-from cldrank.files import make_folder, replacing
+from cldrank.files import make_folder, save_text
 
 FORMATS = ("html", "md", "csv", "latex", "png")
 
@@ -66,6 +66,5 @@ def _target(out: str | PathLike[str], format: str) -> Path:  # noqa: A002
 
 
 def _saved(target: Path, text: str) -> Path:
-    with replacing(target) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="")
+    save_text(target, text)
     return target

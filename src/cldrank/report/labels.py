@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cldrank.drawing.numbers import plain_number
-from cldrank.experiment.methods import describe
+from cldrank.experiment.makers import describe
 from cldrank.models import models
 
 # the keys of an experiment's settings that have a name in plain words: the name, and what is written below an axis

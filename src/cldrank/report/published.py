@@ -12,30 +12,19 @@ CONDITIONS = "top 5, η = 0.1, 100,000 sessions, click noise 0.1"
 
 _CONDITIONS = {"depth": 5, "eta": 0.1, "sessions": 100_000, "noise": 0.1}
 _MEASURES = ("nDCG@1", "nDCG@3", "AP")
-_VALUES: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
-    ("yahoo", "set1"): {
-        "naive": (0.606, 0.593, 0.592),
-        "ips": (0.650, 0.619, 0.609),
-        "heckman^rank": (0.608, 0.590, 0.587),
-        "rankagg": (0.649, 0.623, 0.608),
-        "cld": (0.661, 0.631, 0.616),
-        "cld-pair": (0.662, 0.630, 0.615),
-        "cld-n": (0.652, 0.619, 0.610),
-        "cld-pair-l": (0.660, 0.634, 0.618),
-        "oracle": (0.666, 0.636, 0.622),
-    },
-    ("web10k", "fold1"): {
-        "naive": (0.383, 0.350, 0.294),
-        "ips": (0.413, 0.368, 0.282),
-        "heckman^rank": (0.350, 0.331, 0.287),
-        "rankagg": (0.413, 0.375, 0.299),
-        "cld": (0.434, 0.391, 0.312),
-        "cld-pair": (0.439, 0.397, 0.312),
-        "cld-n": (0.340, 0.321, 0.284),
-        "cld-pair-l": (0.431, 0.389, 0.309),
-        "oracle": (0.455, 0.416, 0.332),
-    },
-}
+_DATA = (("yahoo", "set1"), ("web10k", "fold1"))
+_TABLE = """
+naive         0.606 0.593 0.592    0.383 0.350 0.294
+ips           0.650 0.619 0.609    0.413 0.368 0.282
+heckman^rank  0.608 0.590 0.587    0.350 0.331 0.287
+rankagg       0.649 0.623 0.608    0.413 0.375 0.299
+cld           0.661 0.631 0.616    0.434 0.391 0.312
+cld-pair      0.662 0.630 0.615    0.439 0.397 0.312
+cld-n         0.652 0.619 0.610    0.340 0.321 0.284
+cld-pair-l    0.660 0.634 0.618    0.431 0.389 0.309
+oracle        0.666 0.636 0.622    0.455 0.416 0.332
+"""  # by method: the measures on the first data set, then on the second
+_VALUES = {name: list(map(float, numbers)) for name, *numbers in map(str.split, _TABLE.strip().splitlines())}
 
 
 def published(section: Section, setting: str) -> dict[tuple[str, str], float]:
@@ -44,13 +33,14 @@ def published(section: Section, setting: str) -> dict[tuple[str, str], float]:
     Nothing, unless the data set, the fold and the simulation are the paper's, and the methods knew the true η.
     """
     key = (section.data.lower(), section.folds[0].lower() if len(section.folds) == 1 else "")
-    if key not in _VALUES or not _as_published(section, setting):
+    if key not in _DATA or not _as_published(section, setting):
         return {}
+    first = len(_MEASURES) * _DATA.index(key)
     columns = {measure: _column(measure) for measure in section.measures}
     return {
-        (method, measure): _VALUES[key][method.lower()][column]
+        (method, measure): _VALUES[method.lower()][first + column]
         for method in section.methods
-        if method.lower() in _VALUES[key]
+        if method.lower() in _VALUES
         for measure, column in columns.items()
         if column is not None
     }

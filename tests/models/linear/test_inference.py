@@ -10,9 +10,9 @@ from scenes import by_session, objective, scene
 from cldrank import likelihood, scaling
 from cldrank.estimators.observing import observe
 from cldrank.likelihood import Form
-from cldrank.models.linear.fitting import fit_selection
 from cldrank.models.linear.inference import Estimates, covariance, determined
 from cldrank.models.linear.least_squares import regress
+from cldrank.models.linear.maximum import fit_selection
 from cldrank.models.targets import Targets
 from cldrank.optimise import Derivatives
 

@@ -11,7 +11,7 @@ from scenes import nearly_collinear, objective, scene
 from cldrank import likelihood, scaling
 from cldrank.likelihood import Form
 from cldrank.models.linear import design as designs
-from cldrank.models.linear.fitting import fit_selection
+from cldrank.models.linear.maximum import fit_selection
 from cldrank.optimise import newton
 
 FORMS = [Form(0.3), Form(-0.5, 0.7, gaussian=True), None]

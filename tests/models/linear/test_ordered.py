@@ -10,7 +10,7 @@ from scipy.stats import norm, truncnorm
 
 from cldrank import scaling
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.ordered import Entries, Interval, OrderedProbit, log_interval
+from cldrank.models.linear.ordered import Entries, GaussianInterval, OrderedProbit, log_interval
 from cldrank.optimise import newton
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ def slope(function: Callable[[float], float], at: float) -> float:
     return (function(at + step) - function(at - step)) / (2 * step)
 
 
-def interval(a: float, b: float) -> Interval:
+def interval(a: float, b: float) -> GaussianInterval:
     return log_interval(np.array([a]), np.array([b]))
 
 

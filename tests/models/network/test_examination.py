@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from cldrank.models.network.batches import ListBatch
 from cldrank.models.network.examination import DualLists, ExaminedPoints
+from cldrank.models.network.lists import ListBatch
 
 
 def batch(rows: list[list[int]], target: list[list[float]], weight: list[list[float]]) -> ListBatch:

@@ -202,7 +202,7 @@ def test_numbers_of_numpy_serve_as_parameters(kind: type[Method]) -> None:
 
 @pytest.mark.parametrize("kind", [Naive, IPS, Oracle])
 def test_clustered_errors_are_for_the_linear_model(kind: type[Method]) -> None:
-    with pytest.raises(UsageError, match="cluster is not for a network; say model='linear'"):
+    with pytest.raises(UsageError, match="cluster is not for a network; choose model='linear'"):
         fresh(kind, cluster="query")
 
 

@@ -17,12 +17,12 @@ from cldrank.propensity import (
     RegressionEM,
     agreement,
     applicable,
-    compare,
+    compare_estimators,
 )
 
 
 def test_all_that_apply_and_why_the_others_do_not(world: Any, tmp_path: Path) -> None:
-    found = compare(world.two_rankers())
+    found = compare_estimators(world.two_rankers())
     assert {"AllPairs", "AdjacentChain", "ClickThrough"} <= set(found.estimates)
     assert "random order" in str(found.refusals["Randomised"])
     verdicts = {(entry.first, entry.second): entry.agree for entry in found.agreements}
@@ -39,7 +39,7 @@ def test_all_that_apply_and_why_the_others_do_not(world: Any, tmp_path: Path) ->
 def test_applicable_says_what_compare_would_find(world: Any) -> None:
     for log in (world.two_rankers(), world.log(), world.shuffled()):
         reasons = applicable(log)
-        refusals = compare(log).refusals
+        refusals = compare_estimators(log).refusals
         said = {name: str(refusal) for name, refusal in reasons.items() if refusal is not None}
         assert said == {name: str(refusal) for name, refusal in refusals.items()}
 
@@ -83,11 +83,11 @@ def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
         "ClickThrough",
     ]
     few = {"RegressionEM": RegressionEM(), "AllPairs": AllPairs(), "ClickThrough": ClickThrough()}
-    found = compare(clicks, few, data)  # warns of nothing: the table says it
+    found = compare_estimators(clicks, few, data)  # warns of nothing: the table says it
     assert list(found.estimates) == ["RegressionEM", "ClickThrough"]
     assert "RegressionEM: relevance and position are confounded" in str(found)
     assert "RegressionEM and ClickThrough disagree" in str(found)
     assert found.agreements[0].paired
-    assert "needs the features" in str(compare(clicks, few).refusals["RegressionEM"])
+    assert "needs the features" in str(compare_estimators(clicks, few).refusals["RegressionEM"])
     with pytest.raises(CldrankError, match="no estimators"):
         applicable(clicks, {})

@@ -57,7 +57,7 @@ def test_the_warning_names_positions_rates_and_what_to_do() -> None:
     assert "power law, eta 2" in text
     assert all(f"position {k}" in text for k in (2, 3, 4))
     assert "and 2 more positions" in text
-    assert "`cldrank.propensity.compare`" in text
+    assert "`cldrank.propensity.compare_estimators`" in text
     assert "`cldrank propensity compare`" in caught[0].message.said("shell")  # type: ignore[union-attr]
 
 

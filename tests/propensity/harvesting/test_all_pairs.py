@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from cldrank.clicks.units import PairGraph
 from cldrank.propensity import AllPairs
 from cldrank.propensity.harvesting.all_pairs import Likelihood, maximise
 
@@ -25,15 +26,15 @@ def likelihood(size: int, logs: int, seed: int, noise: bool = True) -> Likelihoo
         mean = rho[ends] * relevance
         rate = random.beta(50 * mean, 50 * (1 - mean), total.shape) if noise else np.broadcast_to(mean, total.shape)
         parts.append(total * rate)
-    return Likelihood(parts[0], parts[1], total, upper, lower, size)
+    return Likelihood(parts[0], parts[1], total, PairGraph(upper, lower, size))
 
 
 def objective(parameters: NDArray[np.float64], of: Likelihood) -> float:
     """The likelihood of Agarwal et al. (2019) as they print it, with one relevance a pair, as a loss."""
-    logs = np.append(0.0, parameters[: of.size - 1])
-    relevance = np.exp(parameters[of.size - 1 :])
+    logs = np.append(0.0, parameters[: of.graph.size - 1])
+    relevance = np.exp(parameters[of.graph.size - 1 :])
     loss = 0.0
-    for clicks, ends in ((of.above[0], of.upper), (of.below[0], of.lower)):
+    for clicks, ends in ((of.above[0], of.graph.upper), (of.below[0], of.graph.lower)):
         mean = np.clip(np.exp(logs[ends]) * relevance, 1e-12, 1 - 1e-12)
         loss -= (clicks * np.log(mean) + (of.total[0] - clicks) * np.log(1 - mean)).sum()
     return float(loss)
@@ -43,7 +44,7 @@ def test_the_optimum_is_that_of_a_general_optimiser_on_the_printed_likelihood() 
     for seed in range(4):
         of = likelihood(4, 1, seed)
         found = maximise(of)[0]
-        start = np.concatenate([-np.log(np.arange(2, 5)), np.full(len(of.upper), -1.5)])
+        start = np.concatenate([-np.log(np.arange(2, 5)), np.full(len(of.graph.upper), -1.5)])
         other = minimize(objective, start, args=(of,), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000})
         np.testing.assert_allclose(found[1:], other.x[:3], atol=1e-4)
 
@@ -67,7 +68,7 @@ def test_steps_that_would_overshoot_are_halved() -> None:
     upper, lower = np.triu_indices(5, 1)
     total = 10 ** random.uniform(0, 3, (300, len(upper)))
     parts = [np.clip(total * random.beta(0.2, 0.2, total.shape), 1e-6, total * (1 - 1e-9)) for _ in range(2)]
-    of = Likelihood(parts[0], parts[1], total, upper, lower, 5)
+    of = Likelihood(parts[0], parts[1], total, PairGraph(upper, lower, 5))
     found = maximise(of)
     value = of.climb(found)[0]
     assert (value >= of.climb(of.start())[0] - 1e-9 * np.abs(value)).all()

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from cldrank._typing import IntArray
 from cldrank.clicks.audit.positions import Position
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import deal, draw_weights, many_queries
+from cldrank.clicks.units import PairGraph, cell_pairs, deal, draw_weights, many_queries
 
 Floats = NDArray[np.float64]
 Looks = Literal["random", "mixed", "fixed", "unknown"]
@@ -224,15 +224,8 @@ class _Pairs:
         groups = weights.shape[1]
         upper, lower = np.triu_indices(size, 1)
         count = len(upper)
-        number = np.zeros((size, size), dtype=np.int64)
-        number[upper, lower] = np.arange(count)
         sums, plain = np.zeros((3, groups * count)), np.zeros((2, count))
-        for distance in range(1, size):  # the cells of a candidate lie side by side
-            one = np.flatnonzero(row[distance:] == row[:-distance])
-            if not len(one):
-                break
-            two = one + distance
-            pair = number[place[one], place[two]]
+        for one, two, pair in cell_pairs(row, place, size):
             weight = n[one] * n[two] / (n[one] + n[two])
             key = group[one] * count + pair
             for at, values in enumerate((weight * c[one] / n[one], weight * c[two] / n[two], weight)):
@@ -262,17 +255,9 @@ class _Pairs:
 
     def together(self, size: int) -> Floats:
         """(replicates, size - 1) the log propensities that fit all pairs best, weighted by their information."""
-        flow = self.weight * np.where(self.weight > 0, self.ratios, 0.0)
-        laplacian = np.zeros((len(flow), size, size))
-        laplacian[:, self.upper, self.lower] = -self.weight
-        laplacian += np.swapaxes(laplacian, 1, 2)
-        at = np.arange(size)
-        laplacian[:, at, at] = -laplacian.sum(axis=2) + 1e-13 * np.maximum(self.weight.max(initial=0.0), 1e-300)
-        incidence = np.zeros((len(self.upper), size))
-        incidence[np.arange(len(self.upper)), self.lower] = 1.0
-        incidence[np.arange(len(self.upper)), self.upper] = -1.0
-        found = np.linalg.solve(laplacian[:, 1:, 1:], (flow @ incidence)[:, 1:, None])
-        return np.asarray(found[:, :, 0], dtype=np.float64)
+        graph = PairGraph(self.upper, self.lower, size)
+        flow = graph.scatter(self.weight * np.where(self.weight > 0, self.ratios, 0.0))
+        return graph.potentials(graph.laplacian(self.weight), flow)[:, 1:]
 
 
 def _randomised(

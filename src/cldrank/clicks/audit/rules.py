@@ -22,6 +22,12 @@ _BOTS = 0.05
 _UNCLICKED = 0.5
 _DRIFT, _SLIGHT_DRIFT, _DRIFT_P = 0.1, 0.05, 1e-3
 _FROM_0 = setting("first_position", 0)
+_GAPS = "Find out what was shown there (advertisements, results not logged); positions must count all that users see."
+_SHARED = (
+    "If results are shown side by side, number them in reading order; if second pages count from 1 again, continue the "
+    "count; if sessions were mixed up, separate them."
+)
+_LATE = "Fine for second pages and scrolling; otherwise results at the top were not logged."
 _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
 
@@ -139,31 +145,15 @@ def _layout(facts: Facts, _: Language) -> Iterator[Finding]:
     if facts.log is None or not facts.log.pages.pages:
         return
     pages = facts.log.pages
-    if pages.gaps:
-        yield Finding(
-            "gaps",
-            Severity.warning if pages.gaps > _ODD_PAGES * pages.pages else Severity.note,
-            f"{pages.gaps:,} of {pages.pages:,} pages ({pages.gaps / pages.pages:.2%}) leave out positions between "
-            "their first and last.",
-            "Find out what was shown there (advertisements, results not logged); positions must count all "
-            "that users see.",
-        )
-    if pages.shared:
-        yield Finding(
-            "shared positions",
-            Severity.warning if pages.shared > _ODD_PAGES * pages.pages else Severity.note,
-            f"{pages.shared:,} of {pages.pages:,} pages ({pages.shared / pages.pages:.2%}) show two documents at one "
-            "position.",
-            "If results are shown side by side, number them in reading order; if second pages count from 1 again, "
-            "continue the count; if sessions were mixed up, separate them.",
-        )
-    if pages.late:
-        yield Finding(
-            "first position",
-            Severity.note,
-            f"{pages.late:,} of {pages.pages:,} pages ({pages.late / pages.pages:.2%}) begin below position 1.",
-            "Fine for second pages and scrolling; otherwise results at the top were not logged.",
-        )
+    for topic, odd, what, advice in (
+        ("gaps", pages.gaps, "leave out positions between their first and last", _GAPS),
+        ("shared positions", pages.shared, "show two documents at one position", _SHARED),
+        ("first position", pages.late, "begin below position 1", _LATE),
+    ):
+        if odd:
+            severe = odd > _ODD_PAGES * pages.pages and advice != _LATE
+            found = f"{odd:,} of {pages.pages:,} pages ({odd / pages.pages:.2%}) {what}."
+            yield Finding(topic, Severity.warning if severe else Severity.note, found, advice)
     if not (pages.gaps or pages.shared or pages.late):
         found = f"All {pages.pages:,} pages show positions 1, 2, 3, … without gaps, one document each."
         yield Finding("positions", Severity.ok, found, NOTHING_TO_DO)

@@ -190,19 +190,11 @@ class Simulation:
             for first in range(0, total, BLOCK)
         )
 
-    def save_log(
-        self,
-        path: str | PathLike[str],
-        sessions: float,
-        *,
-        seed: int = 0,
-        count: bool = False,
-        progress: Progress | None = None,
-    ) -> SavedLog:
-        """Save a raw impression log, see `cldrank.clicks.simulate.session_log.save_log`."""
+    def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> SavedLog:
+        """Save a raw impression log; `options` (seed, count, progress) are those of the function `save_log`."""
         from cldrank.clicks.simulate.session_log import save_log
 
-        return save_log(self, path, sessions, seed=seed, count=count, progress=progress)
+        return save_log(self, path, sessions, **options)
 
     def _block(self, first: int, count: int, random: np.random.Generator) -> Sessions:
         queries = random.integers(0, self.ranking.n_queries, count)

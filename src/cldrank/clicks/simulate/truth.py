@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from cldrank._version import __version__
 from cldrank.clicks.simulate.simulation import Simulation, whole_sessions
 from cldrank.errors import FormatError, UsageError
-from cldrank.files import replacing
+from cldrank.files import save_json
 from cldrank.reading import read_json
 
 FORMAT = "cldrank-simulation"
@@ -42,7 +41,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
     attraction     P(click | examined) by position, of relevant and of irrelevant results
     """
     data, model = simulation.dataset, simulation.model
-    propensities = model.propensities(simulation.depth)
+    propensities, examination = model.propensities(simulation.depth), mean_examination(simulation)
     irrelevant, relevant = model.attraction(simulation.depth)
     return {
         "format": FORMAT,
@@ -59,7 +58,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
             "relevant_rows": int(simulation.relevant.sum()),
         },
         "propensities": None if propensities is None else propensities.tolist(),
-        "examination": _plain(mean_examination(simulation)),
+        "examination": None if examination is None else examination.tolist(),
         "attraction": {"relevant": relevant.tolist(), "irrelevant": irrelevant.tolist()},
         "production": dict(simulation.production),
         "data": {
@@ -103,9 +102,7 @@ def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
     if not has_truth(path):
         return None
     target = truth_path(path)
-    with replacing(target) as temporary:
-        content = json.dumps(truth, indent=2, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(content + "\n", encoding="utf-8")
+    save_json(target, truth)
     return target
 
 
@@ -118,7 +115,3 @@ def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise FormatError(f'this does not describe a simulation: it lacks "format": "{FORMAT}".', path=source)
     return found
-
-
-def _plain(values: NDArray[np.float64] | None) -> list[float] | None:
-    return None if values is None else [float(value) for value in values]

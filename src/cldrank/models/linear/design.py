@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.errors import MissingDependencyError, UsageError
+from cldrank.errors import MissingDependencyError
 
 Array = Any  # a numpy array or a torch tensor
 Item = TypeVar("Item")
@@ -246,8 +246,7 @@ def _torch(device: str | None) -> Any:
         import torch
     except ImportError:
         raise MissingDependencyError(f"device={device!r} needs torch: pip install 'cldrank[neural]'.") from None
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise UsageError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from None
+    from cldrank.models.network.networks import device_of
+
+    device_of(device)
     return torch

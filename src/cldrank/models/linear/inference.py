@@ -1,4 +1,4 @@
-"""What a statistician expects of a fit: standard errors, which features say nothing of their own, and a table."""
+"""What a statistician expects of a fit: standard errors, which features add nothing, and a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Estimates:
 
     @property
     def standard_errors(self) -> NDArray[np.float64]:
-        """The standard error of each parameter; 0 where the data say nothing of it, up to rounding."""
+        """The standard error of each parameter; 0 where the data hold nothing about it, up to rounding."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     @property

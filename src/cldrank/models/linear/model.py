@@ -14,12 +14,11 @@ from cldrank.models.model import Model
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
-    from cldrank.models.linear.linear_fit import LinearFit, LinearPairFit
+    from cldrank.models.fit import LinearFit, LinearPairFit
     from cldrank.models.linear.points import GammaFit, PointFit
     from cldrank.models.linear.stages import StagesFit, TwoStageProblem
     from cldrank.models.network.model import MLP
-    from cldrank.models.selection import PairSelection, PointSelection
-    from cldrank.models.targets import Targets
+    from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 _OF_NETWORKS = ("precision", "checkpoint", "resume", "tensorboard")  # of a run
 
@@ -71,8 +70,8 @@ class Linear(Model):
 
         minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
         """
+        from cldrank.models.fit import LinearFit, linear_parts
         from cldrank.models.linear.least_squares import regress
-        from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
 
         self.refuse_unused(context, self.unused["fit_targets"])
         data = context.data
@@ -92,13 +91,9 @@ class Linear(Model):
             )
         names = np.array(data.feature_names, dtype=object)
         return LinearFit(
-            ranker=linear_ranker(context, scaling, found.coefficients, found.intercept),
+            **linear_parts(context, scaling, found.coefficients, found.intercept, found.estimates),
             status="converged",
             n_iter=1,
-            coef=found.coefficients,
-            intercept=found.intercept,
-            standard_errors=found.estimates.error_of("relevance", data.feature_names),
-            estimates=found.estimates,
             log_likelihood=found.log_likelihood,
             n_rows=len(targets.target),
             weight=float(targets.weight.sum()),
@@ -109,10 +104,10 @@ class Linear(Model):
 
     def fit_points(self, problem: PointSelection, context: Context) -> PointFit:
         """Relevance and selection, both linear, by one likelihood."""
-        from cldrank.models.linear.points import fit
+        from cldrank.models.linear.points import fit_likelihood
 
         self.refuse_unused(context, self.unused["fit_points"])
-        return fit(self, problem, context)
+        return fit_likelihood(self, problem, context)
 
     def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
         """The same for several γ, each begun where the one before ended."""
@@ -122,17 +117,17 @@ class Linear(Model):
 
     def fit_pairs(self, problem: PairSelection, context: Context) -> LinearPairFit:
         """Linear relevance by pairs, trained by the loop of networks."""
-        from cldrank.models.linear.linear_fit import LinearPairFit
+        from cldrank.models.fit import LinearPairFit
 
         self.refuse_unused(context, self.unused["fit_pairs"])
         return LinearPairFit.of(self.as_network().fit_pairs(problem, context))
 
     def fit_stages(self, problem: TwoStageProblem, context: Context) -> StagesFit:
         """Heckman's two stages: a probit of what is shown, then a regression that knows of it."""
-        from cldrank.models.linear.stages import fit
+        from cldrank.models.linear.stages import fit_two_stages
 
         self.refuse_unused(context, self.unused["fit_stages"])
-        return fit(self, problem, context)
+        return fit_two_stages(self, problem, context)
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""

@@ -76,7 +76,7 @@ class Entries:
 
     @property
     def n_thresholds(self) -> int:
-        """How many thresholds part them: one a place, or one less where every candidate was shown."""
+        """How many thresholds part them: one per place, or one less where every candidate was shown."""
         return self.n_levels - (0 if self.absent.any() else 1)
 
     @property
@@ -85,7 +85,7 @@ class Entries:
         return float(self.weight.sum() + self.absent.sum())
 
 
-class Interval(NamedTuple):
+class GaussianInterval(NamedTuple):
     """log(Φ(b) - Φ(a)), its derivatives by a and b, and its second derivatives."""
 
     value: Floats
@@ -106,14 +106,14 @@ class Interval(NamedTuple):
         return np.clip(-(self.aa + 2 * self.ab + self.bb), 0.0, 1.0)
 
 
-def log_interval(a: Floats, b: Floats) -> Interval:
+def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     """The log-probability of a < ε ≤ b for a standard Gaussian ε; either end may be infinite.
 
     >>> found = log_interval(np.array([-np.inf, -1.0, 0.0]), np.array([0.0, 1.0, np.inf]))
     >>> np.exp(found.value), found.correction
     (array([0.5  , 0.6827, 0.5 ]), array([-0.7979,  0. ,  0.7979]))
     """
-    found = Interval(*np.zeros((6, len(a))))
+    found = GaussianInterval(*np.zeros((6, len(a))))
     left, right = np.isneginf(a) & ~np.isposinf(b), np.isposinf(b) & ~np.isneginf(a)
     inner = ~(np.isneginf(a) | np.isposinf(b))
     tail = log_cdf(b[left])
@@ -191,7 +191,7 @@ class OrderedProbit:
         value = np.asarray(weight @ interval.value)
         return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
 
-    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, Interval, Floats]:
+    def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, GaussianInterval, Floats]:
         """Of a block: where its candidates were, shown or not, the likelihood of that, and its weight."""
         places = self.places(block)
         entries, split = self.entries, len(self.columns)
@@ -235,7 +235,7 @@ class OrderedProbit:
         lowest, highest = zip(*self.design.map(ends), strict=True)
         return bool(np.isfinite(max(highest)) and min(lowest) > max(highest))
 
-    def jacobian(self, x: Floats, level: IntArray, interval: Interval) -> Floats:
+    def jacobian(self, x: Floats, level: IntArray, interval: GaussianInterval) -> Floats:
         """The derivative of each entry's correction by the parameters; x are its own columns."""
         ends, each = np.zeros((len(x), self.entries.n_thresholds + 2)), np.arange(len(x))
         ends[each, level - 1] = -(interval.ab + interval.bb)

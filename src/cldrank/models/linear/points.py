@@ -14,14 +14,12 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import CldrankWarning, DataError, UsageError, setting
 from cldrank.likelihood import Form
-from cldrank.models.fit import Context, Facts
+from cldrank.models.fit import Context, Facts, LinearFit, linear_parts, linear_ranker
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.fitting import SelectionFit, described, fit_selection, warn_unless_converged
-from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
+from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection, selection_fit, warn_unless_converged
 from cldrank.models.linear.objective import SelectionObjective, Shared
-from cldrank.models.linear.profile import fit_profile
 from cldrank.models.linear.stochastic import climb
-from cldrank.models.selection import PointSelection
+from cldrank.models.targets import PointSelection
 from cldrank.optimise import Vector
 from cldrank.rankers import LinearRanker
 
@@ -65,7 +63,7 @@ class GammaFit(NamedTuple):
     fit: SelectionFit
 
 
-def fit(model: Linear, problem: PointSelection, context: Context) -> PointFit:
+def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> PointFit:
     """Maximise the likelihood, less the penalty."""
     _check(model, problem)
     work = _Work.of(model, problem, context)
@@ -174,13 +172,9 @@ class _Work:
         form = self.form if found.form is None else found.form
         coefficients = self.spread(found.coefficients)
         return PointFit(
-            ranker=linear_ranker(self.context, self.scaling, coefficients, found.intercept),
+            **linear_parts(self.context, self.scaling, coefficients, found.intercept, found.estimates),
             status=found.solution.status,
             n_iter=found.solution.n_steps,
-            coef=coefficients,
-            intercept=found.intercept,
-            standard_errors=found.estimates.error_of("relevance", data.feature_names),
-            estimates=found.estimates,
             log_likelihood=found.log_likelihood,
             n_rows=objective.observed.n_rows,
             weight=objective.observed.total,
@@ -230,7 +224,7 @@ def _climbed(model: Linear, work: _Work) -> SelectionFit:
         learning_rate=model.solver.learning_rate,
         seed=work.context.run.seed,
     )
-    return described(work.objective, work.names, solution, cluster=model.cluster is not None)
+    return selection_fit(work.objective, work.names, solution, cluster=model.cluster is not None)
 
 
 def _advice(problem: PointSelection, found: PointFit) -> str:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
-from cldrank.models.fit import Context, Facts
+from cldrank.models.fit import Context, Facts, LinearFit, linear_parts
 from cldrank.models.linear.design import Design
-from cldrank.models.linear.fitting import block_diagonal, warn_unless_converged
 from cldrank.models.linear.inference import INTERCEPT, Estimates, determined
-from cldrank.models.linear.linear_fit import LinearFit, linear_ranker
+from cldrank.models.linear.maximum import block_diagonal, warn_unless_converged
 from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.two_stages import TwoStages, two_stages
 
@@ -33,8 +32,8 @@ class TwoStageProblem:
     entries      where they were shown, and their targets
     relevance    (columns,) the features of the second stage
     selection    (columns,) the features of the first
-    positions    () for one threshold and one intercept; else the positions, each with a threshold of its own
-    effects      whether each position has an intercept of its own in the second stage
+    positions    () for one threshold and one intercept; else the positions, each with its own threshold
+    effects      whether each position has its own intercept in the second stage
     """
 
     rows: IntArray
@@ -90,7 +89,7 @@ class StagesFit(LinearFit):
         return [*facts, ("sigma", f"{self.sigma:.4g}"), ("rho", f"{self.rho:.4g}{outside}")]
 
 
-def fit(model: Linear, problem: TwoStageProblem, context: Context) -> StagesFit:
+def fit_two_stages(model: Linear, problem: TwoStageProblem, context: Context) -> StagesFit:
     """Fit both stages."""
     data = context.data
     scaling = scalings.fit(model.scaling, data.features)
@@ -129,15 +128,10 @@ def _result(
     # intercepts first: a feature may repeat them
     order = np.roll(np.arange(n_features + n_intercepts), n_intercepts)
     repeated = determined(second.gram[np.ix_(order, order)])[n_intercepts:]
-    intercept = float(own.values[n_features])
     return StagesFit(
-        ranker=linear_ranker(context, scaling, coefficients, intercept),
+        **linear_parts(context, scaling, coefficients, float(own.values[n_features]), estimates),
         status=found.solution.status,
         n_iter=found.solution.n_steps,
-        coef=coefficients,
-        intercept=intercept,
-        standard_errors=estimates.error_of("relevance", context.data.feature_names),
-        estimates=estimates,
         log_likelihood=found.log_likelihood,
         n_rows=len(entries.owner) + int((entries.absent > 0).sum()),
         weight=entries.total,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.models.linear.design import Block
 from cldrank.models.linear.inference import grouped, sum_of_squares
-from cldrank.models.linear.ordered import Blocks, Entries, Interval, OrderedProbit, added, chosen
+from cldrank.models.linear.ordered import Blocks, Entries, GaussianInterval, OrderedProbit, added, chosen
 from cldrank.optimise import Solution, inverse, newton
 
 Floats = NDArray[np.float64]
@@ -144,7 +144,7 @@ def two_stages(
     """An ordered probit of the places, then least squares of the targets on features and correction.
 
     `relevance` and `selection` are the columns of the two stages with the penalty on each; `effects` gives each place
-    an intercept of its own; `cluster` makes the errors robust to dependence within queries.
+    its own intercept; `cluster` makes the errors robust to dependence within queries.
     """
     probit = OrderedProbit(design, entries, *selection)
     solution = newton(probit.evaluate, probit.start(), max_steps=max_steps)
@@ -189,7 +189,7 @@ class _Step(NamedTuple):
         places, interval, _ = self.probit.seen(block, x, self.parameters)
         count = places.rows.stop - places.rows.start
         owner, level = places.owner[:count], places.level[:count]
-        interval = Interval(*(values[:count] for values in interval))
+        interval = GaussianInterval(*(values[:count] for values in interval))
         intercepts = np.eye(self.probit.entries.n_levels)[level - 1] if self.effects else np.ones((count, 1))
         design = np.hstack([block.wide[np.ix_(owner, self.columns)], intercepts, interval.correction[:, None]])
         return Selected(places.rows, design, interval.shrinkage, self.probit.jacobian(x[owner], level, interval))

@@ -106,7 +106,7 @@ def _content(trainer: Trainer, best: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Refuse to write over a file that is no checkpoint, such as the data."""
+    """Refuse to write over a file that is not a checkpoint, such as the data."""
     from safetensors import safe_open
 
     if not path.is_file():

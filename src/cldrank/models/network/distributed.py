@@ -1,4 +1,4 @@
-"""Training by several processes, one a GPU or machine: each takes its share of every batch, gradients are added up."""
+"""Training by several processes, one per GPU or machine: each takes a share of every batch, gradients are added up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks with a propensity for each position: a network of relevance, and beside it what positions are looked at."""
+"""Tasks with a propensity for each position: a network of relevance, and beside it which positions are examined."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from cldrank.models.network.batches import ListBatch
+from cldrank.models.network.lists import ListBatch
 from cldrank.models.network.tasks import Task
 
-_SPEED = 10.0  # a step of the optimiser moves log ρ so many times its size: few numbers, which all steps agree on
+_SPEED = 10.0  # how much farther a step moves log ρ than other parameters: all steps agree on these few numbers
 _LARGEST = 20.0  # an inverse weight above it is noise
 
 
 class Examination(nn.Module):
-    """One number a position, found by the entry that a list looks at.
+    """One number per position, looked up by the entry of a list.
 
     >>> Examination(np.array([1, 0]), 2)(torch.tensor([[0, 1]]))
     tensor([[0., 0.]], grad_fn=<IndexBackward0>)
@@ -75,13 +75,13 @@ class ExaminedPoints(_Examined):
 
 
 class DualLists(_Examined):
-    """Dual learning: two softmax losses, each weighing clicks by the inverse of what the other model says.
+    """Dual learning: two softmax losses, each with clicks weighted by the inverse of what the other model says.
 
         ranking:      -Σ_k c_k (e^g_1 / e^g_k) log softmax(f)_k
         examination:  -Σ_k c_k (e^f_1 / e^f_k) log softmax(g)_k
 
     f scores the candidates, g the positions; 1 stands for the first of the list. A cell stands in the softmax as often
-    as it was shown, so that lists of several pages are weighed right.
+    as it was shown, so that lists of several pages have the right weight.
     """
 
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:

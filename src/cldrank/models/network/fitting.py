@@ -11,22 +11,19 @@ import torch
 from torch.random import fork_rng
 
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting
-from cldrank.models.fit import Context
+from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
 from cldrank.models.network.distributed import local_device
 from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.lists import Lists, observed_lists, target_lists
-from cldrank.models.network.loop import Trained, train
-from cldrank.models.network.network_fit import NetworkFit, SelectionNetworkFit
+from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.networks import device_of, enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
 from cldrank.rankers.from_torch import ranker_of
 
 if TYPE_CHECKING:
     from cldrank.models.network.model import Network
-    from cldrank.models.selection import PairSelection, PointSelection
-    from cldrank.models.targets import Targets
+    from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 MakeTask = Callable[[torch.nn.Module, int], Task]
 
@@ -81,18 +78,14 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     with enough_memory():
         table = FeatureTable(data.features, scaling, rows, device, run.resident)
         identity = {"method": context.user, "features": repr(data.feature_names), **_decisive(context)}
-        trained = train(task, _placed(learned, rows), _placed(held, rows), table, model, run, identity=identity)
+        trained = train_network(task, learned.placed(rows), held.placed(rows), table, model, run, identity=identity)
     if not trained.history:
         raise DataError(
             f"{context.user} met numbers that are not finite in its first epoch; lower learning_rate, check the "
             "features for extreme values, or clip the propensities."
         )
-    ranker = ranker_of(
-        task.networks["relevance"],
-        feature_names=data.feature_names,
-        scaling=scaling,
-        provenance=context.provenance,
-    )
+    parts = {"feature_names": data.feature_names, "scaling": scaling, "provenance": context.provenance}
+    ranker = ranker_of(task.networks["relevance"], **parts)
     _warn_unless_completed(trained, context.user)
     return task, {
         **vars(trained),
@@ -131,19 +124,6 @@ def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tup
                 "list_size."
             )
     return learned, held, (len(rest), len(chosen))
-
-
-def _placed(lists: Lists, rows: IntArray) -> Lists:
-    """The same lists with places in a table of these rows."""
-    return Lists(
-        lists.offsets,
-        np.searchsorted(rows, lists.rows),
-        lists.target,
-        lists.weight,
-        lists.unshown_offsets,
-        np.searchsorted(rows, lists.unshown_rows),
-        lists.pages,
-    )
 
 
 def _warn_unless_completed(trained: Trained, user: str) -> None:

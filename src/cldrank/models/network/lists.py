@@ -1,11 +1,14 @@
-"""Queries as lists of candidates, packed by size into tables of fixed width, so that a step needs no loop over them."""
+"""Queries as lists of candidates: packed by size into tables of fixed width, so that a step needs no loop."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cldrank import segments
 from cldrank._typing import IntArray
@@ -41,15 +44,19 @@ class Lists:
     def __getitem__(self, lists: IntArray) -> Lists:
         """Some of the lists, in the order chosen."""
         entries = segments.rows_of_segments(self.offsets, lists)
-        unshown = segments.rows_of_segments(self.unshown_offsets, lists)
+        return self._made_of(lists, np.diff(self.offsets)[lists], entries, self.pages[lists])
+
+    def _made_of(self, owner: IntArray, lengths: IntArray, entries: IntArray, pages: NDArray[np.float32]) -> Lists:
+        """Lists of these entries, each with all the unshown of the list that it comes from."""
+        unshown = segments.rows_of_segments(self.unshown_offsets, owner)
         return Lists(
-            segments.from_lengths(np.diff(self.offsets)[lists]),
+            segments.from_lengths(lengths),
             self.rows[entries],
             self.target[entries],
             self.weight[entries],
-            segments.from_lengths(np.diff(self.unshown_offsets)[lists]),
+            segments.from_lengths(np.diff(self.unshown_offsets)[owner]),
             self.unshown_rows[unshown],
-            self.pages[lists],
+            pages,
         )
 
     def preferring(self) -> IntArray:
@@ -82,16 +89,12 @@ class Lists:
         drawn = np.random.default_rng([seed, 0x115]).random(len(self.rows))
         order = np.where(np.repeat(pieces, lengths) > 1, drawn, 0.0)
         entries = np.lexsort([order, segments.segment_of_rows(self.offsets)])
-        unshown = segments.rows_of_segments(self.unshown_offsets, owner)
-        return Lists(
-            segments.from_lengths(new_lengths),
-            self.rows[entries],
-            self.target[entries],
-            self.weight[entries],
-            segments.from_lengths(np.diff(self.unshown_offsets)[owner]),
-            self.unshown_rows[unshown],
-            (self.pages / pieces)[owner].astype(np.float32),
-        )
+        return self._made_of(owner, new_lengths, entries, (self.pages / pieces)[owner].astype(np.float32))
+
+    def placed(self, rows: IntArray) -> Lists:
+        """The same lists with places in a table of these rows."""
+        places, unshown = (np.searchsorted(rows, own) for own in (self.rows, self.unshown_rows))
+        return replace(self, rows=places, unshown_rows=unshown)
 
     def pack(self, unshown_ratio: float) -> list[ListTable]:
         """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
@@ -195,3 +198,81 @@ def _offsets(owners: IntArray, queries: IntArray) -> IntArray:
     counts = np.searchsorted(owners, queries, side="right") - np.searchsorted(owners, queries)
     offsets: IntArray = segments.from_lengths(counts)
     return offsets
+
+
+@dataclass(frozen=True, eq=False)
+class ListBatch:
+    """B lists of S candidates with a target, and U that were not shown.
+
+    rows              (B, S + U) places in the feature table
+    target, weight    (B, S)
+    drawn             (B, U) 1 where a candidate was drawn, 0 for padding
+    unshown           (B,) how many candidates were not shown in all
+    pages             (B,) how often the query was displayed
+    """
+
+    rows: Tensor
+    target: Tensor
+    weight: Tensor
+    drawn: Tensor
+    unshown: Tensor
+    pages: Tensor
+
+
+class BatchSource:
+    """Lists of like size on the device; `draw` chooses anew which of the unshown stand beside them.
+
+    >>> rows = np.arange(5)
+    >>> some = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 3]), rows[2:], np.ones(1))
+    >>> group = BatchSource(some.pack(1.0)[0], rows[2:], torch.device("cpu"))
+    >>> group.draw(torch.Generator().manual_seed(0))
+    >>> group.batch(torch.tensor([0])).rows
+    tensor([[0, 1, 2]])
+    """
+
+    def __init__(self, packed: ListTable, unshown_rows: NDArray[np.int64], device: torch.device) -> None:
+        def tensor(values: NDArray[Any], kind: torch.dtype) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(values)).to(device, kind)
+
+        count, draws = len(packed.lists), packed.draws
+        self._target = tensor(packed.target, torch.float32)
+        self._weight = tensor(packed.weight, torch.float32)
+        self._pages = tensor(packed.pages, torch.float32)
+        self._start = tensor(packed.unshown_start, torch.int64)
+        self._count = tensor(packed.unshown_count, torch.int64)
+        self._unshown_rows = tensor(unshown_rows, torch.int64)
+        taken = self._count.clamp(max=draws)[:, None]
+        edges = torch.arange(draws + 1, device=device) * self._count[:, None] // taken.clamp(min=1)
+        self._parts, self._sizes = edges[:, :-1], edges.diff(dim=1)
+        self._drawn = (torch.arange(draws, device=device) < taken).float()
+        extra = torch.zeros((count, draws), dtype=torch.int64, device=device)
+        self._rows = torch.cat([tensor(packed.rows, torch.int64), extra], dim=1)
+        self.width, self.draws, self.device = packed.rows.shape[1], draws, device
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def draw(self, random: torch.Generator) -> None:
+        """Draw unshown candidates for each list: one from each of several parts, after a random rotation.
+
+        So none is drawn twice, and all are equally likely, though parts may differ by one in size.
+        """
+        if not self.draws:
+            return
+        uniform = torch.rand((len(self), self.draws + 1), generator=random, device=self._rows.device)
+        count = self._count[:, None]
+        place = self._parts + (uniform[:, 1:] * self._sizes).long() + (uniform[:, :1] * count).long()
+        place = place % count.clamp(min=1) + self._start[:, None]
+        place = place.clamp(max=len(self._unshown_rows) - 1)  # of a list with nothing unshown, at the very end
+        self._rows[:, self.width :] = self._unshown_rows[place]
+
+    def batch(self, chosen: Tensor) -> ListBatch:
+        """Some of the lists."""
+        return ListBatch(
+            self._rows[chosen],
+            self._target[chosen],
+            self._weight[chosen],
+            self._drawn[chosen],
+            self._count[chosen],
+            self._pages[chosen],
+        )

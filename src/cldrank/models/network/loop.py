@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from cldrank import losses
-from cldrank.models.network.batches import BatchSource, ListBatch
 from cldrank.models.network.checkpoint import Checkpoint
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
-from cldrank.models.network.lists import Lists
+from cldrank.models.network.lists import BatchSource, ListBatch, Lists
 from cldrank.models.network.tasks import Task
 from cldrank.models.network.tensorboard import Board
 from cldrank.models.run import Epoch, Run
@@ -39,7 +38,7 @@ class Trained:
     best_epoch: int
 
 
-def train(
+def train_network(
     task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run, *, identity: Any = None
 ) -> Trained:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
@@ -264,7 +263,7 @@ class Trainer:
         return able if self.run.graph is None else able and self.run.graph
 
     def _record(self, group: int, size: int) -> tuple[Tensor, torch.cuda.CUDAGraph]:
-        """A step for so many lists of a group as a CUDA graph, and the place where it looks for their numbers."""
+        """A step over `size` lists of a group as a CUDA graph, and the tensor from which it reads which lists."""
         place = torch.arange(size, device=self.device)
         self.task.networks.train()
         side = torch.cuda.Stream(self.device)
@@ -283,12 +282,12 @@ class Trainer:
         return {name: value.detach().clone() for name, value in self.task.networks.state_dict().items()}
 
     def _finite(self) -> bool:
-        """Whether all that is learned is a number: the loss of an epoch says nothing of its last step."""
+        """Whether all that is learned is a number: the loss of an epoch does not show its last step."""
         return bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all())
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor]) -> None:
-        """Take over a state in place: recorded steps know where the numbers are."""
+        """Take over a state in place: recorded steps hold the addresses of the numbers."""
         for name, value in self.task.networks.state_dict().items():
             value.copy_(state[name])
 
@@ -316,7 +315,7 @@ def _groups(lists: Lists, unshown_ratio: float, device: torch.device) -> list[Ba
 
 
 def _mean_size(task: Task, groups: list[BatchSource]) -> float:
-    """How much a list has to say, on average."""
+    """The mean size of a list."""
     total = 0.0
     for group in groups:
         for part in torch.arange(len(group), device=group.device).split(max(1, _VALIDATION_ROWS // group.width)):

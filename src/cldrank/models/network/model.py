@@ -17,9 +17,8 @@ from cldrank.parameters import parameter, value
 if TYPE_CHECKING:
     import torch
 
-    from cldrank.models.network.network_fit import NetworkFit, SelectionNetworkFit
-    from cldrank.models.selection import PairSelection, PointSelection
-    from cldrank.models.targets import Targets
+    from cldrank.models.fit import NetworkFit, SelectionNetworkFit
+    from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 _BYTES_OF_A_WEIGHT = 16  # in float32: itself, its gradient, and two averages of AdamW
 _MOST = 2**31 - 1

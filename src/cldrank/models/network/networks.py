@@ -16,7 +16,7 @@ def enough_memory() -> Iterator[None]:
     """What torch raises where memory runs out becomes an error that says what takes less."""
     try:
         yield
-    except RuntimeError as error:  # torch has a class of its own for this on a GPU only
+    except RuntimeError as error:  # torch has a separate class for this on a GPU only
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         raise CldrankError(

@@ -1,4 +1,4 @@
-"""Tasks: what a step minimises. A task owns the networks, and says how much each list of a batch has lost."""
+"""Tasks: what a step minimises. A task owns the networks and computes the loss of each list of a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cldrank import losses
-from cldrank.models.network.batches import ListBatch
+from cldrank.models.network.lists import ListBatch
 
 
 class Task(ABC):
@@ -30,7 +30,7 @@ class Task(ABC):
 
     @abstractmethod
     def sizes(self, batch: ListBatch) -> Tensor:
-        """(B,) how much each list has to say: losses are divided by the mean of it."""
+        """(B,) the size of each list: losses are divided by its mean."""
 
     def linear_part(self, name: str) -> tuple[NDArray[np.float64], float]:
         """Coefficients and intercept of a linear network."""
@@ -38,7 +38,7 @@ class Task(ABC):
         return weight[0].copy(), float(bias[0])
 
     def scores(self, name: str, features: Tensor, batch: ListBatch) -> tuple[Tensor, Tensor]:
-        """What a network says of the candidates with a target (B, S), and of those not shown (B, U)."""
+        """The scores of a network for the candidates with a target (B, S), and for those not shown (B, U)."""
         found = self.networks[name](features).reshape(batch.rows.shape).float()
         width = batch.target.shape[1]
         return found[:, :width], found[:, width:]
@@ -68,7 +68,7 @@ class SelectedPairs(Pairs):
         self.selection_weight, self.unshown_ratio = selection_weight, unshown_ratio
 
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
-        """CLD's pairwise loss; the pairs with one not shown weigh together `unshown_ratio` of those with both shown."""
+        """CLD's pairwise loss; pairs with one not shown have `unshown_ratio` times the weight of the others."""
         scores, unshown_scores = self.scores("relevance", features, batch)
         selection, unshown_selection = self.scores("selection", features, batch)
         preference = losses.preferences(batch.target, batch.weight)
@@ -112,7 +112,7 @@ class SelectedPoints(Task):
 
 
 def _zero(width: int) -> nn.Linear:
-    """A linear model that says 0 of everything before it has learned."""
+    """A linear model that scores 0 until it has learned."""
     layer = nn.Linear(width, 1)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)

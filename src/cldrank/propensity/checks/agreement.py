@@ -176,7 +176,7 @@ def applicable(
     return found
 
 
-def compare(
+def compare_estimators(
     clicks: ClickTable, estimators: Estimators | None = None, dataset: RankingDataset | None = None
 ) -> EstimatorComparison:
     """Estimate by all of them, each with its result or the error of its refusal.
@@ -206,5 +206,5 @@ def _chosen(named: Estimators | None, dataset: RankingDataset | None) -> Estimat
         every = {kind.__name__: kind() for kind in estimators().values() if kind.compared}
         return {name: one for name, one in every.items() if one.missing(dataset) is None}
     if not named:
-        raise UsageError("there are no estimators to compare.")
+        raise UsageError("there are no estimators to compare_estimators.")
     return named

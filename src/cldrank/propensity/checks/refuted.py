@@ -94,7 +94,7 @@ def warn_if_refuted(propensities: Propensities, clicks: ClickTable, stacklevel: 
     if not found:
         return
     advice: str | Spelling = Spelling(
-        "estimate propensities from this log (`cldrank.propensity.compare`), or assume a flatter curve",
+        "estimate propensities from this log (`cldrank.propensity.compare_estimators`), or assume a flatter curve",
         "estimate propensities from this log (`cldrank propensity compare`), or assume a flatter curve",
     )
     if propensities.method is not None:

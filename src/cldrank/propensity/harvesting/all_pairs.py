@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import PairGraph
 from cldrank.errors import Spelling
 from cldrank.parameters import value
 from cldrank.propensity.checks.refusal import counts_every_click
@@ -65,10 +66,11 @@ class AllPairs(Harvesting):
         above, below, total = np.split(sums, 3, axis=1)
         size = (1 + math.isqrt(1 + 8 * above.shape[1])) // 2  # the number of positions that have this many pairs
         used = np.flatnonzero((above + below).sum(axis=0) > 0)  # a pair without clicks adds nothing
-        upper, lower = (places[used] for places in self._links(size))
+        upper, lower = self._links(size)
+        graph = PairGraph(upper[used], lower[used], size)
         above, below, total = (part[:, used] for part in (above, below, total))
         blocks = np.array_split(np.arange(len(sums)), math.ceil(above.size / _ENTRIES))
-        likelihoods = (Likelihood(above[at], below[at], total[at], upper, lower, size) for at in blocks)
+        likelihoods = (Likelihood(above[at], below[at], total[at], graph) for at in blocks)
         found: Floats = np.exp(np.concatenate([maximise(likelihood) for likelihood in likelihoods]))
         return found
 
@@ -80,9 +82,7 @@ class Likelihood:
     above: Floats
     below: Floats
     total: Floats
-    upper: IntArray
-    lower: IntArray
-    size: int
+    graph: PairGraph
 
     def start(self) -> Floats:
         """Log propensities by least squares on the log ratios of clicks, weighted by how much they tell."""
@@ -91,8 +91,8 @@ class Likelihood:
             weight = self.above * self.below / (self.above + self.below)
         known = np.isfinite(ratio)
         weight = np.where(known, weight, 0.0)
-        gradient = self._scatter(weight * np.where(known, ratio, 0.0))
-        return self._solved(self._laplacian(weight), gradient)
+        gradient = self.graph.scatter(weight * np.where(known, ratio, 0.0))
+        return self.graph.potentials(self.graph.laplacian(weight), gradient)
 
     def relevance(self, rho_upper: Floats, rho_lower: Floats) -> Floats:
         """(logs, pairs) the mean relevance that is most likely, given both propensities.
@@ -109,7 +109,7 @@ class Likelihood:
     def climb(self, logs: Floats) -> tuple[Floats, Floats, Floats]:
         """The value, the gradient and the negative Hessian in log rho, all of relevance at its best."""
         rho = np.exp(logs)
-        p, q = rho[:, self.upper], rho[:, self.lower]
+        p, q = rho[:, self.graph.upper], rho[:, self.graph.lower]
         relevance = self.relevance(p, q)
         value = np.zeros(len(logs))
         slopes, curves = [], []
@@ -121,11 +121,11 @@ class Likelihood:
             curves.append(missed * mean / (1 - mean) ** 2)
         both = curves[0] + curves[1]
         conductance = curves[0] * curves[1] / np.where(both > 0, both, 1.0)
-        return value, self._scatter((slopes[1] - slopes[0]) / 2), self._laplacian(conductance)
+        return value, self.graph.scatter((slopes[1] - slopes[0]) / 2), self.graph.laplacian(conductance)
 
     def step(self, gradient: Floats, curvature: Floats) -> Floats:
         """Newton's step, not too long."""
-        step = self._solved(curvature, gradient)
+        step = self.graph.potentials(curvature, gradient)
         longest = np.abs(step).max(axis=1, keepdims=True)
         shortened: Floats = step * np.minimum(1.0, _LONGEST / np.maximum(longest, 1e-300))
         return shortened
@@ -133,33 +133,6 @@ class Likelihood:
     def of(self, chosen: NDArray[np.bool_]) -> Likelihood:
         """The same of some logs."""
         return replace(self, above=self.above[chosen], below=self.below[chosen], total=self.total[chosen])
-
-    def _scatter(self, flow: Floats) -> Floats:
-        """(logs, size) what flows into each place, if a pair takes it from its upper place to its lower one."""
-        incidence = np.zeros((len(self.upper), self.size))
-        pairs = np.arange(len(self.upper))
-        incidence[pairs, self.lower] = 1.0
-        incidence[pairs, self.upper] = -1.0
-        scattered: Floats = flow @ incidence
-        return scattered
-
-    def _laplacian(self, weight: Floats) -> Floats:
-        """(logs, size, size) the Laplacian of the graph of positions, with these weights."""
-        laplacian = np.zeros((len(weight), self.size, self.size))
-        laplacian[:, self.upper, self.lower] = -weight
-        laplacian += np.swapaxes(laplacian, 1, 2)
-        places = np.arange(self.size)
-        laplacian[:, places, places] = -laplacian.sum(axis=2)
-        return laplacian
-
-    def _solved(self, laplacian: Floats, flow: Floats) -> Floats:
-        """Potentials with the first at 0; a place that nothing holds stays where it is."""
-        inner = laplacian[:, 1:, 1:].copy()
-        places = np.arange(self.size - 1)
-        largest = np.maximum(inner[:, places, places].max(axis=1, keepdims=True), 1e-300)
-        inner[:, places, places] += 1e-13 * largest
-        potentials = np.linalg.solve(inner, flow[:, 1:, None])[:, :, 0]
-        return np.concatenate([np.zeros((len(flow), 1)), potentials], axis=1)
 
 
 def maximise(likelihood: Likelihood) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.clicks.units import pair_number
 from cldrank.errors import Spelling
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.refusal import cannot_estimate
@@ -42,14 +43,14 @@ class Harvesting(SumEstimator):
 
     def _tally(self, cells: Cells) -> Tally:
         pairs = PairSums.of(cells, self.weighting)
-        used = pairs.find(*self._links(cells.size), cells.size)
+        used = pair_number(*self._links(cells.size), cells.size)
         sums = np.concatenate([pairs.above[:, used], pairs.below[:, used], pairs.total[:, used]], axis=1)
         ends = np.concatenate([pairs.upper[used], pairs.lower[used]])
         comparisons = np.bincount(ends, np.tile(pairs.effective[used], 2), cells.size)
         return Tally(sums, np.asarray(comparisons, dtype=np.float64), pairs)
 
     def _require(self, tally: Tally, cells: Cells) -> None:
-        used = tally.pairs.find(*self._links(cells.size), cells.size)
+        used = pair_number(*self._links(cells.size), cells.size)
         require_overlap(self.spelling, self.against, tally.pairs, used, cells, self.confidence)
 
 

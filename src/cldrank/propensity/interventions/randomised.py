@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import Spelling, UnidentifiableError
 from cldrank.parameters import parameter, value
-from cldrank.propensity.checks.refusal import ALL_PAIRS, cannot_estimate
+from cldrank.propensity.checks.refusal import ALL_PAIRS
 from cldrank.propensity.counts import Cells, PairSums
 from cldrank.propensity.estimator import SumEstimator, Tally
 
@@ -58,15 +58,8 @@ class Stratified(SumEstimator):
     def _require(self, tally: Tally, cells: Cells) -> None:
         sums = tally.sums.sum(axis=0).reshape(4, cells.size)
         silent = np.flatnonzero(~((sums[0] > 0) & (sums[1] > 0)))
-        if len(silent):
-            raise cannot_estimate(
-                self.spelling,
-                "no query with clicks at the first position has clicks there, too",
-                (silent + 1).tolist(),
-                cells.rates(),
-                self.confidence,
-                "more pages in random order",
-            )
+        why = "no query with clicks at the first position has clicks there, too"
+        self._refuse_silent(silent, cells, why, "more pages in random order")
 
 
 @value

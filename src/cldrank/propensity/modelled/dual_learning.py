@@ -8,7 +8,7 @@ from cldrank._typing import IntArray
 from cldrank.models import Linear, Network
 from cldrank.parameters import parameter, value
 from cldrank.propensity.modelled.relevance import ModelledCurve, ModelledRelevance
-from cldrank.propensity.modelled.training import NETWORK, ShownCandidates, lists_task
+from cldrank.propensity.modelled.training import NETWORK, ShownCandidates
 
 if TYPE_CHECKING:
     import torch
@@ -41,4 +41,6 @@ class DualLearning(ModelledRelevance):
         return self._by_networks(shown)
 
     def _task(self, network: torch.nn.Module, place: IntArray, size: int) -> Task:
-        return lists_task(network, place, size)
+        from cldrank.models.network.examination import DualLists
+
+        return DualLists(network, place, size)

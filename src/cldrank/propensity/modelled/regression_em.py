@@ -16,7 +16,7 @@ from cldrank.optimise import Solution, Vector
 from cldrank.parameters import value
 from cldrank.propensity.modelled.regression import ExaminedRegression
 from cldrank.propensity.modelled.relevance import ModelledCurve, ModelledRelevance
-from cldrank.propensity.modelled.training import ShownCandidates, points_task
+from cldrank.propensity.modelled.training import ShownCandidates
 
 if TYPE_CHECKING:
     import torch
@@ -102,16 +102,13 @@ class RegressionEM(ModelledRelevance):
     def _linear_ranker(self, shown: ShownCandidates, parameters: Vector) -> LinearRanker:
         from cldrank.rankers import LinearRanker
 
-        return LinearRanker(
-            feature_names=shown.dataset.feature_names,
-            scaling=shown.scaling,
-            provenance=self._provenance(shown.dataset),
-            coefficients=parameters[shown.cells.size - 1 : -1],
-            intercept=float(parameters[-1]),
-        )
+        coefficients, intercept = parameters[shown.cells.size - 1 : -1], float(parameters[-1])
+        return LinearRanker(coefficients=coefficients, intercept=intercept, **self._ranker_parts(shown))
 
     def _task(self, network: torch.nn.Module, place: IntArray, size: int) -> Task:
-        return points_task(network, place, size)
+        from cldrank.models.network.examination import ExaminedPoints
+
+        return ExaminedPoints(network, place, size)
 
 
 def _climb(objective: ExaminedRegression, start: Vector) -> Solution:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, Spelling, UnidentifiableError
-from cldrank.parameters import parameter, parameters, value
+from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.attraction import compared_by_attraction
 from cldrank.propensity.checks.confounding import DETERMINED, confounding, explained_order
 from cldrank.propensity.checks.goodness import goodness_of_fit
-from cldrank.propensity.checks.refusal import cannot_estimate, counts_every_click
+from cldrank.propensity.checks.refusal import counts_every_click
 from cldrank.propensity.counts import Cells, PairSums
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.modelled.training import RelevanceModel, ShownCandidates
@@ -27,7 +27,7 @@ from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
-    from cldrank.rankers import Provenance, Ranker
+    from cldrank.rankers import Ranker
 
 Floats = NDArray[np.float64]
 
@@ -88,10 +88,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         if dataset is None:
             raise AssertionError("`fit` and `check` refuse to go on without features")
         clicks.check_same(dataset)
-        silent = np.flatnonzero(cells.rates() == 0) + 1
-        if len(silent):
-            why = "nothing was clicked there"
-            raise cannot_estimate(self.spelling, why, silent.tolist(), cells.rates(), self.confidence, "more pages")
+        self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
         shown = ShownCandidates.of(dataset, cells, scalings.fit(self.model.scaling, dataset.features))
         explained = explained_order(shown.features, cells, shown.row)
         if explained > DETERMINED:
@@ -124,14 +121,10 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
             notes = (*notes, f"the intervals rest on {count} networks, each with its own queries and its own seed")
         if check.doubtful and self.warn:
             warnings.warn(CldrankWarning("{}: {}.", self.spelling, str(check)), stacklevel=4)
-        name = type(self).__name__
-        return Propensities(
+        return self._curve(
+            cells,
             values,
-            f"{name}, {cells.n_units:,} {cells.units}",
-            method=name,
-            low=np.minimum(low, values),
-            high=np.maximum(high, values),
-            confidence=self.confidence,
+            (low, high),
             covariance=np.cov(found.draws, rowvar=False),
             comparisons=np.asarray(np.bincount(cells.place, cells.impressions, cells.size), dtype=np.float64),
             goodness=None if few else goodness_of_fit(pairs, values, draws, weights),
@@ -177,28 +170,15 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         from cldrank.rankers.from_torch import ranker_of
 
         logs, draws, network = self._train_all(shown, self.seed)
-        dataset = shown.dataset
-        ranker = ranker_of(
-            network,
-            feature_names=dataset.feature_names,
-            scaling=shown.scaling,
-            provenance=self._provenance(dataset),
-        )
-        return ModelledCurve(logs, draws, ranker)
+        return ModelledCurve(logs, draws, ranker_of(network, **self._ranker_parts(shown)))
 
-    def _provenance(self, dataset: RankingDataset) -> Provenance:
+    def _ranker_parts(self, shown: ShownCandidates) -> dict[str, Any]:
+        """What every ranker is made of, whatever scores."""
         from cldrank.rankers import Provenance
 
-        plain = (bool, int, float, str, type(None))
-        given = {name: getattr(self, name) for name in parameters(type(self))}
-        return Provenance(
-            estimator=type(self).__name__,
-            parameters={name: own if isinstance(own, plain) else repr(own) for name, own in given.items()},
-            data=dataset.name,
-            synthetic=dataset.synthetic,
-            rows=dataset.n_rows,
-            queries=dataset.n_queries,
-        )
+        dataset = shown.dataset
+        provenance = Provenance.of(type(self).__name__, self.get_params(), dataset)
+        return {"feature_names": dataset.feature_names, "scaling": shown.scaling, "provenance": provenance}
 
 
 def _click_through(cells: Cells, weights: Floats, found: ModelledCurve) -> tuple[Floats, Floats]:

@@ -103,7 +103,7 @@ class RelevanceModel(Value):
         from torch.random import fork_rng
 
         from cldrank.models.network.features import FeatureTable
-        from cldrank.models.network.loop import train
+        from cldrank.models.network.loop import train_network
         from cldrank.models.network.networks import device_of
 
         cells, lists = shown.cells, _lists(shown.cells, weight)
@@ -114,7 +114,7 @@ class RelevanceModel(Value):
         table = FeatureTable(shown.features[shown.row], unscaled, places, device, self.run.resident)
         nothing = lists[np.zeros(0, dtype=np.int64)]
         identity = [self.spelling.python, repr(weight.tolist())]
-        trained = train(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
+        trained = train_network(task, lists, nothing, table, model, replace(self.run, seed=seed), identity=identity)
         if trained.status == "interrupted":  # the loop keeps what it has, but half a curve is of no use
             raise KeyboardInterrupt
         if trained.status == "non_finite":
@@ -123,20 +123,6 @@ class RelevanceModel(Value):
             )
         logs = task.networks["examination"].logs.detach().double().cpu().numpy()  # type: ignore[operator]
         return logs - logs[0], task.networks["relevance"]
-
-
-def points_task(network: torch.nn.Module, place: IntArray, size: int) -> Task:
-    """The likelihood of `RegressionEM`."""
-    from cldrank.models.network.examination import ExaminedPoints
-
-    return ExaminedPoints(network, place, size)
-
-
-def lists_task(network: torch.nn.Module, place: IntArray, size: int) -> Task:
-    """The two losses of `DualLearning`."""
-    from cldrank.models.network.examination import DualLists
-
-    return DualLists(network, place, size)
 
 
 def _lists(cells: Cells, weight: Floats) -> Any:

@@ -141,17 +141,14 @@ def _moments(cells: Cells) -> tuple[IntArray, IntArray, Floats]:
 
     p² is estimated by c (c - 1) / (n (n - 1));  the weight of a candidate is n m / (n + m)
     """
-    size, n, c = cells.size, cells.impressions, cells.clicks
-    upper, lower = np.triu_indices(size, 1)
-    number = np.zeros((size, size), dtype=np.int64)
-    number[upper, lower] = np.arange(len(upper))
+    n, c = cells.impressions, cells.clicks
+    upper, lower = np.triu_indices(cells.size, 1)
     found = np.zeros((6, cells.n_groups, len(upper)))
     rate = c / n
     square = np.where(n > 1, c * (c - 1) / np.maximum(n * (n - 1), 1.0), 0.0)
-    for distance in range(1, size):  # the cells of a candidate lie side by side
-        one = np.flatnonzero((cells.row[distance:] == cells.row[:-distance]) & (n[distance:] > 1) & (n[:-distance] > 1))
-        two = one + distance
-        pair = number[cells.place[one], cells.place[two]]
+    for first, second, number in cells.pairs():
+        several = (n[first] > 1) & (n[second] > 1)
+        one, two, pair = first[several], second[several], number[several]
         weight = n[one] * n[two] / (n[one] + n[two])
         parts = (np.ones(len(one)), rate[one], rate[two], rate[one] * rate[two], square[one], square[two])
         for at, values in enumerate(parts):

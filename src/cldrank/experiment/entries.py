@@ -77,7 +77,7 @@ def method_entries(table: Any) -> tuple[MethodEntry, ...]:
 
 
 def _entry(label: str, entry: Any) -> MethodEntry:
-    from cldrank.experiment.methods import check_use
+    from cldrank.experiment.makers import check_use
 
     if not isinstance(entry, Mapping):
         raise UsageError(

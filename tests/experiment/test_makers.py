@@ -7,7 +7,7 @@ import pytest
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.estimators import CLD, HeckmanRank, methods
 from cldrank.estimators.registry import usable_models
-from cldrank.experiment.methods import check_use, describe, find, import_what_is_needed, make, maker, named
+from cldrank.experiment.makers import check_use, describe, find, import_what_is_needed, make_method, maker, named
 from cldrank.experiment.peers import PEERS
 from cldrank.models import MLP, Linear, Run
 
@@ -36,7 +36,7 @@ def test_a_name_that_is_misspelled() -> None:
 def test_flat_settings_make_every_method_with_every_model(name: str, model: str) -> None:
     own = {"epochs": 3, "hidden": [8]} if model == "mlp" else {}
     found = maker(name, {"model": model, "seed": 2, **own}, "methods.X")
-    made = make(found.home, found.chosen(seed=9))
+    made = make_method(found.home, found.chosen(seed=9))
     assert type(made) is methods()[name]
     assert made.run == Run(seed=2)
     assert made.model == (MLP(epochs=3, hidden=[8]) if model == "mlp" else Linear())
@@ -81,7 +81,7 @@ def test_what_takes_a_seed_is_given_it(folder: Path) -> None:
 def test_only_our_own_name_is_short_for_the_estimators(folder: Path) -> None:
     (folder / "mycldrank.py").write_text((folder / "own_rankers.py").read_text())
     assert maker("mycldrank:ByFirst", {}, "").home == "mycldrank:ByFirst"
-    assert type(make(maker("cldrank:CLD", {}, "").home, {"gamma": 0.2})) is CLD
+    assert type(make_method(maker("cldrank:CLD", {}, "").home, {"gamma": 0.2})) is CLD
 
 
 @pytest.mark.parametrize(

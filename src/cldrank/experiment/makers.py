@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import inspect
-import json
 import re
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.registry import configured
 from cldrank.experiment.peers import PEERS
-from cldrank.parameters import check_all, shortened
+from cldrank.parameters import as_json, check_all, shortened
 from cldrank.reading import reason
 
 _PACE = 0.1
@@ -83,7 +82,7 @@ class Maker:
         model = _made(self.home, chosen)
         known = model.get_params() if hasattr(model, "get_params") else {}
         hidden = ("run", *(f"run__{name}" for name in ("device", "checkpoint", "resume", "tensorboard", "on_epoch")))
-        defaults = {key: _plain(known[key]) for key in known if key not in (*chosen, "device", *hidden)}
+        defaults = {key: as_json(known[key]) for key in known if key not in (*chosen, "device", *hidden)}
         found = {"class": self.home, "parameters": chosen, "defaults": defaults}
         return {**found, "source": self.source} if self.source else found
 
@@ -128,7 +127,7 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     return Maker(home, given, needs, "seed" in own and "seed" not in given, source)
 
 
-def make(home: str, parameters: Mapping[str, Any]) -> Any:
+def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
     """The method, not yet fitted."""
     kind = find(home) or _class(home)
     return configured(kind, parameters) if issubclass(kind, Method) else kind(**parameters)
@@ -145,7 +144,7 @@ def describe(home: str) -> tuple[str, str] | None:
 
 def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
     """Import the package that a method with these parameters would import in its first fit."""
-    method = make(home, parameters)
+    method = make_method(home, parameters)
     if isinstance(method, Method) and method.model.needs is not None:
         package = import_module(method.model.needs[0])
         if method.model.needs[0] == "torch":
@@ -160,7 +159,7 @@ def _seen(needs: str) -> str:
 
 def _made(home: str, parameters: Mapping[str, Any]) -> Any:
     try:
-        return make(home, parameters)
+        return make_method(home, parameters)
     except CldrankError:
         raise
     except Exception as error:  # whatever a class of the user's own does
@@ -206,14 +205,6 @@ def _module(name: str, home: str) -> Any:
         raise CldrankError(
             f"{home}: the module cannot be imported ({type(error).__name__}: {reason(error)})."
         ) from error
-
-
-def _plain(value: Any) -> Any:
-    """A default as JSON has it; what JSON has no word for, such as infinity, as Python writes it."""
-    try:
-        return json.loads(json.dumps(value, default=repr, allow_nan=False))
-    except (ValueError, TypeError, RecursionError):
-        return repr(value)
 
 
 def _source(kind: Any) -> str:

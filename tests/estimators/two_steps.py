@@ -1,0 +1,82 @@
+"""Heckman's two steps on plain arrays, to be compared with R's: the stages of the linear model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cldrank.models.linear.design import Block
+from cldrank.models.linear.ordered import Entries
+from cldrank.models.linear.two_stages import two_stages
+
+Outcome = TypeVar("Outcome")
+
+
+class TwoStep(NamedTuple):
+    """Heckman's two-step estimates.
+
+    selection              (Z's columns + 1,): of the probit, the intercept last
+    selection_covariance
+    outcome                (X's columns + 2,): of the regression, then the intercept, last the inverse Mills ratio
+    outcome_covariance     corrected for the first step
+    sigma, rho             the outcome's noise in the whole population, and its correlation with the selection's
+    log_likelihood         of the probit
+    """
+
+    selection: NDArray[np.float64]
+    selection_covariance: NDArray[np.float64]
+    outcome: NDArray[np.float64]
+    outcome_covariance: NDArray[np.float64]
+    sigma: float
+    rho: float
+    log_likelihood: float
+
+
+def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights: ArrayLike | None = None) -> TwoStep:
+    """Heckman's two steps on plain arrays: a probit of shown on Z, then y on X and m(Z·ω) where shown.
+
+    Both get an intercept. Weights act as repetitions of rows; y may be anything where a row is not shown.
+    """
+    outcome, selection = np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64)
+    chosen = np.asarray(shown, dtype=bool)
+    weight = np.ones(len(chosen)) if weights is None else np.asarray(weights, dtype=np.float64)
+    owner = np.flatnonzero(chosen)
+    entries = Entries(
+        owner,
+        np.ones(len(owner), dtype=np.int64),
+        weight[owner],
+        np.asarray(y, dtype=np.float64)[owner],
+        np.zeros(len(owner)),
+        np.where(chosen, 0.0, weight),
+        np.arange(len(chosen)),
+    )
+    split, end = outcome.shape[1], outcome.shape[1] + selection.shape[1]
+    rows = _InMemory(np.column_stack([outcome, selection, np.ones(len(chosen))]))
+    found = two_stages(
+        rows, entries, (np.arange(split), np.zeros(split)), (np.arange(split, end), np.zeros(end - split))
+    )
+    assert found.solution.converged
+    sign = np.append(np.ones(end - split), -1.0)  # the intercept is minus the threshold
+    columns = split + 2
+    return TwoStep(
+        sign * found.solution.parameters,
+        np.outer(sign, sign) * found.covariance[columns:, columns:],
+        found.second.coefficients,
+        found.second.covariance,
+        found.second.sigma,
+        found.second.rho,
+        found.log_likelihood,
+    )
+
+
+class _InMemory:
+    """A matrix as a design of one block."""
+
+    def __init__(self, matrix: NDArray[np.float64]) -> None:
+        self._block = Block(0, len(matrix), matrix, matrix)
+
+    def map(self, function: Callable[[Block], Outcome]) -> Iterator[Outcome]:
+        yield function(self._block)
