@@ -29,8 +29,9 @@ def definitions() -> Iterator[tuple[Path, ast.AST, bool]]:
 
 
 def commands(group: Any) -> Iterator[str]:
-    """The functions behind the commands of the command line."""
-    for command in group.commands.values():
+    """The functions behind the commands of the command line, those that are made when they are called for included."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from commands(command)
         else:

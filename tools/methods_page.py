@@ -25,8 +25,8 @@ cldrank train ips -f train.parquet -c cells.parquet -p power:1.0 --clip 0.1 --mo
 An experiment file has the same in one table: `IPS = { clip = 0.1, model = "mlp", epochs = 20, seed = 1 }`.
 
 `fit(dataset, clicks, propensities)` takes what the method needs; anything else is refused. *Affine* propensities are
-the slopes and bases that `cldrank propensity estimate --method trust-bias` finds; plain propensities will do as well. The
-first of the models is the default. More about [CLD](cld.md), [networks](neural.md) and [baselines](baselines.md).
+the slopes and bases that `cldrank propensity estimate --method trust-bias` finds; plain propensities will do as well.
+The first of the models is the default. More about [CLD](cld.md), [networks](neural.md) and [baselines](baselines.md).
 """
 TORCH_MODULE = """`TorchModule(module=…)`, in Python only, trains a torch module of your own; its other parameters are
 those of `MLP` that are not about layers."""

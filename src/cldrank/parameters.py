@@ -108,16 +108,14 @@ class Parameter:
         """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
         if self.accepts(value):
             return
-        others = [one for one in self.kinds if get_origin(one) is not Literal]
-        python = [_requirement(one, self.bounds) for one in others]
-        shell = [words for one in others if (words := _typed_requirement(one, self.bounds))]
-        python += [*map(repr, self.choices), *["None"] * self.optional]
-        shell += [*map(str, self.choices), *["none"] * self._none_is_a_choice]
+        python = one_of([words for one in self.kinds for words in _requirements(one, self.bounds)])
+        shell = [words for one in self.kinds for words in _typed_requirements(one, self.bounds)]
+        shell += ["none"] * self._none_is_a_choice
         given = shortened(value)
         raise UsageError(
             "{} must be {}, not {}.",
             setting(self.name),
-            Spelling(one_of(python), one_of(shell)),
+            Spelling(f"{python}, or None" if self.optional else python, one_of(shell)),
             given if typed is None else Spelling(given, _shortened_text(typed)),
         )
 
@@ -434,15 +432,22 @@ def _several(kind: Any, bounds: Bounds) -> str:
     return "names" if kind is str else f"{'whole numbers' if kind is int else 'numbers'}{bounds.words}"
 
 
-def _typed_requirement(kind: Any, bounds: Bounds) -> str:
-    """What can be typed for a value of a type; nothing for what only Python can make.
+def _requirements(kind: Any, bounds: Bounds) -> list[str]:
+    """What a value of a type must be in Python, as alternatives."""
+    return [repr(word) for word in get_args(kind)] if get_origin(kind) is Literal else [_requirement(kind, bounds)]
 
-    >>> _typed_requirement(tuple[int, ...], Bounds(least=1)), _typed_requirement(Bounds, Bounds())
-    ('whole numbers of at least 1, separated by commas', '')
+
+def _typed_requirements(kind: Any, bounds: Bounds) -> list[str]:
+    """What can be typed for a value of a type, as alternatives; nothing for what only Python can make.
+
+    >>> _typed_requirements(tuple[int, ...], Bounds(least=1)), _typed_requirements(Bounds, Bounds())
+    (['whole numbers of at least 1, separated by commas'], [])
     """
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
     if get_origin(kind) in (tuple, Sequence):
-        return f"{_several(get_args(kind)[0], bounds)}, separated by commas"
-    return _requirement(kind, bounds) if kind in _CHECKS else ""
+        return [f"{_several(get_args(kind)[0], bounds)}, separated by commas"]
+    return [_requirement(kind, bounds)] if kind in _CHECKS else []
 
 
 def _same(one: Any, other: Any) -> bool:

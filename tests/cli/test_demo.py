@@ -19,7 +19,7 @@ from cldrank.experiment.records import load_results
 
 Run = Callable[..., Any]
 
-SEVEN = ["Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle"]
+SEVEN = ["Naive", "Heckman^rank", "IPS", "CLD", "CLD-pair", "RankAgg", "Oracle"]  # what corrects least comes first
 CALL = ("demo", "--linear", "--queries", "100", "--seeds", "2")
 
 

@@ -123,7 +123,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
     [
         (["run", "table9"], 2, "there is no such experiment or file"),
         (["run", "small.toml", "--set", "simulation.dept=3"], 2, "small.toml: simulation.dept is unknown"),
-        (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no such parameter"),
+        (["run", "small.toml", "--set", "methods.CLD.gama=3"], 2, "CLD has no parameter gama. Did you mean gamma?"),
         (["run", "small.toml", "--method", "nobody"], 2, "small has no method 'nobody'"),
         (["run", "small.toml", "--memory", "much"], 2, "--memory 'much' is not a size; write 8GiB"),
         (["run", "small.toml", "--data", "msdr"], 2, "the catalogue has no data set 'msdr'"),
@@ -140,7 +140,7 @@ def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch
         (
             ["run", "small.toml", "--set", "data.queries=1e9"],
             2,
-            "data.queries must be a whole number of at least 1 and up to 1e+06",
+            "data.queries must be a whole number of at least 1 and up to 1000000",
         ),
         (["compare", "nowhere", "a", "b"], 2, "there are no results here"),
         (["compare", ".", "a", "b"], 1, "there are no results here"),

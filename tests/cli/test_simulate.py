@@ -48,10 +48,12 @@ def test_cells_and_the_truth_beside_them(simulate: Simulate) -> None:
     assert truth == result["truth"]
     assert truth["model"] == {"name": "pbm", "eta": 0.5, "noise": 0.2}
     assert (truth["sessions"], truth["seed"], truth["drawn"]) == (100_000, 4, "counted")
-    assert truth["production"] | {"pairs": 0} == {
-        "kind": "svm", "rows": 32, "pairs": 0, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000, "sample": "queries",
-        "seed": 4, "scaling": "standard",
+    expected = {
+        "kind": "svm", "rows": 32, "fraction": 0.1, "C": 0.01, "max_pairs": 20_000, "sample": "queries",
+        "model": "Linear", "model__scaling": "standard", "run__seed": 4,
     }  # fmt: skip
+    assert {name: truth["production"][name] for name in expected} == expected
+    assert truth["production"]["pairs"] > 0
 
 
 def test_a_log_and_its_cells(simulate: Simulate) -> None:
@@ -107,7 +109,7 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
     ("options", "code", "complaint"),
     [
         ([], 2, "say where to write: --out FILE for cells, --log FILE for a raw log, or both"),
-        (["--out", "c", "--log", "c"], 2, "c is to be written twice"),
+        (["--out", "c", "--log", "c"], 2, "c would be written twice"),
         (["--out", "no/c.parquet"], 2, "the folder no does not exist; create it first"),
         (["--out", "."], 2, "is a folder; name a file"),
         (["--out", "c", "--sessions", "many"], 2, "--sessions 'many' is not a number"),
@@ -121,19 +123,19 @@ def test_models_and_policies(simulate: Simulate, options: list[str]) -> None:
         (
             ["--out", "c", "--sessions", "inf"],
             2,
-            "9.22337e+18, not inf",
+            "up to 9223372036854775807, not inf",
         ),
-        (["--out", "train.txt"], 2, "train.txt is read and would be written over"),
+        (["--out", "train.txt"], 2, "train.txt is an input and would be overwritten"),
         (["--out", "c", "--save-production", "train.txt"], 2, "train.txt is a file; name a folder to write"),
         (["--out", "c", "--depth", "0"], 2, "Invalid value for '--depth'"),
-        (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1.0"),
-        (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2.0"),
+        (["--out", "c", "--eta", "-1"], 2, "--eta must be a number of at least 0, not -1."),
+        (["--out", "c", "--noise", "2"], 2, "--noise must be a number of at least 0 and up to 1, not 2."),
         (
             ["--out", "c", "--model", "cascade", "--eta", "1"],
             2,
-            "--eta does not belong to --model cascade, which",
+            "--model cascade has no option --eta; pbm and trust have it.",
         ),
-        (["--out", "c", "--share", "1"], 2, "--share does not belong to --policy top, which takes no options"),
+        (["--out", "c", "--share", "1"], 2, "--policy top has no option --share; shuffled has it."),
         (["--out", "c", "--production", "nothing"], 2, "there is no such ranker folder or score file"),
         (["--out", "c", "--production", "column:f9"], 2, "there is no feature 'f9' to rank by; there are f1, f2"),
         (["--out", "c", "--production", "column:f1", "--fraction", "1"], 2, "--fraction is for --production svm"),

@@ -14,8 +14,8 @@ from typer.core import TyperGroup
 
 from cldrank._version import __version__
 from cldrank.cli import clicks, data, demo, evaluate, experiment, propensity, simulate, train, tune
+from cldrank.cli.derived import add_command
 from cldrank.cli.output import flush, print_error, say
-from cldrank.cli.simulate_options import SimulateCommand
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
@@ -68,7 +68,7 @@ def _root(
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
 app.add_typer(propensity.app, name="propensity")
-app.command("simulate", cls=SimulateCommand)(simulate.simulate)
+add_command(app, simulate.simulate, simulate.derived_options)
 app.add_typer(train.app, name="train")
 app.add_typer(tune.app, name="tune")
 app.command("evaluate")(evaluate.evaluate)

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import clicks_audit, options
-from cldrank.cli.output import check_parquet_name, console, new_table, print_json, say, working
-from cldrank.files import replacing
+from cldrank.cli.derived import with_options
+from cldrank.cli.output import check_parquet_name, console, new_table, print_json, save_table, say, working
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from cldrank.clicks.aggregate import Account
     from cldrank.clicks.table import ClickTable
 
@@ -22,39 +20,26 @@ app.command("audit")(clicks_audit.audit)
 
 
 @app.command()
+@with_options
 def aggregate(
-    log: options.LogFiles,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="The Parquet file of cells to write.", show_default=False),
-    ],
+    source: options.PageOptions,
+    out: Annotated[Path, options.spelled("--out -o FILE", "The Parquet file of cells to write.", show_default=False)],
     features: options.OptionalFeatures = None,
-    column: options.LogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
-    by_time: options.ByTime = False,
     every_click: Annotated[
-        bool,
-        typer.Option("--every-click", help="Count each click on a result in a session, not just one."),
+        bool, options.spelled("--every-click", "Count each click on a result in a session, not just one.")
     ] = False,
     add_to: Annotated[
-        Path | None,
-        typer.Option("--add-to", metavar="FILE", help="Add the counts of these cells, such as yesterday's."),
+        Path | None, options.spelled("--add-to FILE", "Add the counts of these cells, such as yesterday's.")
     ] = None,
     again: Annotated[
-        bool,
-        typer.Option("--again", help="Count files even if they are named twice, or went into --add-to already."),
+        bool, options.spelled("--again", "Count files even if they are named twice, or went into --add-to already.")
     ] = False,
     rejects: Annotated[
-        Path | None,
-        typer.Option("--rejects", metavar="FILE", help="Write the rows set aside, with reasons, to this Parquet file."),
+        Path | None, options.spelled("--rejects FILE", "Write the rows set aside, with reasons, to this Parquet file.")
     ] = None,
     max_rejected: Annotated[
-        float, typer.Option("--max-rejected", min=0, max=1, help="Fail if a larger share of rows has to be set aside.")
+        float, options.spelled("--max-rejected", "Fail if a larger share of rows has to be set aside.", min=0, max=1)
     ] = 0.05,
-    engine: options.EngineName = "duckdb",
-    master: options.Master = "local[*]",
-    memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
 ) -> None:
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
@@ -72,33 +57,22 @@ def aggregate(
     for path in (out, rejects):
         if path is not None:
             check_parquet_name(path)
-    options.check_outputs([out, rejects], [*log, *(features or [])])
-    dataset = options.Reading().load(features) if features else None
+    options.check_outputs([out, rejects], [*source.log, *(features or [])])
+    dataset = options.load_features(features)
     earlier = ClickTable.read(add_to, dataset) if add_to else None
     try:
-        with working(f"aggregating {', '.join(log)} …"):
+        with working(f"aggregating {', '.join(source.log)} …"):
             result = run(
-                log,
-                dataset,
-                engine=engine,
-                columns=options.log_columns(column),
-                first_position=first_position,
-                one_query=one_query,
-                by_time=by_time,
-                every_click=every_click,
-                max_rejected=max_rejected,
-                again=again,
-                memory_limit=memory_limit,
-                master=master,
+                source.log, dataset, **source.reading(), every_click=every_click, max_rejected=max_rejected, again=again
             )
     except TooManyRejectsError as error:
         if rejects:
-            _save(error.rejects, rejects)
+            save_table(error.rejects, rejects)
             say(f"the rows set aside: {rejects}")
         say(str(error.account))
         raise
     if rejects:
-        _save(result.rejects, rejects)
+        save_table(result.rejects, rejects)
     cells = earlier.merge(result.clicks, again=again) if earlier is not None else result.clicks
     cells.save(out)
     if as_json:
@@ -130,7 +104,7 @@ def show(
         raise UsageError(f"{cells}: no such file.")
     if not is_cells(cells):
         raise DataError(f"{cells} does not hold cells; make some with `cldrank clicks aggregate`.")
-    table = ClickTable.read(cells, options.Reading().load(features) if features else None)
+    table = ClickTable.read(cells, options.load_features(features))
     summary = _summary(table)
     if as_json:
         print_json({"cells": str(cells), **summary})
@@ -179,10 +153,3 @@ def _account(account: Account) -> dict[str, Any]:
         "reasons": dict(account.rejected),
         "seconds": round(account.seconds, 3),
     }
-
-
-def _save(table: pa.Table, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary)

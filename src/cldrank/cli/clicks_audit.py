@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, new_table, print_json, say, working
-from cldrank.files import replacing
+from cldrank.cli.derived import with_options
+from cldrank.cli.output import console, new_table, print_json, print_line, print_title, save_text, say, working
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -22,20 +22,13 @@ _MOST_POSITIONS = 30
 BLOCKED = 3  # the exit code of a log that should not be trained on
 
 
+@with_options
 def audit(
-    log: options.LogFiles,
+    source: options.PageOptions,
     features: options.OptionalFeatures = None,
-    column: options.LogColumns = None,
-    first_position: options.FirstPosition = None,
-    one_query: options.OneQuery = False,
-    by_time: options.ByTime = False,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with charts that needs no other files."),
+        Path | None, options.spelled("--html FILE", "Write a page with charts that needs no other files.")
     ] = None,
-    engine: options.EngineName = "duckdb",
-    master: options.Master = "local[*]",
-    memory_limit: options.MemoryLimit = "3GB",
     as_json: options.Json = False,
 ) -> None:
     """Find out what a click log can and cannot support, before training on it.
@@ -48,23 +41,12 @@ def audit(
     """
     from cldrank.clicks.audit import audit as run
 
-    options.check_outputs([html], [*log, *(features or [])])
-    dataset = options.Reading().load(features) if features else None
-    with working(f"auditing {', '.join(log)} …"):
-        result = run(
-            log,
-            dataset,
-            engine=engine,
-            columns=options.log_columns(column),
-            first_position=first_position,
-            one_query=one_query,
-            by_time=by_time,
-            memory_limit=memory_limit,
-            master=master,
-        ).said("shell")
+    options.check_outputs([html], [*source.log, *(features or [])])
+    dataset = options.load_features(features)
+    with working(f"auditing {', '.join(source.log)} …"):
+        result = run(source.log, dataset, **source.reading()).said("shell")
     if html:
-        with replacing(html) as temporary:
-            temporary.write_text(result.to_html(), encoding="utf-8")
+        save_text(result.to_html(), html)
     if as_json:
         print_json(result.as_dict())
     else:
@@ -77,11 +59,9 @@ def audit(
 
 def _print(result: Audit) -> None:
     facts, verdict = result.facts, result.verdict
-    console.print(
+    print_title(
         f"{facts.source}: {facts.impressions:,} impressions, {facts.clicks:,} clicks, "
-        f"{count(facts.queries.searched, 'query', 'queries')}, {facts.depth} positions deep",
-        style="bold",
-        markup=False,
+        f"{count(facts.queries.searched, 'query', 'queries')}, {facts.depth} positions deep"
     )
     console.print(_by_position(result))
     if len(facts.curve) > _MOST_POSITIONS:
@@ -93,7 +73,7 @@ def _print(result: Audit) -> None:
     )
     for finding in verdict.findings:
         console.print(f"[{_COLOURS[finding.severity]}]{finding.severity:>8}[/]", end="  ")
-        console.print(f"{finding.topic}: {finding.found}", markup=False, soft_wrap=True)
+        print_line(f"{finding.topic}: {finding.found}")
         if finding.severity != "ok":
             console.print(f"{'':>8}  {finding.advice}", markup=False, style="dim", soft_wrap=True)
     console.print()

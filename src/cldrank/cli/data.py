@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
+from cldrank.cli.derived import with_options
 from cldrank.cli.output import (
     check_parquet_name,
     console,
@@ -63,9 +64,9 @@ def info(name: Annotated[str, typer.Argument(show_default=False)], as_json: opti
 def fetch(
     name: Annotated[str, typer.Argument(show_default=False)],
     accept_licence: Annotated[
-        bool, typer.Option("--accept-licence", help="Confirm that you have read the licence and accept it.")
+        bool, options.spelled("--accept-licence", "Confirm that you have read the licence and accept it.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Download it again even if it is present.")] = False,
+    force: Annotated[bool, options.spelled("--force", "Download it again even if it is present.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Download a data set, verify and unpack it. For a set that needs a login, print how to place it by hand."""
@@ -90,22 +91,20 @@ def fetch(
 
 
 @app.command()
+@with_options
 def show(
     source: Annotated[
         list[str], typer.Argument(help="A file, a folder, a pattern, or a known data set.", show_default=False)
     ],
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
     """Load data and summarise it: a check that a file is what you think it is.
 
     Example: `cldrank data show train.txt`
     """
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(source)
+    dataset = reading.load(source)
     summary = _summary(dataset)
     if as_json:
         print_json(summary)
@@ -123,18 +122,15 @@ def show(
 
 
 @app.command()
+@with_options
 def convert(
     source: Annotated[list[str], typer.Argument(help="What to read.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The Parquet file to write.", show_default=False)
-    ],
+    out: Annotated[Path, options.spelled("--out -o FILE", "The Parquet file to write.", show_default=False)],
     as_list: Annotated[
-        bool, typer.Option("--list", help="One list column `features` instead of one column per feature.")
+        bool, options.spelled("--list", "One list column `features` instead of one column per feature.")
     ] = False,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
+    *,
+    layout: options.Layout,
     as_json: options.Json = False,
 ) -> None:
     """Convert LETOR/SVMlight text, or Parquet of another layout, to Parquet.
@@ -145,7 +141,7 @@ def convert(
 
     check_parquet_name(out)
     options.check_outputs([out], source)
-    dataset = options.Reading(column, groups, n_features, missing, cache=False).load(source)
+    dataset = layout.load(source)
     with working(f"writing {out} …"):
         save_parquet([dataset], out, features="list" if as_list else "columns")
     if as_json:
@@ -157,13 +153,11 @@ def convert(
 @app.command()
 def make(
     kind: Annotated[str, typer.Argument(help="`web10k-like` or `yahoo-like`.", show_default=False)],
-    queries: Annotated[int, typer.Option("--queries", "-n", min=1, help="How many queries.")] = 1000,
+    queries: Annotated[int, options.spelled("--queries -n", "How many queries.", min=1)] = 1000,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="The Parquet file to write; by default KIND-QUERIES-SEED.parquet here."
-        ),
+        options.spelled("--out -o FILE", "The Parquet file to write; by default KIND-QUERIES-SEED.parquet here."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -197,7 +191,7 @@ def make(
 
 @app.command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it. Downloaded data sets stay.")] = False,
+    clear: Annotated[bool, options.spelled("--clear", "Remove all of it. Downloaded data sets stay.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Show how much the cache of loaded files takes, or clear it."""

@@ -7,12 +7,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from cldrank.cli import options
-from cldrank.cli.output import Story, print_json, print_wide, working
+from cldrank.cli.output import Story, print_json, print_wide, save_text, working
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.files import make_folder, replacing
+from cldrank.files import make_folder
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -52,19 +50,15 @@ Oracle = {}"""
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to leave data, logs, results and report.")
-    ] = Path("demo"),
+    out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to leave data, logs, results and report.")] = Path(
+        "demo"
+    ),
     queries: Annotated[
         int,
-        typer.Option(
-            "--queries", "-n", min=100, max=100_000, help="How many queries to train on; half as many to test on."
-        ),
+        options.spelled("--queries -n", "How many queries to train on; half as many to test on.", min=100, max=100_000),
     ] = 1000,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=10_000, help="How often to simulate and train.")] = 3,
-    linear: Annotated[
-        bool, typer.Option("--linear", help="Only linear methods: quicker, and without PyTorch.")
-    ] = False,
+    seeds: Annotated[int, options.spelled("--seeds", "How often to simulate and train.", min=1, max=10_000)] = 3,
+    linear: Annotated[bool, options.spelled("--linear", "Only linear methods: quicker, and without PyTorch.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """The whole story in three minutes: data, biased clicks, propensities, seven ways to learn, a report.
@@ -159,8 +153,7 @@ def _show_clicks(story: Story, out: Path, train: RankingDataset) -> Audit:
         simulation = _simulation(train, seed=0)
         simulation.save_log(out / "log.parquet", _LOGGED, seed=0)
         found = audit(str(out / "log.parquet"), train).said("shell")
-        with replacing(out / "audit.html") as temporary:
-            temporary.write_text(found.to_html(), encoding="utf-8")
+        save_text(found.to_html(), out / "audit.html")
     top, last = found.facts.curve[0], found.facts.curve[-1]
     relevant, shown = simulation.relevant, np.zeros(train.n_rows, bool)
     shown[simulation.showable] = True
@@ -217,8 +210,7 @@ def _run_methods(story: Story, out: Path, eta: Eta, seeds: int, linear: bool) ->
         + " at once. Oracle sees all labels: the ceiling.",
         f"experiment run {file} --out {folder}",
     )
-    with replacing(file) as temporary:
-        temporary.write_text(_definition(out, eta, seeds, methods), encoding="utf-8")
+    save_text(_definition(out, eta, seeds, methods), file)
     wanted = read(file)
     done = carry_out(prepare([wanted], folder, retry_failed=True), folder)
     if done.failed:

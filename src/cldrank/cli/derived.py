@@ -1,129 +1,185 @@
-"""Commands whose options are derived: what a class declares as its parameters is what the shell offers."""
+"""Commands with derived options: what a class declares as its parameters is what the shell offers.
+
+A derived option is a flag, or a text that `Parameter.parse` reads. So all commands refuse values in the same words.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
-from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
 from cldrank.errors import UsageError, setting
+from cldrank.wording import listed
 
 if TYPE_CHECKING:
     from cldrank.parameters import Parameter
 
 Command = Callable[..., None]
+Option = inspect.Parameter
 
 
-def lazy_group(makers: Mapping[str, Callable[[], Command]]) -> type[TyperGroup]:
-    """A group with commands that are made when one of them is looked at: the classes behind them import much."""
-
-    @cache
-    def made(name: str) -> Any:
-        app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        app.command(name)(makers[name]())
-        return typer.main.get_command(app)
-
-    class LazyGroup(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return [*makers, *super().list_commands(ctx)]
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return made(cmd_name) if cmd_name in makers else super().get_command(ctx, cmd_name)
-
-    return LazyGroup
+# -- options -------------------------------------------------------------------------------------------------------
 
 
-def with_options(command: Command, options: Iterable[inspect.Parameter]) -> Command:
-    """The command with the options that its `**settings` stand for; one of the same name as its own replaces that."""
-    derived = {one.name: one for one in options}
-    own = [
-        derived.pop(one.name, one).replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in inspect.signature(command, eval_str=True).parameters.values()
-        if one.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-
-    def called(**settings: Any) -> None:
-        command(**settings)
-
-    called.__doc__ = command.__doc__
-    called.__signature__ = inspect.Signature([*own, *derived.values()])  # type: ignore[attr-defined]
-    return called
+def option(name: str, annotation: Any, default: Any = None) -> Option:
+    """An option, as a parameter of a command; one without a default is `inspect.Parameter.empty`."""
+    return Option(name, Option.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def option(name: str, kind: Any, default: Any = None, decl: str | None = None, **described: Any) -> inspect.Parameter:
-    """An option of a type; by default None, which leaves the value to the class."""
-    shown = typer.Option(decl or f"--{name.replace('_', '-')}", **described)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+def option_of(
+    one: Parameter, panel: str | None = None, owners: Iterable[str] = (), metavar: str | None = None
+) -> Option:
+    """The option of a parameter; `owners` names the classes that have it, where not all do."""
+    spelled = f"--{one.name.replace('_', '-')}"
+    whose = ", ".join(f"`{owner}`" for owner in owners)
+    about = f"{whose}: {one.about}" if whose else f"{one.about[0].upper()}{one.about[1:]}"
+    described: dict[str, Any] = {
+        "help": f"{about}.{_default(one.default)}",
+        "rich_help_panel": panel,
+        "show_default": False,
+    }
+    if bool in one.kinds:
+        return option(one.name, Annotated[bool | None, typer.Option(f"{spelled}/--no-{spelled[2:]}", **described)])
+    return option(one.name, Annotated[str | None, typer.Option(spelled, metavar=metavar or one.metavar, **described)])
 
 
-def choice(name: str, words: Iterable[str]) -> Any:
-    """A type for an option that is one of some words."""
-    return StrEnum(name, {word: word for word in words})
+def _default(default: Any) -> str:
+    if default is None or isinstance(default, bool):
+        return ""
+    return f" [default: {','.join(map(str, default)) if isinstance(default, tuple) else default}]"
 
 
-def option_of(one: Parameter, users: Sequence[str] = ()) -> inspect.Parameter:
-    """The option of a parameter; `users` names the methods that have it, where not all do."""
-    default = "" if one.default is None or isinstance(one.default, bool) else f" ({one.default})"
-    whose = f"{', '.join(f'`{user}`' for user in users)}: " if users else ""
-    kind = one.kinds[0]
-    described: dict[str, Any] = {"help": f"{whose}{one.about}{default}.", "show_default": False}
-    if users:
-        described["rich_help_panel"] = "Options of some methods"
-    if one.choices:
-        kind = choice(one.name, one.choices)
-    elif kind in (int, float):
-        described |= {"min": one.bounds.least, "max": one.bounds.most}
-    if kind is bool:
-        spelled = one.name.replace("_", "-")
-        return option(one.name, bool | None, decl=f"--{spelled}/--no-{spelled}", **described)
-    return option(one.name, kind | None, **described)
+class Owned(NamedTuple):
+    """A parameter, and the names of the classes that have it."""
+
+    parameter: Parameter
+    owners: list[str]
 
 
-def options_of(kinds: Mapping[str, type]) -> list[inspect.Parameter]:
-    """The options of all parameters of some classes, given by name; those of a few classes say whose they are."""
+def owned(kinds: Mapping[str, type]) -> dict[str, Owned]:
+    """The parameters of some classes that are options, by name."""
     from cldrank.parameters import parameters
 
-    users: dict[str, list[str]] = {}
-    declared: dict[str, Parameter] = {}
-    for name, kind in kinds.items():
-        for one in parameters(kind).values():
+    found: dict[str, Owned] = {}
+    for owner, kind in kinds.items():
+        for name, one in parameters(kind).items():
             if one.option:
-                users.setdefault(one.name, []).append(name)
-                declared.setdefault(one.name, one)
-    shared = [name for name in declared if len(users[name]) == len(kinds)]
-    rest = [name for name in declared if name not in shared]
-    return [
-        *(option_of(declared[name]) for name in shared),
-        *(option_of(declared[name], users[name]) for name in rest),
-    ]
+                found.setdefault(name, Owned(one, [])).owners.append(owner)
+    return found
 
 
-def field_options(kind: type) -> list[inspect.Parameter]:
+def options_of(kinds: Mapping[str, type], panel: str | None = None, panel_of_some: str | None = None) -> list[Option]:
+    """The options of some classes, given by name: first what all of them have, then what some have."""
+    found = owned(kinds).values()
+    shared = [option_of(one, panel) for one, owners in found if len(owners) == len(kinds)]
+    some = [option_of(one, panel_of_some or panel, owners) for one, owners in found if len(owners) < len(kinds)]
+    return shared + some
+
+
+def choice(name: str, sentences: Mapping[str, str], default: str) -> Parameter:
+    """A parameter that is one of some words, each described by a sentence without a full stop."""
+    from cldrank.parameters import Parameter
+
+    about = ". ".join(f"`{word}`: {sentence}" for word, sentence in sentences.items())
+    return Parameter(name, Literal[tuple(sentences)], default, about)
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def parsed(declared: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of those parameters that were given."""
+    given = {name: value for name, value in values.items() if name in declared and value is not None}
+    return {name: declared[name].parse(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
+def built(kinds: Mapping[str, type], name: str, values: Mapping[str, Any], said: str | None = None) -> Any:
+    """A value of one of some classes with the parameters that were given; those that others have are refused.
+
+    said    what the class is called in that refusal; by default its name
+    """
+    from cldrank.parameters import parameters
+
+    own = parameters(kinds[name])
+    for key, (_, owners) in owned(kinds).items():
+        if key not in own and values.get(key) is not None:
+            raise no_option(said or name, setting(key).shell, owners)
+    return kinds[name](**parsed(own, values))
+
+
+def no_option(name: str, spelled: str, owners: list[str]) -> UsageError:
+    """The error for an option that others have."""
+    return UsageError(f"{name} has no option {spelled}; {listed(owners)} {'has' if len(owners) == 1 else 'have'} it.")
+
+
+def taken(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass whose fields are options, from the values of a call, which lose them."""
+    return kind(**{entry.name: values.pop(entry.name) for entry in fields(kind) if entry.name in values})
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+def field_options(kind: type) -> list[Option]:
     """The options that the fields of a dataclass are annotated with."""
     hints = get_type_hints(kind, include_extras=True)
     return [
-        inspect.Parameter(
-            entry.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if entry.default is MISSING else entry.default,
-            annotation=hints[entry.name],
-        )
+        option(entry.name, hints[entry.name], Option.empty if entry.default is MISSING else entry.default)
         for entry in fields(kind)
     ]
 
 
-def given_settings(method: str, kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that the options set, as Python values; those that the class does not have are refused."""
-    from cldrank.parameters import parameters
+def with_options(command: Command, derived: Iterable[Option] = ()) -> Command:
+    """The command with plain options: a dataclass stands for its fields, `**settings` for derived options.
 
-    given = {name: str(one) if isinstance(one, StrEnum) else one for name, one in settings.items() if one is not None}
-    for name in given:
-        if name not in parameters(kind):
-            raise UsageError("{} has no option {}.", method, setting(name))
-    return given
+    A derived option takes the place of a parameter of the same name.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
+    late = {one.name: one for one in derived}
+    plain: list[Option] = []
+    for name, one in own.items():
+        if name in groups:
+            plain += field_options(groups[name])
+        elif one.kind is not Option.VAR_KEYWORD:
+            plain.append(late.pop(name, one).replace(kind=Option.KEYWORD_ONLY))
+
+    @wraps(command)
+    def called(**values: Any) -> None:
+        command(**{name: taken(kind, values) for name, kind in groups.items()}, **values)
+
+    called.__signature__ = inspect.Signature([*plain, *late.values()])  # type: ignore[attr-defined]
+    return called
+
+
+def made(name: str, command: Command, cls: type[TyperCommand] = TyperCommand) -> TyperCommand:
+    """A command of its own, from a function with the signature of its options."""
+    app = typer.Typer(
+        add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]}
+    )
+    app.command(name, cls=cls)(command)
+    found = typer.main.get_command(app)
+    if not isinstance(found, TyperCommand):
+        raise AssertionError("an app of one command is that command")
+    return found
+
+
+def add_command(app: typer.Typer, command: Command, derive: Callable[[], list[Option]]) -> None:
+    """Add a command to an app; its derived options are made when they are looked at: their classes import much."""
+
+    class LazyCommand(TyperCommand):
+        complete = False
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            if not self.complete:
+                whole = made(str(self.name), with_options(command, derive()))
+                self.params, self.callback, self.complete = whole.params, whole.callback, True
+            return super().get_params(ctx)
+
+    app.command(command.__name__, cls=LazyCommand)(with_options(command))

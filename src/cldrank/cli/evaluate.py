@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, new_table, print_json, say
-from cldrank.files import replacing
+from cldrank.cli.derived import with_options
+from cldrank.cli.output import console, new_table, print_json, print_title, save_table, say
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -18,41 +19,57 @@ if TYPE_CHECKING:
 _RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number per row, .npy, or Parquet."
 
 
+@dataclass(frozen=True)
+class Measuring:
+    """What to measure and how, as the options say."""
+
+    measure: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--measure -m MEASURE",
+            "What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). "
+            "Repeat it, or separate by commas.",
+        ),
+    ] = None
+    confidence: Annotated[float, options.spelled("--confidence", "The confidence level of the intervals.")] = 0.9
+    skip_empty: Annotated[
+        bool, options.spelled("--skip-empty", "Leave out queries without a relevant document instead of counting 0.")
+    ] = False
+    seed: options.Seed = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """As functions of `cldrank.evaluation` take them."""
+        from cldrank.evaluation import DEFAULT_MEASURES
+
+        return {
+            "measures": self.measure or DEFAULT_MEASURES,
+            "empty": "skip" if self.skip_empty else "zero",
+            "confidence": self.confidence,
+            "seed": self.seed,
+        }
+
+
+@with_options
 def evaluate(
     ranker: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
     features: options.Features,
-    measure: options.MeasureNames = None,
-    confidence: options.Confidence = 0.9,
-    skip_empty: options.SkipEmpty = False,
-    seed: options.Seed = 0,
     per_query: Annotated[
-        Path | None,
-        typer.Option("--per-query", metavar="FILE", help="Write the values of every query to this Parquet file."),
+        Path | None, options.spelled("--per-query FILE", "Write the values of every query to this Parquet file.")
     ] = None,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    measuring: Measuring,
+    reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
     """Measure how well a ranker orders labelled candidates, with intervals over queries.
 
     Example: `cldrank evaluate ranker/ --features test.txt -m nDCG@3,AP`
     """
-    from cldrank.evaluation import DEFAULT_MEASURES
     from cldrank.evaluation import evaluate as run
 
     options.check_outputs([per_query], [*features, ranker])
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
-    result = run(
-        _model(ranker, dataset),
-        dataset,
-        measure or DEFAULT_MEASURES,
-        empty="skip" if skip_empty else "zero",
-        confidence=confidence,
-        seed=seed,
-    )
+    dataset = reading.load(features)
+    result = run(_model(ranker, dataset), dataset, **measuring.arguments())
     if per_query:
         _write_per_query(result, dataset, per_query)
     if as_json:
@@ -63,44 +80,33 @@ def evaluate(
             say(f"values of every query: {per_query}")
 
 
+@with_options
 def compare(
     first: Annotated[Path, typer.Argument(help=_RANKER_HELP, show_default=False)],
     second: Annotated[Path, typer.Argument(help="The same, for the ranker to compare with.", show_default=False)],
     features: options.Features,
-    measure: options.MeasureNames = None,
-    confidence: options.Confidence = 0.9,
-    skip_empty: options.SkipEmpty = False,
-    seed: options.Seed = 0,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    measuring: Measuring,
+    reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
     """Compare two rankers query by query: difference, interval, and a p-value by randomisation.
 
     Example: `cldrank compare new/ old/ --features test.txt`
     """
-    from cldrank.evaluation import DEFAULT_MEASURES, data_label
     from cldrank.evaluation import compare as run
+    from cldrank.evaluation import data_label
 
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
-    result = run(
-        _model(first, dataset),
-        _model(second, dataset),
-        dataset,
-        measure or DEFAULT_MEASURES,
-        empty="skip" if skip_empty else "zero",
-        confidence=confidence,
-        seed=seed,
-    )
+    dataset = reading.load(features)
+    result = run(_model(first, dataset), _model(second, dataset), dataset, **measuring.arguments())
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return
     title = f"{first} against {second} on {data_label(dataset.name, dataset.synthetic)}, {dataset.n_queries:,} queries"
-    console.print(title, style="bold", markup=False)
-    table = new_table("measure", "first", "second", "difference", f"{confidence:.0%} interval", "p", "won/tied/lost")
+    print_title(title)
+    table = new_table(
+        "measure", "first", "second", "difference", f"{measuring.confidence:.0%} interval", "p", "won/tied/lost"
+    )
     for name, found in result.items():
         table.add_row(
             name,
@@ -120,7 +126,7 @@ def print_evaluation(result: Evaluation, ranker: str) -> None:
 
     title = f"{ranker} on {data_label(result.data, result.synthetic)}, {result.queries:,} queries"
     shown = next(iter(result.intervals.values()), None)
-    console.print(title, style="bold", markup=False)
+    print_title(title)
     table = new_table("measure", "mean", f"{shown.confidence:.0%} interval" if shown else "interval")
     for measure in result.per_query:
         interval = result.intervals.get(measure)
@@ -142,9 +148,7 @@ def _model(path: Path, dataset: RankingDataset) -> Any:
 
 def _write_per_query(result: Evaluation, dataset: RankingDataset, path: Path) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     columns = {"query_id": pa.array(dataset.query_ids)}
     columns |= {str(measure): pa.array(values) for measure, values in result.per_query.items()}
-    with replacing(path) as temporary:
-        pq.write_table(pa.table(columns), temporary)
+    save_table(pa.table(columns), path)

@@ -14,7 +14,18 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.experiment_running import carry_out, prepare
-from cldrank.cli.output import add_row, console, fits, new_table, print_json, print_wide, say, working
+from cldrank.cli.output import (
+    add_row,
+    console,
+    fits,
+    new_table,
+    print_json,
+    print_line,
+    print_title,
+    print_wide,
+    say,
+    working,
+)
 from cldrank.errors import CldrankError, UsageError
 from cldrank.wording import duration
 
@@ -50,43 +61,33 @@ Source = Annotated[
         metavar="NAME|FILE.toml", help="A shipped experiment, `all`, or a file of your own.", show_default=False
     ),
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="FOLDER", help="Where results go.  [default: experiments/NAME]"),
-]
+Out = Annotated[Path | None, options.spelled("--out -o FOLDER", "Where results go.  [default: experiments/NAME]")]
 DataName = Annotated[
     str | None,
-    typer.Option(
-        "--data",
-        metavar="NAME",
-        help="The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
+    options.spelled(
+        "--data NAME",
+        "The data: a set that `cldrank data list` shows (`mq2008`, or one fold, `mq2008:fold1`), a synthetic "
         "kind (`web10k-like`, `yahoo-like`), or a folder with train and test files.",
     ),
 ]
 Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change anything in the file: `--set simulation.noise=0.2`."),
+    list[str] | None, options.spelled("--set KEY=VALUE", "Change anything in the file: `--set simulation.noise=0.2`.")
 ]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="The number of seeds.")]
+Seeds = Annotated[int | None, options.spelled("--seeds", "The number of seeds.", min=1)]
 Methods = Annotated[
     list[str] | None,
-    typer.Option(
-        "--method",
-        "-m",
-        metavar="METHOD",
-        help="Only these methods. `module:Class` adds a class of yours, with `fit` and `predict`.",
+    options.spelled(
+        "--method -m METHOD", "Only these methods. `module:Class` adds a class of yours, with `fit` and `predict`."
     ),
 ]
-Device = Annotated[str | None, typer.Option("--device", help="`cuda` to train on a GPU what can be trained there.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.  [default: one per core]")]
+Device = Annotated[str | None, options.spelled("--device", "`cuda` to train on a GPU what can be trained there.")]
+Jobs = Annotated[int | None, options.spelled("--jobs -j", "Processes at a time.  [default: one per core]", min=1)]
 Memory = Annotated[
     str | None,
-    typer.Option(
-        "--memory", metavar="SIZE", help="Start no more processes than fit into this: `8GiB`.  [default: ¾ of free]"
-    ),
+    options.spelled("--memory SIZE", "Start no more processes than fit into this: `8GiB`.  [default: ¾ of free]"),
 ]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try failed units again.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be run, and estimate the time.")]
+RetryFailed = Annotated[bool, options.spelled("--retry-failed", "Try failed units again.")]
+DryRun = Annotated[bool, options.spelled("--dry-run", "Only show what would be run, and estimate the time.")]
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="The folder that `run` left its results in.", show_default=False)
 ]
@@ -177,17 +178,15 @@ def compare(
         print_json([asdict(one) for one in found])
         return
     for name, data in dict.fromkeys((one.experiment, one.data) for one in found):
-        console.print(f"{first} minus {second}: {name} on {data}", style="bold", markup=False)
+        print_title(f"{first} minus {second}: {name} on {data}")
         _print_contrasts([one for one in found if (one.experiment, one.data) == (name, data)])
 
 
 @app.command()
 def report(
     folder: Folder,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="PATH", help="Where to write it.  [default: in FOLDER]")
-    ] = None,
-    form: Annotated[Format, typer.Option("--format", "-f", help="As what.")] = Format.html,
+    out: Annotated[Path | None, options.spelled("--out -o PATH", "Where to write it.  [default: in FOLDER]")] = None,
+    form: Annotated[Format, options.spelled("--format -f", "As what.")] = Format.html,
 ) -> None:
     """Write a report on the results of `run`: one HTML page, or a table as Markdown, CSV or LaTeX, or pictures.
 
@@ -206,7 +205,7 @@ def report(
         if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
             say(f"wrote {path}")
         else:
-            console.print(f"wrote {path}", markup=False, soft_wrap=True)
+            print_line(f"wrote {path}")
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------
@@ -250,11 +249,9 @@ def _print_plan(plan: Plan, forecast: Forecast, processes: int, folder: Path, as
     for (name, data, setting, method), missing in rows.items():
         add_row(table, name, data, names[setting], method, str(len(missing)), str(sum(missing)))
     console.print(table)
-    console.print(
+    print_line(
         f"{len(plan.units):,} units, {plan.finished + len(plan.known):,} finished; {len(plan.todo):,} fits to do in "
-        f"{processes} at a time, roughly {duration(seconds)}; results go to {folder}",
-        markup=False,
-        soft_wrap=True,
+        f"{processes} at a time, roughly {duration(seconds)}; results go to {folder}"
     )
 
 
@@ -288,12 +285,12 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
     for name, data in dict.fromkeys((one.experiment, one.data) for one in found):
         here = [one for one in found if (one.experiment, one.data) == (name, data)]
         described = f"{data} (synthetic)" if here[0].synthetic else data
-        console.print(f"{name} on {described}", style="bold", markup=False)
+        print_title(f"{name} on {described}")
         print_table(here)
     console.print("mean over seeds ± half of its 90% interval; * best or tied, except Oracle", style="dim")
     console.print("gap: the share of the gap between Naive and Oracle that is closed", style="dim")
-    console.print(f"results: {folder / 'results.parquet'}", markup=False, soft_wrap=True)
-    console.print(f"a page to look at: cldrank experiment report {folder}", markup=False, soft_wrap=True)
+    print_line(f"results: {folder / 'results.parquet'}")
+    print_line(f"a page to look at: cldrank experiment report {folder}")
 
 
 def print_table(found: Sequence[Summary]) -> None:

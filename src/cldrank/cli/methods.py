@@ -4,61 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cldrank.cli import options
-from cldrank.cli.chosen import Chosen, corrects_if_asked
+from cldrank.cli.derived import Option, field_options, made, no_option, option, option_of, parsed, taken
+from cldrank.cli.learning_task import LearningTask, Sources, corrects_if_asked
 from cldrank.errors import UsageError
-from cldrank.parameters import parameters
-from cldrank.wording import listed
 
 if TYPE_CHECKING:
     from cldrank.estimators import Method
     from cldrank.parameters import Parameter
 
-_READING = "Reading files"
-Clicks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--clicks", "-c", metavar="FILE", help="The clicks: a file of cells, or raw logs.", show_default=False
-    ),
-]
-Propensity = Annotated[
-    str | None,
-    typer.Option(
-        "--propensity",
-        "-p",
-        metavar="power:ETA|FILE",
-        help="Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` wrote, or "
-        "none.",
-        show_default=False,
-    ),
-]
-Depth = Annotated[
-    int | None,
-    typer.Option(
-        "--depth", min=1, metavar="POSITION", help="Treat every page as if it ended here.", show_default=False
-    ),
-]
-_EVIDENCE = {"clicks": Clicks, "propensity": Propensity, "depth": Depth}
 _SHORT = {"-c": "clicks", "-p": "propensity"}
-# An option of other commands, what stands for its value, and a shorter help.
-_LOG = {
-    "log_column": (options.ClickLogColumns, "ROLE=NAME", "Which column of a raw log is `query_id` and so on."),
-    "first_position": (options.FirstPosition, "0|1", "The number of the top position in a raw log. [default: 1]"),
-    "one_query": (options.OneQuery, None, "The log has no queries (recommendations)."),
-}
-_FEATURES = {
-    "column": (options.Columns, "ROLE=NAME", "Parquet: which column is `query_id` and so on."),
-    "groups": (options.Groups, "FILE", "LETOR without `qid`: a file with the number of rows of each query."),
-    "n_features": (options.FeatureCount, "INTEGER", "LETOR: the number of features, if rows may leave out the last."),
-    "missing": (options.Missing, "VALUE", "Fill in missing values with this instead of refusing them."),
-    "cache": (options.Cached, None, "Keep large files memory-mapped in the cache."),
-}
-_FLAGS = {"one_query": False, "cache": True}
 _OF_ONE_FIT = ("checkpoint", "resume", "tensorboard")
 
 
@@ -142,27 +104,20 @@ def _named_model(arguments: list[str]) -> str | None:
 
 def _command(commands: type[MethodCommands], kind: type[Method], model: str | None) -> TyperCommand:
     settings = _settings(kind, model, commands.judges)
-    evidence, reading = _evidence(kind, commands.judges), _reading(kind)
-    own = inspect.signature(commands.action, eval_str=True).parameters
-    given = [one for name, one in own.items() if name != "chosen"]
+    own = [
+        one for name, one in inspect.signature(commands.action, eval_str=True).parameters.items() if name != "chosen"
+    ]
+    derived = [option_of(one, panel) for one, panel in settings.values()]
 
+    @wraps(commands.action)
     def call(**values: Any) -> None:
-        given = {name: values.pop(name) for name in list(values) if name not in own}
-        commands.action(_chosen(kind, given, settings), **values)
+        rest = {one.name: values.pop(one.name) for one in own}
+        commands.action(_chosen(kind, settings, values), **rest)
 
-    panels = [_option(one, panel) for one, panel in settings.values()]
-    ordered = [*evidence, _model_option(kind), *given, *panels, *reading]
+    ordered = [*_evidence(kind, commands.judges), _model_option(kind), *own, *derived, *_reading(kind)]
     call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    call.__annotations__ = {one.name: one.annotation for one in ordered}
     call.__doc__ = f"{kind.label}: {kind.sentence}.\n\n{_about(kind)}"
-    app = typer.Typer(
-        add_completion=False, rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]}
-    )
-    app.command(kind.name, cls=MethodCommand, rich_help_panel="Methods")(call)
-    command = typer.main.get_command(app)
-    if not isinstance(command, TyperCommand):
-        raise AssertionError("an app of one command is that command")
-    return command
+    return made(kind.name, call, MethodCommand)
 
 
 def _about(kind: type[Method]) -> str:
@@ -176,29 +131,28 @@ def _about(kind: type[Method]) -> str:
     return f"{corrects}{needs[kind.needs]}."
 
 
-def _evidence(kind: type[Method], judges: bool) -> list[inspect.Parameter]:
+def _evidence(kind: type[Method], judges: bool) -> list[Option]:
     """The options that say where to find what a method learns from."""
-    text = "The candidates: LETOR or Parquet files, a folder, a pattern, or a data set such as `msrd:test`. Repeat it."
-    wanted: dict[str, Any] = {"features": _shortened(options.Features, "FILE", text, panel=None)}
-    if kind.needs != "labels":
-        curve = judges or kind.needs != "clicks" or corrects_if_asked(kind)
-        wanted |= {name: option for name, option in _EVIDENCE.items() if curve or name != "propensity"}
-    return [_parameter(name, option, ... if name == "features" else None) for name, option in wanted.items()]
+    every = field_options(Sources)
+    if kind.needs == "labels":
+        return [one for one in every if one.name == "features"]
+    curve = judges or kind.needs != "clicks" or corrects_if_asked(kind)
+    return [one for one in every if curve or one.name != "propensity"]
 
 
-def _reading(kind: type[Method]) -> list[inspect.Parameter]:
+def _reading(kind: type[Method]) -> list[Option]:
     """The options that say how files are to be read."""
-    wanted = {**({} if kind.needs == "labels" else _LOG), **_FEATURES}
-    return [_parameter(name, _shortened(*entry), _FLAGS.get(name)) for name, entry in wanted.items()]
+    of_logs = [] if kind.needs == "labels" else field_options(options.LogReading)
+    return [*of_logs, *field_options(options.Reading)]
 
 
-def _model_option(kind: type[Method]) -> inspect.Parameter:
+def _model_option(kind: type[Method]) -> Option:
     from cldrank.estimators.registry import usable_models
 
     names = list(usable_models(kind))
     text = f"The model to fit; --help shows its options. [default: {names[0]}]"
-    option = typer.Option("--model", metavar="|".join(names), help=text, show_default=False, hidden=len(names) < 2)
-    return _parameter("model", Annotated[str | None, option], None)
+    shown = typer.Option("--model", metavar="|".join(names), help=text, show_default=False, hidden=len(names) < 2)
+    return option("model", Annotated[str | None, shown])
 
 
 Settings = Mapping[str, tuple["Parameter", str]]
@@ -208,6 +162,7 @@ def _settings(kind: type[Method], model: str | None, judges: bool) -> Settings:
     """What can be set of the method, the model and the run, by name, each with the title of its panel."""
     from cldrank.estimators.registry import configured, unused_settings
     from cldrank.models import Run
+    from cldrank.parameters import parameters
 
     fitted = type(configured(kind, {"model": model}).model)
     unused = {"model", "run", *unused_settings(kind, fitted), *(_OF_ONE_FIT if judges else ())}
@@ -219,62 +174,26 @@ def _settings(kind: type[Method], model: str | None, judges: bool) -> Settings:
     return found
 
 
-def _option(one: Parameter, panel: str) -> inspect.Parameter:
-    spelled = f"--{one.name.replace('_', '-')}"
-    if bool in one.kinds:
-        flags = f"{spelled}/--no-{spelled[2:]}"
-        option = typer.Option(flags, help=_help(one), rich_help_panel=panel, show_default=False)
-        return _parameter(one.name, Annotated[bool | None, option], None)
-    option = typer.Option(spelled, metavar=one.metavar, help=_help(one), rich_help_panel=panel, show_default=False)
-    return _parameter(one.name, Annotated[str | None, option], None)
-
-
-def _help(one: Parameter) -> str:
-    text = f"{one.about[0].upper()}{one.about[1:]}."
-    default = one.default
-    if default is None or isinstance(default, bool):
-        return text
-    shown = ",".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
-    return f"{text} [default: {shown}]"
-
-
-def _shortened(annotated: Any, metavar: str | None, text: str, panel: str | None = _READING) -> Any:
-    """An option for reading files, with a shorter help."""
-    option = annotated.__metadata__[0]
-    changed = {"metavar": metavar, "help": text, "rich_help_panel": panel, "show_default": False}
-    return Annotated[annotated.__origin__, type(option)(**{**vars(option), **changed})]
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if default is ... else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def _chosen(kind: type[Method], values: Mapping[str, Any], settings: Settings) -> Chosen:
+def _chosen(kind: type[Method], settings: Settings, values: dict[str, Any]) -> LearningTask:
     """The method and its evidence from the values of all options."""
     from cldrank.estimators.registry import configured
 
-    given = {name: value for name, value in values.items() if name in settings and value is not None}
-    parsed = {
-        name: settings[name][0].parse(value) if isinstance(value, str) else value for name, value in given.items()
-    }
-    method = configured(kind, {"model": values["model"], **parsed})
-    evidence = {name: values.get(name) for name in _EVIDENCE}
-    log = options.LogReading(values.get("log_column"), values.get("first_position"), values.get("one_query", False))
-    reading = options.Reading(*(values[name] for name in _FEATURES))
-    return Chosen(method, values["features"], **evidence, log=log, reading=reading)
+    given = parsed({name: one for name, (one, _) in settings.items()}, values)
+    method = configured(kind, {"model": values["model"], **given})
+    log, reading = taken(options.LogReading, values), taken(options.Reading, values)
+    return LearningTask(method=method, log=log, reading=reading, **vars(taken(Sources, values)))
 
 
-def _explain(name: str, option: str, model: str | None) -> None:
+def _explain(name: str, spelled: str, model: str | None) -> None:
     """Refuse an option that other methods or models have, and say why this one does not have it."""
     from cldrank.estimators import methods
     from cldrank.estimators.registry import configured, unused_settings, usable_models
     from cldrank.models import Run, models
 
-    kind, setting = methods()[name], _SHORT.get(option, option.lstrip("-").removeprefix("no-").replace("-", "_"))
-    if setting in (*_EVIDENCE, *_LOG):
+    kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
+    if setting in {one.name for part in (Sources, options.LogReading) for one in fields(part)}:
         why = "learns from labels, not from clicks" if kind.needs == "labels" else "does not use propensities"
-        raise UsageError(f"{name} {why}; leave {option} out.")
+        raise UsageError(f"{name} {why}; leave {spelled} out.")
     fitted = type(configured(kind, {"model": model}).model)
     if _is_option(setting, Run, *models().values()):
         others = [
@@ -283,13 +202,15 @@ def _explain(name: str, option: str, model: str | None) -> None:
             if _is_option(setting, Run, one) and setting not in unused_settings(kind, one)
         ]
         if others and fitted.name not in others:
-            raise UsageError(f"{option} is not for {fitted.label}; choose --model {others[0]}.")
-        raise UsageError(f"{name} has no use for {option}; leave it out.")
+            raise UsageError(f"{spelled} is not for {fitted.label}; choose --model {others[0]}.")
+        raise UsageError(f"{name} has no use for {spelled}; leave it out.")
     owners = [one.name for one in methods().values() if _is_option(setting, one)]
     if owners:
-        raise UsageError(f"{name} has no option {option}; {listed(owners)} {'has' if len(owners) == 1 else 'have'} it.")
+        raise no_option(name, spelled, owners)
 
 
 def _is_option(name: str, *owners: type) -> bool:
     """Whether a setting is an option of one of them."""
+    from cldrank.parameters import parameters
+
     return any(name in parameters(owner) and parameters(owner)[name].option for owner in owners)

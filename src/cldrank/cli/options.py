@@ -18,105 +18,32 @@ from cldrank.files import check_writable
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
+
+def spelled(usage: str, about: str, **more: Any) -> Any:
+    """An option, from its names and what stands for its value, as help writes them: `--out -o FILE`."""
+    *names, last = usage.split()
+    if last.startswith("-"):
+        return typer.Option(*names, last, help=about, **more)
+    return typer.Option(*names, metavar=last, help=about, **more)
+
+
+def _reading(usage: str, about: str, **more: Any) -> Any:
+    """An option about how files are read."""
+    return spelled(usage, about, rich_help_panel="Reading files", show_default=False, **more)
+
+
+Json = Annotated[bool, spelled("--json", "Print the result as JSON, for programs.")]
 Features = Annotated[
     list[str],
-    typer.Option(
-        "--features",
-        "-f",
-        metavar="FILE",
-        help="The candidates: a LETOR/SVMlight or Parquet file, a folder or pattern of parts, or a known data set such "
-        "as `msrd:test`. Repeat it for several parts.",
+    spelled(
+        "--features -f FILE",
+        "The candidates: LETOR or Parquet files, a folder, a pattern, or a data set such as `msrd:test`. Repeat "
+        "it for several.",
         show_default=False,
     ),
 ]
-OptionalFeatures = Annotated[
-    list[str] | None,
-    typer.Option("--features", "-f", metavar="FILE", help="The candidates to align the cells to."),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Parquet: which column holds `query_id`, `doc_id`, `label` or `features` (a list column, or several, "
-        "separated by commas), if its name differs.",
-    ),
-]
-Groups = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--groups", metavar="FILE", help="LETOR without `qid:`: the file with the number of rows of each query."
-    ),
-]
-FeatureCount = Annotated[
-    int | None,
-    typer.Option("--n-features", min=1, help="LETOR: the number of features, if rows may leave out the last ones."),
-]
-Missing = Annotated[
-    float | None,
-    typer.Option("--missing", metavar="VALUE", help="Fill in missing values with this instead of refusing them."),
-]
-Cached = Annotated[bool, typer.Option("--cache/--no-cache", help="Keep large files memory-mapped in the cache.")]
-MeasureNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--measure",
-        "-m",
-        metavar="MEASURE",
-        help="What to measure: nDCG@3, AP, RR, P@5, ERR@10, DCG@10, ARP; binary ones take a threshold, AP(rel=2). "
-        "Repeat it, or separate by commas.",
-    ),
-]
-Confidence = Annotated[float, typer.Option("--confidence", help="The confidence level of the intervals.")]
-SkipEmpty = Annotated[
-    bool,
-    typer.Option("--skip-empty", help="Leave out queries without a relevant document instead of counting 0."),
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
-LogFiles = Annotated[
-    list[str],
-    typer.Argument(
-        help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
-    ),
-]
-_LOG_ROLES = (
-    "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
-    "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another name."
-)
-LogColumns = Annotated[list[str] | None, typer.Option("--column", metavar="ROLE=NAME", help=_LOG_ROLES)]
-ClickLogColumns = Annotated[  # where --column is for features
-    list[str] | None, typer.Option("--log-column", metavar="ROLE=NAME", help=_LOG_ROLES)
-]
-FirstPosition = Annotated[
-    int | None,
-    typer.Option(
-        "--first-position",
-        min=0,
-        max=1,
-        help="The number of the top position in the log. By default 1, and a log that counts from 0 is refused.",
-        show_default=False,
-    ),
-]
-ByTime = Annotated[
-    bool,
-    typer.Option(
-        "--by-time", help="If a session sees a page of the same query at another time, count it as another page."
-    ),
-]
-OneQuery = Annotated[
-    bool,
-    typer.Option(
-        "--one-query",
-        help="The log has no queries (recommendations): treat all pages as those of one query. Features, if given, "
-        "must hold one query, whatever its id.",
-    ),
-]
-EngineName = Annotated[str, typer.Option("--engine", help="`duckdb` (in this process) or `spark`.")]
-Master = Annotated[str, typer.Option("--master", help="Spark: where it runs.")]
-MemoryLimit = Annotated[
-    str, typer.Option("--memory-limit", help="DuckDB: spill to disk beyond this; Spark: driver memory.")
-]
+OptionalFeatures = Annotated[list[str] | None, spelled("--features -f FILE", "The candidates to align the cells to.")]
+Seed = Annotated[int, spelled("--seed", "The same seed gives the same result.", min=0)]
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:
@@ -163,8 +90,99 @@ def check_ranker_folder(path: Path) -> None:
         raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")
 
 
-def log_columns(named: list[str] | None, option: str = "--column") -> dict[str, str] | None:
-    """The columns of a log, from the options."""
+# -- options that belong together: each field is one ---------------------------------------------------------------
+
+
+_FirstPosition = Annotated[
+    int | None,
+    _reading("--first-position 0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
+]
+_OneQuery = Annotated[
+    bool, _reading("--one-query", "The log has no queries (recommendations): all pages belong to one.")
+]
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """A log, or cells, and how to read it."""
+
+    log: Annotated[
+        list[str],
+        typer.Argument(
+            help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
+        ),
+    ]
+    column: Annotated[
+        list[str] | None,
+        _reading(
+            "--column ROLE=NAME",
+            "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
+            "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another "
+            "name.",
+        ),
+    ] = None
+    first_position: _FirstPosition = None
+    one_query: _OneQuery = False
+    engine: Annotated[
+        str, _reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]")
+    ] = "duckdb"
+    master: Annotated[str, _reading("--master URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
+    memory_limit: Annotated[
+        str, _reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]")
+    ] = "3GB"
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """The columns that have other names."""
+        return _log_columns(self.column, "--column")
+
+    def reading(self) -> dict[str, Any]:
+        """The arguments for functions that read logs."""
+        return {
+            "engine": self.engine,
+            "master": self.master,
+            "columns": self.columns,
+            "first_position": self.first_position,
+            "one_query": self.one_query,
+            "memory_limit": self.memory_limit,
+        }
+
+
+@dataclass(frozen=True)
+class PageOptions(LogOptions):
+    """A log, and what counts as one page."""
+
+    by_time: Annotated[
+        bool,
+        _reading("--by-time", "If a session sees a page of the same query at another time, count it as another page."),
+    ] = False
+
+    def reading(self) -> dict[str, Any]:
+        """The arguments for functions that read logs page by page."""
+        return {**super().reading(), "by_time": self.by_time}
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """How to read click logs, where features are read as well."""
+
+    log_column: Annotated[
+        list[str] | None, _reading("--log-column ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
+    ] = None
+    first_position: _FirstPosition = None
+    one_query: _OneQuery = False
+
+    def chosen(self) -> dict[str, Any]:
+        """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
+        given = {
+            "columns": _log_columns(self.log_column, "--log-column"),
+            "first_position": self.first_position,
+            "one_query": self.one_query or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:
     columns = _column_names(named, option)
     for role, name in (columns or {}).items():
         if not isinstance(name, str):
@@ -173,55 +191,59 @@ def log_columns(named: list[str] | None, option: str = "--column") -> dict[str, 
 
 
 @dataclass(frozen=True)
-class LogReading:
-    """How to read click logs, from the options."""
+class Layout:
+    """How feature files are laid out."""
 
-    columns: list[str] | None = None
-    first_position: int | None = None
-    one_query: bool = False
+    column: Annotated[
+        list[str] | None,
+        _reading(
+            "--column ROLE=NAME",
+            "Parquet: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
+        ),
+    ] = None
+    groups: Annotated[
+        list[Path] | None,
+        _reading("--groups FILE", "LETOR without `qid`: a file with the number of rows of each query."),
+    ] = None
+    n_features: Annotated[
+        int | None,
+        _reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
+    ] = None
+    missing: Annotated[
+        float | None, _reading("--missing VALUE", "Fill in missing values with this instead of refusing them.")
+    ] = None
 
-    def chosen(self) -> dict[str, Any]:
-        """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        given = {
-            "columns": log_columns(self.columns, "--log-column"),
-            "first_position": self.first_position,
-            "one_query": self.one_query,
-        }
-        return {name: value for name, value in given.items() if value != getattr(LogReading, name)}
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How to read feature files, from the options."""
-
-    columns: list[str] | None = None
-    groups: list[Path] | None = None
-    n_features: int | None = None
-    missing: float | None = None
-    cache: bool = True
-
-    def load(self, sources: list[str]) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
         """The dataset that the sources hold."""
         from cldrank.clicks.log import OPTIONAL, PAGE, REQUIRED
         from cldrank.data.loading import load
 
-        columns = _column_names(self.columns)
+        columns = _column_names(self.column, "--column")
         for role in columns or ():
             if role in (*REQUIRED, *PAGE, *OPTIONAL) and role not in ("query_id", "doc_id"):
                 raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
-
+        layout = {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self.missing}
         with working(f"reading {', '.join(sources)} …"):
-            return load(
-                sources,
-                columns=columns,
-                groups=self.groups,
-                n_features=self.n_features,
-                missing=self.missing,
-                cache=self.cache,
-            )
+            return load(sources, **layout, cache=cache)  # type: ignore[arg-type]
 
 
-def _column_names(options: list[str] | None, name_of_option: str = "--column") -> dict[str, str | list[str]] | None:
+@dataclass(frozen=True)
+class Reading(Layout):
+    """How to read feature files."""
+
+    cache: Annotated[bool, _reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
+
+    def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
+        """The dataset that the sources hold."""
+        return super().load(sources, cache=self.cache if cache is None else cache)
+
+
+def load_features(features: list[str] | None) -> RankingDataset | None:
+    """The candidates with their features, where some are named."""
+    return Reading().load(features) if features else None
+
+
+def _column_names(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:
     if not options:
         return None
     columns: dict[str, str | list[str]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cldrank.errors import UsageError
+from cldrank.files import replacing
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.progress import Progress
     from rich.table import Table
 
@@ -44,6 +46,16 @@ def print_json(value: Any) -> None:
     target.write("\n")
 
 
+def print_title(text: str) -> None:
+    """What a table that follows is about."""
+    console.print(text, style="bold", markup=False)
+
+
+def print_line(text: str) -> None:
+    """A line of a result, which stays whole however narrow the terminal."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
 def flush() -> None:
     """Write out what is still buffered."""
     sys.stdout.flush()
@@ -57,6 +69,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def save_text(text: str, path: Path) -> None:
+    """Write a text file, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def save_table(table: pa.Table, path: Path) -> None:
+    """Write a Parquet file, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary)
 
 
 def check_parquet_name(path: Path) -> None:
@@ -117,6 +143,17 @@ def progress_bar() -> Progress:
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=messages
     )
+
+
+@contextmanager
+def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None] | None]:
+    """A progress bar as a function to report to: how many are done and, where they change, the words beside it."""
+    if not shown:
+        yield None
+        return
+    with progress_bar() as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, words=what: bar.update(task, completed=done, description=words)
 
 
 def download_bar() -> Progress:

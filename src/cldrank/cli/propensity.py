@@ -11,92 +11,87 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.derived import Command, choice, field_options, lazy_group, option, options_of, with_options
-from cldrank.cli.output import console, print_json, say
-from cldrank.cli.propensity_methods import (
-    AUTO,
-    ChosenMethod,
-    Estimation,
-    LogSource,
-    Smoothing,
-    choose_method,
-    compared,
-    load_features,
-)
+from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
+from cldrank.cli.output import console, print_json, print_line, print_title, save_text, say
+from cldrank.cli.propensity_methods import AUTO, ChosenMethod, Estimation, LogSource, Smoothing, choose_method, compared
 from cldrank.cli.propensity_output import (
     as_dict,
     choice_as_dict,
     comparison_as_dict,
-    load,
     print_comparison,
     print_found,
     print_segments,
     say_choice,
 )
 from cldrank.errors import UnidentifiableError, UsageError
-from cldrank.files import replacing
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
+    from cldrank.parameters import Parameter
     from cldrank.propensity.checks.agreement import EstimatorComparison
 
 Candidates = Annotated[
     list[str] | None,
-    typer.Option(
-        "--features",
-        "-f",
-        metavar="FILE",
-        help="The candidates: only these are counted, and methods that model relevance see their features.",
+    options.spelled(
+        "--features -f FILE",
+        "The candidates: only these are counted, and methods that model relevance see their features.",
     ),
 ]
-Chart = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves into this SVG file.")]
-
-
-def _estimate_command() -> Command:
-    """`estimate`, with a method for each estimator and an option for each of their parameters."""
-    from cldrank.propensity import estimators
-
-    known = estimators()
-    described = {AUTO: "The most reliable that the log allows", **{name: one.sentence for name, one in known.items()}}
-    about = " ".join(f"`{name}`: {sentence}." for name, sentence in described.items())
-    method = option("method", choice("method", described), AUTO, help=about)
-    return with_options(estimate, [method, *field_options(LogSource), *options_of(known)])
-
-
-def _compare_command() -> Command:
-    """`compare`, with the options that all estimators have."""
-    from cldrank.propensity import PropensityEstimator
-
-    return with_options(compare, [*field_options(LogSource), *options_of({"": PropensityEstimator})])
+Chart = Annotated[Path | None, options.spelled("--plot FILE", "Draw the curves into this SVG file.")]
 
 
 app = typer.Typer(
-    cls=lazy_group({"estimate": _estimate_command, "compare": _compare_command}),
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Estimate how likely each position is looked at, with intervals, or learn why a log does not show it.",
 )
 
 
+def _method() -> Parameter:
+    """--method: one of the estimators, or what suits the log."""
+    from cldrank.propensity import estimators
+
+    known = {name: one.sentence for name, one in estimators().items()}
+    return choice("method", {AUTO: "The most reliable that the log allows", **known}, default=AUTO)
+
+
+def _options_of_estimate() -> list[Option]:
+    """The method, and the options of all estimators."""
+    from cldrank.propensity import estimators
+
+    return [option_of(_method(), metavar="METHOD"), *options_of(estimators(), panel_of_some="Options of some methods")]
+
+
+def _options_of_compare() -> list[Option]:
+    """The options that all estimators have."""
+    from cldrank.propensity import PropensityEstimator
+
+    return options_of({"": PropensityEstimator})
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of estimators that were given."""
+    from cldrank.propensity import estimators
+
+    return parsed({name: one.parameter for name, one in owned(estimators()).items()}, settings)
+
+
 def estimate(
+    source: LogSource,
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="The JSON file to write, for `--propensity`.", show_default=False
-        ),
+        Path, options.spelled("--out -o FILE", "The JSON file to write, for `--propensity`.", show_default=False)
     ],
-    method: str = AUTO,
+    method: str | None = None,
     smooth: Annotated[
-        Smoothing | None, typer.Option("--smooth", help="To the nearest curve that falls, or that is a power law.")
+        Smoothing | None, options.spelled("--smooth", "To the nearest curve that falls, or that is a power law.")
     ] = None,
-    clip: Annotated[float | None, typer.Option("--clip", help="Raise smaller propensities to this.")] = None,
+    clip: Annotated[float | None, options.spelled("--clip", "Raise smaller propensities to this.")] = None,
     segment: Annotated[
         str | None,
-        typer.Option(
-            "--segment",
-            metavar="COLUMN",
-            help="Estimate each value of this column of the log by itself, such as devices, the weak ones drawn "
+        options.spelled(
+            "--segment COLUMN",
+            "Estimate each value of this column of the log by itself, such as devices, the weak ones drawn "
             "towards the mean; each gets a file beside --out, which holds the mean.",
         ),
     ] = None,
@@ -114,10 +109,9 @@ def estimate(
     """
     from cldrank.propensity.affine_clicks import curve_of
 
-    source = LogSource.taken(settings)
     _check_files([out, plot], plot, source, features)
-    task = Estimation(str(method), settings, smooth, clip)
-    dataset = load_features(features)
+    task = Estimation(AUTO if method is None else _method().parse(method), _given(settings), smooth, clip)
+    dataset = options.load_features(features)
     task.check(source, dataset, segment)
     if segment is not None:
         _estimate_segments(task, source, segment, dataset, out, plot, as_json)
@@ -132,7 +126,7 @@ def estimate(
         return
     say_choice(chosen)
     print_found(found)
-    console.print(f"wrote {out}{f' and {plot}' if plot else ''}", markup=False, soft_wrap=True)
+    print_line(f"wrote {out}{f' and {plot}' if plot else ''}")
     _say_next(chosen, source, features, f"{out}", len(found) if len(found) < table.depth else None)
 
 
@@ -165,14 +159,13 @@ def _estimate_segments(
     say_choice(chosen)
     print_segments(found)
     names = ", ".join(str(path) for path in files.values())
-    console.print(f"wrote {names}, the mean to {out}{f', and {plot}' if plot else ''}", markup=False, soft_wrap=True)
+    print_line(f"wrote {names}, the mean to {out}{f', and {plot}' if plot else ''}")
     say("Each file is for clicks of its own segment; for a model of all clicks, estimate without --segment.")
 
 
 def compare(
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the comparison to this JSON file.")
-    ] = None,
+    source: LogSource,
+    out: Annotated[Path | None, options.spelled("--out -o FILE", "Write the comparison to this JSON file.")] = None,
     plot: Chart = None,
     features: Candidates = None,
     as_json: options.Json = False,
@@ -184,28 +177,31 @@ def compare(
     """
     from cldrank.propensity.checks.refusal import quoted
 
-    source = LogSource.taken(settings)
     _check_files([out, plot], plot, source, features)
-    dataset = load_features(features)
+    dataset = options.load_features(features)
     table = source.table(dataset)
-    found = compared(settings, table, source, dataset)
+    given = _given(settings)
+    found = compared(given, table, source, dataset)
     if not found.estimates:
         raise UnidentifiableError(
             "nothing can be estimated from this log: {}", quoted(next(iter(found.refusals.values())))
         )
     content = comparison_as_dict(found)
     if out:
-        with replacing(out) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        save_text(json.dumps(content, indent=1, allow_nan=False) + "\n", out)
     if plot:
         found.plot(plot)
     if as_json:
         print_json({**content, "out": out and str(out), "plot": plot and str(plot)})
         return
     print_comparison(found)
-    _say_best(found, table, settings.get("depth"))
+    _say_best(found, table, given.get("depth"))
     if out or plot:
         console.print(f"wrote {' and '.join(str(path) for path in (out, plot) if path)}", markup=False)
+
+
+add_command(app, estimate, _options_of_estimate)
+add_command(app, compare, _options_of_compare)
 
 
 @app.command()
@@ -213,9 +209,7 @@ def show(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...",
-            help="Files of propensities, or the truth beside a simulated log.",
-            show_default=False,
+            metavar="FILE...", help="Files of propensities, or the truth beside a simulated log.", show_default=False
         ),
     ],
     plot: Chart = None,
@@ -227,17 +221,18 @@ def show(
     """
     from cldrank.propensity.affine_clicks import curve_of
     from cldrank.propensity.chart import save_chart
+    from cldrank.propensity.storage import load_estimate
 
     _check_chart(plot)
     options.check_outputs([plot], files)
-    found = {name: load(name) for name in files}
+    found = {name: load_estimate(name) for name in files}
     if plot:
         save_chart({name: curve_of(entry) for name, entry in found.items()}, plot)
     if as_json:
         print_json({name: as_dict(entry) for name, entry in found.items()})
         return
     for name, entry in found.items():
-        console.print(name, style="bold", markup=False)
+        print_title(name)
         print_found(entry)
     if plot:
         console.print(f"wrote {plot}", markup=False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
-from cldrank.cli.derived import given_settings
+from cldrank.cli.derived import built
 from cldrank.cli.output import say, working
 from cldrank.errors import CldrankError, DataError, UnidentifiableError, UsageError, setting
 
@@ -41,26 +41,8 @@ class Smoothing(StrEnum):
 
 
 @dataclass(frozen=True)
-class LogSource:
-    """A log, or cells, as the options name it; each field is an option."""
-
-    log: options.LogFiles
-    column: options.LogColumns = None
-    first_position: options.FirstPosition = None
-    one_query: options.OneQuery = False
-    engine: options.EngineName = "duckdb"
-    master: options.Master = "local[*]"
-    memory_limit: options.MemoryLimit = "3GB"
-
-    @classmethod
-    def taken(cls, settings: dict[str, Any]) -> Self:
-        """The source that is among the settings of a command, which it is taken from."""
-        return cls(**{entry.name: settings.pop(entry.name) for entry in fields(cls)})
-
-    @property
-    def columns(self) -> dict[str, str] | None:
-        """The columns that have other names."""
-        return options.log_columns(self.column)
+class LogSource(options.LogOptions):
+    """A log, or cells, as the options name it."""
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""
@@ -87,7 +69,7 @@ class LogSource:
                     first = first.merge(other)
                 return _clicked(first)
             try:
-                found = aggregate(self.log, dataset, engine=self.engine, master=self.master, **self._reading())
+                found = aggregate(self.log, dataset, **self.reading())
             except TooManyRejectsError as error:
                 say(str(error.account))
                 say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
@@ -102,8 +84,7 @@ class LogSource:
         if self.holds_cells():
             raise UsageError(f"--segment {column}: cells do not hold segments; name the raw log.")
         with working(f"reading {', '.join(self.log)} by {column} …"):
-            reading = {"engine": self.engine, "master": self.master, **self._reading()}
-            found = aggregate_segments(self.log, column, dataset, **reading)
+            found = aggregate_segments(self.log, column, dataset, **self.reading())
         for part in found.values():
             _account(part.account)
         return {name: part.clicks for name, part in found.items()}
@@ -112,15 +93,8 @@ class LogSource:
         """The probability with which each cell was shown, from the log."""
         from cldrank.propensity import logged_probability
 
-        return logged_probability(self.log, table, engine=self.engine, **self._reading())
-
-    def _reading(self) -> dict[str, Any]:
-        return {
-            "columns": self.columns,
-            "first_position": self.first_position,
-            "one_query": self.one_query,
-            "memory_limit": self.memory_limit,
-        }
+        reading = {name: value for name, value in self.reading().items() if name != "master"}
+        return logged_probability(self.log, table, **reading)
 
 
 def _account(report: Account) -> None:
@@ -132,11 +106,6 @@ def _clicked(table: ClickTable) -> ClickTable:
     if table.n_cells and not table.clicks.any():
         raise UnidentifiableError("nothing was clicked in this log, and only clicks show what was examined.")
     return table
-
-
-def load_features(features: list[str] | None) -> RankingDataset | None:
-    """The candidates with their features, where some are named."""
-    return options.Reading().load(features) if features else None
 
 
 # -- estimating ----------------------------------------------------------------------------------------------------
@@ -160,8 +129,8 @@ class ChosenMethod:
         """The estimator with these settings; those that are None are left to it."""
         from cldrank.propensity import estimators
 
-        kind = estimators()[self.name]
-        return kind(**given_settings(self.name, kind, settings)).quiet()
+        made: Estimator = built(estimators(), self.name, settings)
+        return made.quiet()
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cldrank.cli.output import console, new_table, say
-from cldrank.errors import CldrankError
-from cldrank.reading import read_json
+from cldrank.cli.output import console, new_table, print_line, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,22 +19,6 @@ if TYPE_CHECKING:
     from cldrank.propensity.segmented import SegmentPropensities
 
 _MOST_POSITIONS = 50
-
-
-# -- what there is to show -----------------------------------------------------------------------------------------
-
-
-def load(path: str) -> Propensities | AffineClicks:
-    """What a file holds."""
-    from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.propensity.affine_clicks import FORMAT
-
-    try:
-        content = read_json(path, "JSON")
-    except CldrankError:
-        content = None  # which load explains
-    affine = isinstance(content, dict) and content.get("format") == FORMAT
-    return AffineClicks.load(path) if affine else Propensities.load(path)
 
 
 def _is_affine(found: Propensities | AffineClicks) -> TypeIs[AffineClicks]:
@@ -118,7 +100,7 @@ def print_comparison(found: EstimatorComparison) -> None:
         _remark(f"{', '.join(names)}: {note}", "warning" if note in doubts else "note")
     for text, names in _by_text({name: [text] for name, text in _reasons(found).items()}).items():
         console.print(f"[yellow]refused[/] {', '.join(names)}:", end=" ")
-        console.print(text, markup=False, soft_wrap=True)
+        print_line(text)
 
 
 def _reasons(found: EstimatorComparison) -> dict[str, str]:
@@ -193,7 +175,7 @@ def _say_more(positions: int) -> None:
 
 def _remark(text: str, kind: str = "note") -> None:
     console.print(f"[{'yellow' if kind == 'warning' else 'dim'}]{kind}:[/]", end=" ")
-    console.print(text, markup=False, soft_wrap=True)
+    print_line(text)
 
 
 # -- for programs --------------------------------------------------------------------------------------------------
@@ -201,42 +183,21 @@ def _remark(text: str, kind: str = "note") -> None:
 
 def as_dict(found: Propensities | AffineClicks) -> dict[str, Any]:
     """Positions with all that is known of them, the fit and the notes."""
-    return _affine_as_dict(found) if _is_affine(found) else _curve_as_dict(found)
-
-
-def _affine_as_dict(found: AffineClicks) -> dict[str, Any]:
-    known = found.confidence is not None
-    columns: dict[str, Any] = {"slope": found.slope, "base": found.base}
-    for name in ("slope", "base") if known else ():
-        columns[f"{name}_low"], columns[f"{name}_high"] = found.interval(name)
-    return {
-        "origin": found.origin,
-        "confidence": found.confidence,
-        "positions": [
-            {"position": at + 1, **{name: float(column[at]) for name, column in columns.items()}}
-            for at in range(len(found))
-        ],
-        "notes": list(found.notes),
-    }
-
-
-def _curve_as_dict(rho: Propensities) -> dict[str, Any]:
-    positions = []
-    for at, value in enumerate(rho.values.tolist()):
-        entry = {"position": at + 1, "examined": value}
-        for name in ("low", "high", "comparisons"):
-            array = getattr(rho, name)
-            if array is not None:
-                entry[name] = float(array[at])
-        positions.append(entry)
-    return {
-        "origin": rho.origin,
-        "confidence": rho.confidence,
-        "positions": positions,
-        "goodness": rho.goodness and asdict(rho.goodness),
-        "confounding": rho.confounding and asdict(rho.confounding),
-        "notes": list(rho.notes),
-    }
+    checks: dict[str, Any] = {}
+    columns: dict[str, Any]
+    if _is_affine(found):
+        columns = {"slope": found.slope, "base": found.base}
+        for name in ("slope", "base") if found.confidence is not None else ():
+            columns[f"{name}_low"], columns[f"{name}_high"] = found.interval(name)
+    else:
+        columns = {"examined": found.values, **{name: getattr(found, name) for name in ("low", "high", "comparisons")}}
+        checks = {name: (one := getattr(found, name)) and asdict(one) for name in ("goodness", "confounding")}
+    known = {name: column for name, column in columns.items() if column is not None}
+    positions = [
+        {"position": at + 1, **{name: float(column[at]) for name, column in known.items()}} for at in range(len(found))
+    ]
+    described = {"origin": found.origin, "confidence": found.confidence, "positions": positions}
+    return {**described, **checks, "notes": list(found.notes)}
 
 
 def choice_as_dict(chosen: ChosenMethod) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import options
-from cldrank.cli.output import console, new_table, print_json, progress_bar, say, working
-from cldrank.cli.simulate_options import chosen, number
+from cldrank.cli.derived import Option, built, choice, option_of, options_of
+from cldrank.cli.output import console, counting, new_table, print_json, print_title, say, working
 from cldrank.errors import UsageError, setting
 from cldrank.files import recover_folder
 from cldrank.wording import some
@@ -21,9 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cldrank.clicks.simulate import Simulation
+    from cldrank.clicks.simulate.described import Ingredient
     from cldrank.data.dataset import RankingDataset
+    from cldrank.parameters import Parameter
 
 _PRODUCTION = "The production ranker"
+_PANELS = {"model": "Who clicks", "policy": "What is shown"}
 
 
 class Sample(StrEnum):
@@ -34,7 +35,6 @@ class Sample(StrEnum):
 
 
 def simulate(
-    ctx: typer.Context,
     features: Annotated[
         list[str],
         typer.Argument(
@@ -44,18 +44,14 @@ def simulate(
             show_default=False,
         ),
     ],
-    sessions: Annotated[
-        str, typer.Option("--sessions", "-n", metavar="COUNT", help="How many pages are shown, such as 1e5.")
-    ] = "1e5",
+    sessions: Annotated[str, options.spelled("--sessions -n COUNT", "How many pages are shown, such as 1e5.")] = "1e5",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Save cells: counts by document and position, for training."),
+        Path | None, options.spelled("--out -o FILE", "Save cells: counts by document and position, for training.")
     ] = None,
     log: Annotated[
-        Path | None,
-        typer.Option("--log", metavar="FILE", help="Save the raw log, one row per impression, session by session."),
+        Path | None, options.spelled("--log FILE", "Save the raw log, one row per impression, session by session.")
     ] = None,
-    depth: Annotated[int, typer.Option("--depth", "-k", min=1, help="How many results a page shows.")] = 5,
+    depth: Annotated[int, options.spelled("--depth -k", "How many results a page shows.", min=1)] = 5,
     relevant_from: Annotated[
         float | None,
         typer.Option(
@@ -64,6 +60,8 @@ def simulate(
         ),
     ] = None,
     seed: options.Seed = 0,
+    model: str | None = None,
+    policy: str | None = None,
     production: Annotated[
         str,
         typer.Option(
@@ -74,26 +72,22 @@ def simulate(
         ),
     ] = "svm",
     fraction: Annotated[
-        float | None,
-        typer.Option(help="svm: of the labelled rows. [default: 0.01]", rich_help_panel=_PRODUCTION),
+        float | None, typer.Option(help="svm: of the labelled rows. [default: 0.01]", rich_help_panel=_PRODUCTION)
     ] = None,
     sample: Annotated[
         Sample | None,
         typer.Option(
-            help="svm: draw the fraction as whole queries (the default) or as single rows.",
-            rich_help_panel=_PRODUCTION,
+            help="svm: draw the fraction as whole queries (the default) or as single rows.", rich_help_panel=_PRODUCTION
         ),
     ] = None,
     save_production: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="svm: save the production ranker.", rich_help_panel=_PRODUCTION),
     ] = None,
-    column: options.Columns = None,
-    groups: options.Groups = None,
-    n_features: options.FeatureCount = None,
-    missing: options.Missing = None,
-    cache: options.Cached = True,
+    *,
+    reading: options.Reading,
     as_json: options.Json = False,
+    **settings: Any,
 ) -> None:
     """Simulate clicks on labelled candidates: a production ranker shows pages, people examine and click them.
 
@@ -108,25 +102,60 @@ def simulate(
     from cldrank.clicks.simulate.simulation import whole_sessions
     from cldrank.clicks.simulate.truth import has_truth, truth_path
 
-    count = whole_sessions(number(sessions, "sessions"))
+    count = whole_sessions(_number(sessions))
     if out is None and log is None:
         raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
     ranked_by = [production] if Path(production).is_file() else []
     truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
-    options.check_outputs([out, log, *truths], [*features, *(groups or []), *ranked_by])
+    options.check_outputs([out, log, *truths], [*features, *(reading.groups or []), *ranked_by])
     if save_production is not None:
         options.check_ranker_folder(save_production)
-    model, policy = chosen(ctx.obj)
+    who, what = _chosen("model", model, settings), _chosen("policy", policy, settings)
     training = {"fraction": fraction, "sample": sample and str(sample), "save_production": save_production}
     _check_production(production, training)
-    dataset = options.Reading(column, groups, n_features, missing, cache).load(features)
+    dataset = reading.load(features)
     scores, origin = _production(production, dataset, training, seed)
-    simulation = Simulation(dataset, scores, model, policy, depth, relevant_from, origin)
+    simulation = Simulation(dataset, scores, who, what, depth, relevant_from, origin)
     result = _run(simulation, count, seed, out, log)
     if as_json:
         print_json(result)
     else:
         _print(simulation, result)
+
+
+# -- click models and policies -------------------------------------------------------------------------------------
+
+
+def _ingredients() -> dict[str, dict[str, type[Ingredient]]]:
+    """What a simulation is made of, by the option that chooses it: click models and policies by name."""
+    from cldrank.clicks.simulate.models import MODELS
+    from cldrank.clicks.simulate.policies import POLICIES
+
+    return {"model": {one.name: one for one in MODELS}, "policy": {one.name: one for one in POLICIES}}
+
+
+def _choice(name: str) -> Parameter:
+    kinds = _ingredients()[name]
+    return choice(name, {word: kind.about for word, kind in kinds.items()}, default=next(iter(kinds)))
+
+
+def derived_options() -> list[Option]:
+    """--model and --policy, with an option for each of their parameters."""
+    found = []
+    for name, kinds in _ingredients().items():
+        panel = _PANELS[name]
+        found += [option_of(_choice(name), panel, metavar=name.upper()), *options_of(kinds, panel)]
+    return found
+
+
+def _chosen(name: str, word: str | None, settings: dict[str, Any]) -> Any:
+    """The click model or the policy that was chosen, with the parameters that were given."""
+    one = _choice(name)
+    kind = one.default if word is None else one.parse(word)
+    return built(_ingredients()[name], kind, settings, said=setting(name, kind).shell)
+
+
+# -- drawing and showing -------------------------------------------------------------------------------------------
 
 
 def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log: Path | None) -> dict[str, Any]:
@@ -137,7 +166,7 @@ def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log
 
     result: dict[str, Any] = {}
     truth = truth_of(simulation, sessions, seed, by_session=log is not None)
-    with _reporting(sessions, bars=log is not None or not simulation.counts_all) as report:
+    with counting("sessions", sessions, shown=log is not None or not simulation.counts_all) as report:
         if log is None:
             cells = simulation.draw(sessions, seed=seed, progress=report)
             counts = [
@@ -163,26 +192,13 @@ def _path(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-@contextmanager
-def _reporting(sessions: int, bars: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar to report sessions to, where it takes a while."""
-    if not bars:
-        yield None
-        return
-    with progress_bar() as bar:
-        task = bar.add_task("sessions", total=sessions)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def _print(simulation: Simulation, result: dict[str, Any]) -> None:
     """The result for people."""
     truth = result["truth"]
     synthetic = " (synthetic)" if truth["data"]["synthetic"] else ""
-    console.print(
+    print_title(
         f"{truth['sessions']:,} sessions on {truth['data']['name'] or 'data without a name'}{synthetic}, "
-        f"{truth['data']['queries']:,} queries; relevant: label {truth['relevance']['relevant_from']:g} or more",
-        style="bold",
-        markup=False,
+        f"{truth['data']['queries']:,} queries; relevant: label {truth['relevance']['relevant_from']:g} or more"
     )
     console.print(f"production: {_origin(simulation)}", markup=False)
     table = new_table("position", "examined", "impressions", "clicks", "click rate")
@@ -259,3 +275,11 @@ def _trained(dataset: RankingDataset, training: dict[str, Any], seed: int) -> tu
         say(f"the production ranker: {training['save_production']}")
     origin = {"kind": "svm", "rows": machine.n_rows_, "pairs": machine.n_pairs_}
     return machine.predict(dataset), {**origin, **machine.ranker_.provenance.parameters}
+
+
+def _number(text: str) -> float:
+    """A number of sessions such as 100000 or 1e5."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--sessions {text!r} is not a number; write it as 100000 or 1e5.") from None

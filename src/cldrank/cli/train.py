@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
-from cldrank.cli.chosen import Chosen
-from cldrank.cli.output import console, print_error, print_json, progress_bar, say, working
+from cldrank.cli.learning_task import LearningTask
+from cldrank.cli.output import console, counting, print_error, print_json, print_line, say, working
 from cldrank.errors import CldrankWarning
 from cldrank.wording import some
 
@@ -32,13 +32,11 @@ _NO_COMPARISON = (
 
 
 def train(
-    chosen: Chosen,
+    chosen: LearningTask,
     *,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where to save the ranker.", show_default=False)
-    ],
+    out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print the fit: coefficients with their standard errors, or epochs.")
+        bool, options.spelled("--summary", "Print the fit: coefficients with their standard errors, or epochs.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -98,12 +96,11 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
         with working("training …"):
             yield
         return
-    with progress_bar() as progress:
-        task = progress.add_task("training", total=network.epochs)
+    with counting("training", network.epochs) as count:
 
         def report(epoch: Epoch) -> None:
             held = "" if epoch.validation is None else f", held-out concordance {epoch.validation:.4f}"
-            progress.update(task, completed=epoch.number, description=f"loss {epoch.loss:.4f}{held}")
+            count(epoch.number, f"loss {epoch.loss:.4f}{held}")  # type: ignore[misc]
 
         method.set_params(run__on_epoch=report)
         yield
@@ -136,9 +133,9 @@ def _together() -> Iterator[None]:
 def _print(method: Method, facts: dict[str, Any], warned: list[str], summary: bool, out: Path) -> None:
     console.print(f"{method.ranker_!r}", markup=False)
     if summary:
-        console.print(method.summary(), markup=False, soft_wrap=True)
+        print_line(method.summary())
     if facts["best_epoch"]:
-        console.print(_kept_epoch(facts), markup=False, soft_wrap=True)
+        print_line(_kept_epoch(facts))
         if facts["held_out_queries"]:
             say(_NO_COMPARISON)
     if facts["constant_features"]:

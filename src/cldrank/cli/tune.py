@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli import methods, options
-from cldrank.cli.chosen import Chosen
-from cldrank.cli.output import console, new_table, print_error, print_json, progress_bar, say
+from cldrank.cli.learning_task import LearningTask
+from cldrank.cli.output import (
+    console,
+    counting,
+    new_table,
+    print_error,
+    print_json,
+    print_title,
+    save_text,
+    say,
+)
 from cldrank.errors import UsageError
-from cldrank.files import replacing
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -33,68 +41,50 @@ class Judged(StrEnum):
 
 
 def tune(
-    chosen: Chosen,
+    chosen: LearningTask,
     *,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="For the trials and the best ranker. The same command again continues; several may share a folder.",
+        options.spelled(
+            "--out -o FOLDER",
+            "For the trials and the best ranker. The same command again continues; several may share a folder.",
             show_default=False,
         ),
     ],
     trials: Annotated[
         int,
-        typer.Option(
-            "--trials",
-            min=1,
-            metavar="INTEGER",
-            help="In all, those already in the folder included. [default: 30]",
-            show_default=False,
+        options.spelled(
+            "--trials INTEGER", "In all, those already in the folder included. [default: 30]", min=1, show_default=False
         ),
     ] = 30,
     jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs", "-j", min=1, metavar="INTEGER", help="Processes that run trials. [default: 1]", show_default=False
-        ),
+        int, options.spelled("--jobs -j INTEGER", "Processes that run trials. [default: 1]", min=1, show_default=False)
     ] = 1,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Start no trial after this time.")
-    ] = None,
+    timeout: Annotated[float | None, options.spelled("--timeout SECONDS", "Start no trial after this time.")] = None,
     space: Annotated[
-        Path | None,
-        typer.Option("--space", metavar="FILE", help="What to try, as TOML, instead of the paper's ranges."),
+        Path | None, options.spelled("--space FILE", "What to try, as TOML, instead of the paper's ranges.")
     ] = None,
     ranges: Annotated[
         list[str] | None,
-        typer.Option(
-            "--range",
-            metavar="NAME=VALUES",
-            help="What to try for one parameter: dropout=0,0.2 or gamma=0.05..0.3 or l2=1e-3..1e-2:log. Repeat it.",
+        options.spelled(
+            "--range NAME=VALUES",
+            "What to try for one parameter: dropout=0,0.2 or gamma=0.05..0.3 or l2=1e-3..1e-2:log. Repeat it.",
         ),
     ] = None,
     on: Annotated[
         Judged,
-        typer.Option(
-            "--on",
-            metavar="clicks|labels",
-            help="Judge by held-out clicks, or by labels. [default: clicks]",
-            show_default=False,
+        options.spelled(
+            "--on clicks|labels", "Judge by held-out clicks, or by labels. [default: clicks]", show_default=False
         ),
     ] = Judged.clicks,
     held_out: Annotated[
-        float | None,
-        typer.Option("--held-out", metavar="NUMBER", help="Share of the queries held out to judge. [default: 0.2]"),
+        float | None, options.spelled("--held-out NUMBER", "Share of the queries held out to judge. [default: 0.2]")
     ] = None,
     validation_features: Annotated[
-        list[str] | None,
-        typer.Option("--validation-features", metavar="FILE", help="Labelled candidates for --on labels."),
+        list[str] | None, options.spelled("--validation-features FILE", "Labelled candidates for --on labels.")
     ] = None,
     measure: Annotated[
-        str | None, typer.Option("--measure", "-m", metavar="MEASURE", help="For --on labels. [default: nDCG@10]")
+        str | None, options.spelled("--measure -m MEASURE", "For --on labels. [default: nDCG@10]")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -132,8 +122,7 @@ def tune(
         )
     tuned.estimator.ranker_.save(out / "ranker")
     result = _result(method, out, dataset, tuned)
-    with replacing(out / "tuned.json") as temporary:
-        temporary.write_text(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    save_text(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n", out / "tuned.json")
     if as_json:
         print_json(result)
     else:
@@ -141,11 +130,7 @@ def tune(
 
 
 def _check_judge(
-    chosen: Chosen,
-    on: Judged,
-    validation: list[str] | None,
-    measure: str | None,
-    held_out: float | None,
+    chosen: LearningTask, on: Judged, validation: list[str] | None, measure: str | None, held_out: float | None
 ) -> None:
     """Refuse what does not fit together before anything is read."""
     if on == Judged.labels:
@@ -181,18 +166,13 @@ def _interruptible(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _showing(trials: int, bar: bool) -> Iterator[Report | None]:
-    if not bar:
-        yield None
-        return
-    with progress_bar() as progress:
-        task = progress.add_task("tuning", total=trials)
+def _showing(trials: int, shown: bool) -> Iterator[Report | None]:
+    with counting("tuning", trials, shown=shown) as count:
 
         def report(finished: int, best: float | None) -> None:
-            text = "tuning" if best is None else f"tuning, best {best:.4f}"
-            progress.update(task, completed=finished, description=text)
+            count(finished, "tuning" if best is None else f"tuning, best {best:.4f}")  # type: ignore[misc]
 
-        yield report
+        yield report if count else None
 
 
 def _result(method: Method, out: Path, dataset: RankingDataset, tuned: Tuned) -> dict[str, Any]:
@@ -212,11 +192,9 @@ def _result(method: Method, out: Path, dataset: RankingDataset, tuned: Tuned) ->
 
 def _print(tuned: Tuned, out: Path, on: Judged) -> None:
     states = [trial.state for trial in tuned.trials]
-    console.print(
+    print_title(
         f"{len(states)} trials: {states.count('completed')} completed, {states.count('pruned')} given up early, "
-        f"{states.count('failed')} failed; {tuned.measure} on {tuned.held_out:,} queries",
-        style="bold",
-        markup=False,
+        f"{states.count('failed')} failed; {tuned.measure} on {tuned.held_out:,} queries"
     )
     names = list(tuned.best_parameters)
     table = new_table("trial", *(name.replace("_", " ") for name in names), "value", "±", "behind", "±")

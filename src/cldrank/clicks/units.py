@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 
-FEW_QUERIES = 50  # below, candidates are resampled instead: so few queries tell little of the spread between queries
+FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
 MOST_GROUPS = 2000
 FEWEST_GROUPS = 200
 _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 
 
 def many_queries(query: IntArray) -> bool:
-    """Whether cells, by the query of each, are of enough queries to resample queries.
+    """Whether cells, given the query of each, come from enough queries to resample queries.
 
     >>> many_queries(np.arange(50)), many_queries(np.arange(100) // 10)
     (True, False)

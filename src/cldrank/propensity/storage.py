@@ -7,8 +7,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cldrank.errors import DataError, FormatError, Spelling, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, Spelling, UsageError
 from cldrank.files import save_json
+from cldrank.propensity.affine_clicks import FORMAT as AFFINE_FORMAT
+from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.checks.confounding import Confounding
 from cldrank.propensity.checks.goodness import Goodness
 from cldrank.propensity.parsing import as_number, as_text, as_whole, numbers, symmetric, texts
@@ -89,3 +91,13 @@ def _parts(content: dict[str, Any], origin: str, size: int) -> dict[str, Any]:
         if content.get(name) is not None:
             parts[name] = kind.parsed(content[name], size)
     return parts
+
+
+def load_estimate(path: str | PathLike[str]) -> Propensities | AffineClicks:
+    """Read what an estimator found: propensities, or slopes and bases."""
+    try:
+        content = read_json(Path(path), "JSON")
+    except CldrankError:
+        content = None  # which load_propensities explains
+    affine = isinstance(content, dict) and content.get("format") == AFFINE_FORMAT
+    return AffineClicks.load(path) if affine else load_propensities(path)

@@ -84,7 +84,7 @@ class TestTheFilesThatAreNamed:
         write(tmp_path / "tabs/a.tsv", [row("a"), row("b", 2)])
         assert documents(tmp_path / "one.tsv.gz", engine=spark) == ["tabs"]
         assert documents(tmp_path / "tabs", engine=spark) == ["a", "b"]
-        with pytest.raises(DataError, match=r"_a.parquet: Spark does not read files of such names"):
+        with pytest.raises(DataError, match=r"_a.parquet: Spark does not read files whose names"):
             documents(write(tmp_path / "_a.parquet", [row("a")]), engine=spark)
 
     def test_hidden_files_and_folders_are_left_out(self, tmp_path: Path) -> None:

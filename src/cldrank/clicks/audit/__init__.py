@@ -14,7 +14,7 @@ from cldrank.clicks.audit.overlap import display_order, overlap, precision
 from cldrank.clicks.audit.positions import curve, describe_queries
 from cldrank.clicks.audit.rules import judge
 from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
-from cldrank.clicks.audit.ways import Way, ways
+from cldrank.clicks.audit.ways import PropensityWay, ways
 from cldrank.clicks.cell_file import is_cells, load_cells
 from cldrank.clicks.log.engines import connected, querying
 from cldrank.clicks.log.paths import Paths, existing, log_files
@@ -23,7 +23,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
 from cldrank.wording import some
 
-__all__ = ["Audit", "Facts", "Finding", "Severity", "Verdict", "Way", "audit", "audit_table"]
+__all__ = ["Audit", "Facts", "Finding", "PropensityWay", "Severity", "Verdict", "audit", "audit_table"]
 
 
 def audit(

@@ -10,7 +10,7 @@ from cldrank.clicks.audit.log_facts import LogFacts
 from cldrank.clicks.audit.overlap import Order, Overlap, Precision
 from cldrank.clicks.audit.positions import Position, Queries
 from cldrank.clicks.audit.verdict import Verdict
-from cldrank.clicks.audit.ways import Way
+from cldrank.clicks.audit.ways import PropensityWay
 from cldrank.errors import Language
 
 
@@ -32,7 +32,7 @@ class Facts:
     overlap: Overlap
     order: Order
     precision: tuple[Precision, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[PropensityWay, ...]
     log: LogFacts | None
 
     @property

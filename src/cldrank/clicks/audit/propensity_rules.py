@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scipy.stats import norm
 
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding, Severity
-from cldrank.clicks.audit.ways import USABLE, Way
+from cldrank.clicks.audit.ways import USABLE, PropensityWay
 from cldrank.errors import Language, Spelling, setting, worded
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PRECISE = 0.1  # an interval of ± this much, relative to the propensity, leave
 _RISE_P = 0.01  # for any one position to rise by chance
 
 
-def best_way(facts: Facts) -> Way | None:
+def best_way(facts: Facts) -> PropensityWay | None:
     """The way that `cldrank propensity estimate` chooses, or else the most precise."""
     possible = [way for way in facts.ways if way.possible and way.error is not None]
     if possible and possible[0].name in ("Randomised", "AllPairs"):
@@ -28,12 +28,12 @@ def best_way(facts: Facts) -> Way | None:
     return min(possible, key=lambda way: way.error or 0.0, default=None)
 
 
-def to_within(way: Way) -> str:
+def to_within(way: PropensityWay) -> str:
     """How precise an estimate would be, as the end of a sentence."""
     return "" if way.within is None else f" to within {way.within:.1%}"
 
 
-def propensities(facts: Facts, language: Language) -> Iterator[Finding]:
+def judge_propensities(facts: Facts, language: Language) -> Iterator[Finding]:
     """Whether propensities can be estimated by comparing positions."""
     best = best_way(facts)
     if len(facts.curve) < 2:
@@ -59,7 +59,7 @@ def propensities(facts: Facts, language: Language) -> Iterator[Finding]:
         )
 
 
-def _compared(facts: Facts, best: Way, language: Language) -> Finding:
+def _compared(facts: Facts, best: PropensityWay, language: Language) -> Finding:
     overlap = facts.overlap
     if best.name == "Randomised":
         return Finding(
@@ -83,7 +83,7 @@ def _compared(facts: Facts, best: Way, language: Language) -> Finding:
     )
 
 
-def _estimator(way: Way) -> Spelling:
+def _estimator(way: PropensityWay) -> Spelling:
     return Spelling(f"`{way.spelling.python}`", f"`cldrank propensity estimate --method {way.spelling.shell}`")
 
 
@@ -125,7 +125,7 @@ def _first_positions(facts: Facts, language: Language) -> str:
     return f"{upper}, to within {USABLE:.0%}. Or: "
 
 
-def precision(facts: Facts, language: Language) -> Iterator[Finding]:
+def judge_precision(facts: Facts, language: Language) -> Iterator[Finding]:
     """How precise an estimate would be."""
     thin = [entry.position for entry in facts.curve if entry.clicks < _FEW_AT_POSITION]
     if thin and facts.clicks:
@@ -157,7 +157,7 @@ def precision(facts: Facts, language: Language) -> Iterator[Finding]:
         yield Finding("precision", Severity.warning, found, advice)
 
 
-def shape(facts: Facts, language: Language) -> Iterator[Finding]:
+def judge_shape(facts: Facts, language: Language) -> Iterator[Finding]:
     """Rates that rise with the position, beyond chance."""
     del language
     rising = []

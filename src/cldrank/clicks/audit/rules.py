@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.aggregate import REASONS
-from cldrank.clicks.audit.propensity_rules import best_way, precision, propensities, shape, to_within
+from cldrank.clicks.audit.propensity_rules import best_way, judge_precision, judge_propensities, judge_shape, to_within
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding, Severity, Verdict
 from cldrank.clicks.log.schema import mapping
 from cldrank.errors import Language, Spelling, setting, worded
@@ -33,7 +33,18 @@ _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
 def judge(facts: Facts, language: Language = "python") -> Verdict:
     """Judge what was found, with advice in the words of Python or of the command line."""
-    rules = (_clicks, _rejects, _layout, _candidates, _queries, propensities, precision, shape, _actors, _drift)
+    rules = (
+        _clicks,
+        _rejects,
+        _layout,
+        _candidates,
+        _queries,
+        judge_propensities,
+        judge_precision,
+        judge_shape,
+        _actors,
+        _drift,
+    )
     findings = [finding for rule in rules for finding in rule(facts, language)]
     findings.sort(key=lambda finding: _RANK[finding.severity])
     worst = findings[0].severity

@@ -17,7 +17,7 @@ Z90 = 1.644854  # 90% of a normal distribution lie within this many standard dev
 
 
 @dataclass(frozen=True)
-class Way:
+class PropensityWay:
     """A way of estimating propensities by comparing positions, and whether this log supports it.
 
     name        of the estimator in `cldrank.propensity`
@@ -35,7 +35,7 @@ class Way:
     def within(self) -> float | None:
         """How far the least certain propensity may be off, relatively, at the 90% confidence of an estimate.
 
-        >>> round(Way("AllPairs", True, "", error=0.1).within, 3)
+        >>> round(PropensityWay("AllPairs", True, "", error=0.1).within, 3)
         0.179
         """
         return None if self.error is None else math.expm1(Z90 * self.error)
@@ -44,7 +44,7 @@ class Way:
     def spelling(self) -> Spelling:
         """The name in Python and on the command line.
 
-        >>> Way("AllPairs", True, "").spelling.shell
+        >>> PropensityWay("AllPairs", True, "").spelling.shell
         'all-pairs'
         """
         dashed = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in self.name)
@@ -57,7 +57,7 @@ def ways(
     overlap: Overlap,
     precision: Sequence[Precision],
     every_click: bool = False,
-) -> tuple[Way, ...]:
+) -> tuple[PropensityWay, ...]:
     """Judge each comparison, the best founded first; `every_click`: some impressions count several clicks."""
     missing = next((at for at, entry in enumerate(curve, start=1) if entry.position != at), None)
     if len(curve) < 2 or missing is not None:
@@ -66,7 +66,7 @@ def ways(
             if len(curve) < 2
             else f"position {missing} was never shown, so nothing leads from the first to those below it"
         )
-        return tuple(Way(_class_name(comparison), False, reason) for comparison in COMPARISONS)
+        return tuple(PropensityWay(_class_name(comparison), False, reason) for comparison in COMPARISONS)
     unknown = {name: [entry.position for entry in precision if getattr(entry, name) is None] for name in COMPARISONS}
     reasons = {
         "randomised": (order.looks == "random", _order_reason(order)),
@@ -80,7 +80,7 @@ def ways(
     return tuple(_judged(name, *reasons[name], precision) for name in COMPARISONS)
 
 
-def _judged(comparison: str, possible: bool, reason: str, precision: Sequence[Precision]) -> Way:
+def _judged(comparison: str, possible: bool, reason: str, precision: Sequence[Precision]) -> PropensityWay:
     name, errors = _class_name(comparison), [getattr(entry, comparison) for entry in precision]
     usable = None
     for entry, value in zip(precision, errors, strict=True):
@@ -89,15 +89,15 @@ def _judged(comparison: str, possible: bool, reason: str, precision: Sequence[Pr
         usable = entry.position
     known = [value for value in errors if value is not None]
     if not possible or len(known) < len(errors):
-        return Way(name, False, reason, usable_to=usable if len(known) < len(errors) else None)
+        return PropensityWay(name, False, reason, usable_to=usable if len(known) < len(errors) else None)
     worst = max(known)
     if worst > REFUSED:
         at = precision[errors.index(worst)].position
         reason = (
             f"the log propensity of position {at} has a standard error of {worst:.2f}; above {REFUSED}, it is refused"
         )
-        return Way(name, False, reason, usable_to=usable)
-    return Way(name, True, reason, worst, usable)
+        return PropensityWay(name, False, reason, usable_to=usable)
+    return PropensityWay(name, True, reason, worst, usable)
 
 
 def _class_name(comparison: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
-from cldrank.parameters import parameters
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -18,15 +17,35 @@ if TYPE_CHECKING:
     from cldrank.propensity import AffineClicks, Propensities
 
 
-@dataclass(frozen=True)
-class Chosen:
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where to find what a method learns from; each field is an option."""
+
+    features: options.Features
+    clicks: Annotated[
+        list[str] | None,
+        options.spelled("--clicks -c FILE", "The clicks: a file of cells, or raw logs.", show_default=False),
+    ] = None
+    propensity: Annotated[
+        str | None,
+        options.spelled(
+            "--propensity -p power:ETA|FILE",
+            "Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` "
+            "wrote, or none.",
+            show_default=False,
+        ),
+    ] = None
+    depth: Annotated[
+        int | None,
+        options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningTask(Sources):
     """What a command was asked for: a method, and where to find what it learns from."""
 
     method: Method
-    features: list[str]
-    clicks: list[str] | None = None
-    propensity: str | None = None
-    depth: int | None = None
     log: options.LogReading = field(default_factory=options.LogReading)
     reading: options.Reading = field(default_factory=options.Reading)
 
@@ -74,13 +93,13 @@ class Chosen:
         return dataset, table, found
 
     def _curve(self, depth: int) -> Propensities | AffineClicks | None:
-        from cldrank.cli.propensity_output import load
         from cldrank.propensity import AffineClicks, Propensities
+        from cldrank.propensity.storage import load_estimate
 
         if self.propensity is None:
             return None
         if Path(self.propensity).is_file():
-            found = load(self.propensity)
+            found = load_estimate(self.propensity)
             if isinstance(found, AffineClicks):
                 if self.method.required != "trust":
                     raise UsageError(
@@ -92,4 +111,6 @@ class Chosen:
 
 def corrects_if_asked(kind: type[Method]) -> bool:
     """Whether a method that works without propensities has a parameter that makes it use them."""
+    from cldrank.parameters import parameters
+
     return "position_correction" in parameters(kind)
