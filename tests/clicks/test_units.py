@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cldrank.clicks.units import FEW_QUERIES, deal, draw_weights, many_queries
+from cldrank.clicks.units import FEW_QUERIES, PairGraph, deal, draw_weights, many_queries
 
 
 def test_few_units_are_a_group_each() -> None:
@@ -34,3 +34,12 @@ def test_every_replicate_draws_as_many_groups_as_there_are() -> None:
 def test_many_queries() -> None:
     assert not many_queries(np.arange(FEW_QUERIES - 1))
     assert many_queries(np.arange(FEW_QUERIES))
+
+
+def test_potentials_follow_the_flow_also_of_a_single_place() -> None:
+    graph = PairGraph(np.array([0, 1]), np.array([1, 2]), 3)
+    weight = np.array([[2.0, 4.0]])
+    found = graph.potentials(graph.laplacian(weight), graph.scatter(weight * np.array([[0.5, -1.0]])))
+    np.testing.assert_allclose(found, [[0.0, 0.5, -0.5]])
+    alone = PairGraph(np.zeros(0, np.int64), np.zeros(0, np.int64), 1)
+    np.testing.assert_array_equal(alone.potentials(np.zeros((2, 1, 1)), np.zeros((2, 1))), np.zeros((2, 1)))
