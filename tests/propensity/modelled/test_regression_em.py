@@ -198,7 +198,7 @@ class TestRefusals:
         with pytest.raises(CldrankError, match="counts every click"):
             RegressionEM().fit(table, data)
 
-    @pytest.mark.parametrize("wrong", [{"l2": -1}, {"epochs": 0}, {"refits": 1}, {"learning_rate": 0}])
+    @pytest.mark.parametrize("wrong", [{"refits": 1}, {"model": "linear"}, {"run": 3}, {"confidence": 2}])
     def test_wrong_parameters(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(UsageError, match=next(iter(wrong))):
             RegressionEM(**wrong)
