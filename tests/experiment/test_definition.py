@@ -232,7 +232,7 @@ def test_a_device_goes_to_the_methods_that_take_one() -> None:
     assert read("table1").device is None
     assert maker("cld-pair", {}, "", "cuda").chosen(seed=1) == {"device": "cuda", "seed": 1}
     assert maker("cld-pair", {"device": "cpu"}, "", "cuda").chosen(seed=1) == {"device": "cpu", "seed": 1}
-    assert maker("heckman", {}, "", "cuda").chosen(seed=1) == {}
+    assert maker("heckman", {}, "", "cuda").chosen(seed=1) == {"seed": 1}
     described = [maker("cld-pair", {}, "", device).describe(1) for device in (None, "cuda")]
     assert described[0] == described[1]  # where a unit is computed does not make it another
     with pytest.raises(UsageError, match="device must be a text"):

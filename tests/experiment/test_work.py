@@ -14,6 +14,7 @@ from cldrank.evaluation import evaluate
 from cldrank.experiment.definition import read
 from cldrank.experiment.plan import units
 from cldrank.experiment.work import UnitOutcome, UnitTask, execute
+from cldrank.models import Run
 from cldrank.propensity import Propensities
 
 
@@ -25,7 +26,7 @@ def outcomes(*changes: str, **options: Any) -> dict[tuple[str, int], UnitOutcome
 
 def test_a_unit_is_what_one_would_do_by_hand(folder: Path) -> None:
     train, test = load("train.txt"), load("test.txt")
-    production = SVMRank(fraction=0.2, seed=1).fit(train)
+    production = SVMRank(fraction=0.2, run=Run(seed=1)).fit(train)
     clicks = Simulation(train, production.predict(train), PositionBased(eta=1.0, noise=0.1), depth=3).draw(2000, seed=1)
     model = CLD(gamma=0.2).fit(train, clicks, Propensities.power(0.5, 3))
     expected = evaluate(model, test, ["nDCG@3", "AP"])
@@ -92,11 +93,20 @@ def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
     assert worse.values["AP"] < better.values["AP"]
 
 
-@pytest.mark.parametrize("peer", ["xgboost", "xgboost-unbiased", "lightgbm", "lightgbm-position", "lightgbm-ips"])
-def test_peers_take_part(folder: Path, peer: str) -> None:
-    pytest.importorskip(peer.partition("-")[0])
+@pytest.mark.parametrize(
+    ("peer", "how"),
+    [
+        ("xgboost", ""),
+        ("xgboost", "debias='position', "),
+        ("lightgbm", ""),
+        ("lightgbm", "debias='position', "),
+        ("lightgbm", "debias='ips', "),
+    ],
+)
+def test_peers_take_part(folder: Path, peer: str, how: str) -> None:
+    pytest.importorskip(peer)
     label = read("small.toml", methods=[peer]).methods[0].label
-    changes = ["seeds=1", f"methods={{{label}={{use='{peer}', trees=20, threads=1}}}}"]
+    changes = ["seeds=1", f"methods={{{label}={{use='{peer}', {how}trees=20, threads=1}}}}"]
     found = outcomes(*changes, methods=[label])[label, 0]
     assert found.error == ""
     assert found.values["AP"] > 0.6

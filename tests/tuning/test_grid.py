@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from cldrank.errors import DataError
 from cldrank.estimators import IPS
 from cldrank.propensity import Propensities
 from cldrank.tuning import grid, tune
+from cldrank.tuning.space import applied
 
 RHO = Propensities.power(1.0, 3)
 
@@ -64,7 +66,7 @@ def test_the_best_is_chosen_and_what_is_held_out_is_not_learned_from() -> None:
 
 def test_every_combination_is_tried() -> None:
     data, clicks = shown()
-    trials = grid(lambda chosen: IPS(**chosen), {"l2": [0.1, 1.0], "clip": [None, 0.5]}, data, clicks, RHO)
+    trials = grid(partial(applied, IPS()), {"l2": [0.1, 1.0], "clip": [None, 0.5]}, data, clicks, RHO)
     tried = [trial.parameters for trial in sorted(trials, key=lambda trial: trial.number)]
     assert tried == [{"l2": l2, "clip": clip} for l2 in (0.1, 1.0) for clip in (None, 0.5)]
 
@@ -72,7 +74,7 @@ def test_every_combination_is_tried() -> None:
 def test_it_is_judged_as_a_trial_of_tune() -> None:
     data, clicks = shown(40)
     values = [0.001, 0.1, 10.0]
-    trials = grid(lambda chosen: IPS(**chosen), {"l2": values}, data, clicks, RHO)
+    trials = grid(partial(applied, IPS()), {"l2": values}, data, clicks, RHO)
     tuned = tune(IPS(), data, clicks, RHO, {"l2": values}, trials=12)
     found = {trial.parameters["l2"]: (trial.value, trial.standard_error) for trial in tuned.trials}
     assert found == {trial.parameters["l2"]: (trial.value, trial.standard_error) for trial in trials}

@@ -12,11 +12,11 @@ from scenes import scene
 
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators import CLD, IPS, AffineIPS, CLDPair, Naive, Oracle, PolicyAwareIPS
-from cldrank.models import MLP, Run
+from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import AffineClicks
 from cldrank.tuning import Range, search, tune
 from cldrank.tuning.judging import hold_out
-from cldrank.tuning.space import Space
+from cldrank.tuning.space import Space, applied
 from cldrank.tuning.study import uninterrupted
 
 SCENE = scene(0, queries=60)
@@ -38,14 +38,14 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: Path) -> N
 
 
 def test_the_result_is_fitted_to_everything_with_the_best() -> None:
-    tuned = tune(CLD(l2=0.005), *SCENE, trials=6)
+    tuned = tune(CLD(model=Linear(l2=0.005)), *SCENE, trials=6)
     best = tuned.best(1)[0]
     assert tuned.best_parameters == best.parameters
     assert (tuned.best_value, best.behind, best.behind_error) == (best.value, 0.0, 0.0)
     assert tuned.trials[0].parameters == {"l2": 0.005, "gamma": 0.1}  # what it had comes first
     assert all(trial.behind is not None and trial.behind >= 0 for trial in tuned.trials)
     assert tuned.ties == sum(trial.ties for trial in tuned.trials) - 1
-    expected = CLD(**tuned.best_parameters).fit(*SCENE)  # type: ignore[arg-type]
+    expected = applied(CLD(), tuned.best_parameters).fit(*SCENE)
     np.testing.assert_array_equal(tuned.estimator.predict(SCENE.data), expected.predict(SCENE.data))
 
 
@@ -84,7 +84,7 @@ def test_a_repeated_trial_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     whole = IPS.fit
 
     def counted(self: IPS, *given: Any) -> IPS:
-        fits.append(self.l2)
+        fits.append(self.model.l2)
         return whole(self, *given)
 
     monkeypatch.setattr(IPS, "fit", counted)
@@ -169,7 +169,7 @@ def test_trials_judged_by_other_labels_are_not_gone_on_with(tmp_path: Path) -> N
 def test_what_is_refused(tmp_path: Path) -> None:
     for error, message, options in (
         (UsageError, "give clicks", {"clicks": None}),
-        (UsageError, "needs Propensities", {"propensities": None}),
+        (UsageError, "needs the Propensities", {"propensities": None}),
         (UsageError, "trials must be", {"trials": 0}),
         (UsageError, "jobs must be", {"jobs": 0}),
         (UsageError, "timeout must be", {"timeout": -1}),
@@ -178,7 +178,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         given: dict[str, Any] = {"clicks": SCENE.clicks, "propensities": SCENE.propensities, "trials": 1, **options}
         with pytest.raises(error, match=message):
             tune(Naive(), SCENE.data, **given)
-    with pytest.raises(UsageError, match="IPS needs Propensities"):
+    with pytest.raises(UsageError, match="IPS needs the Propensities"):
         tune(IPS(), SCENE.data, SCENE.clicks, AffineClicks.from_propensities(SCENE.propensities), trials=1)
     with pytest.raises(DataError, match="no slope for position 3"):
         tune(AffineIPS(), SCENE.data, SCENE.clicks, AffineClicks(np.ones(2), np.zeros(2)), trials=1)

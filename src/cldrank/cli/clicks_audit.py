@@ -9,7 +9,8 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import with_options
-from cldrank.cli.output import console, new_table, print_json, print_line, print_title, save_text, say, working
+from cldrank.cli.output import console, new_table, print_json, print_line, print_title, say, working
+from cldrank.files import save_text
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def audit(
     with working(f"auditing {', '.join(source.log)} …"):
         result = run(source.log, dataset, **source.reading()).said("shell")
     if html:
-        save_text(result.to_html(), html)
+        save_text(html, result.to_html())
     if as_json:
         print_json(result.as_dict())
     else:

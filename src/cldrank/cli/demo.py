@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cldrank.cli import options
-from cldrank.cli.output import Story, print_json, print_wide, save_text, working
+from cldrank.cli.output import Story, print_json, print_wide, working
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.files import make_folder
+from cldrank.files import make_folder, save_text
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _show_clicks(story: Story, out: Path, train: RankingDataset) -> Audit:
         simulation = _simulation(train, seed=0)
         simulation.save_log(out / "log.parquet", _LOGGED, seed=0)
         found = audit(str(out / "log.parquet"), train).said("shell")
-        save_text(found.to_html(), out / "audit.html")
+        save_text(out / "audit.html", found.to_html())
     top, last = found.facts.curve[0], found.facts.curve[-1]
     relevant, shown = simulation.relevant, np.zeros(train.n_rows, bool)
     shown[simulation.showable] = True
@@ -210,7 +210,7 @@ def _run_methods(story: Story, out: Path, eta: Eta, seeds: int, linear: bool) ->
         + " at once. Oracle sees all labels: the ceiling.",
         f"experiment run {file} --out {folder}",
     )
-    save_text(_definition(out, eta, seeds, methods), file)
+    save_text(file, _definition(out, eta, seeds, methods))
     wanted = read(file)
     done = carry_out(prepare([wanted], folder, retry_failed=True), folder)
     if done.failed:

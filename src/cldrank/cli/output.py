@@ -71,12 +71,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def save_text(text: str, path: Path) -> None:
-    """Write a text file, whole or not at all."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
 def save_table(table: pa.Table, path: Path) -> None:
     """Write a Parquet file, whole or not at all."""
     import pyarrow.parquet as pq

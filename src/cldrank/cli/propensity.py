@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
-from cldrank.cli.output import console, print_json, print_line, print_title, save_text, say
+from cldrank.cli.output import console, print_json, print_line, print_title, say
 from cldrank.cli.propensity_methods import AUTO, ChosenMethod, Estimation, LogSource, Smoothing, choose_method, compared
 from cldrank.cli.propensity_output import (
     as_dict,
@@ -24,6 +23,7 @@ from cldrank.cli.propensity_output import (
     say_choice,
 )
 from cldrank.errors import UnidentifiableError, UsageError
+from cldrank.files import save_json
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -188,7 +188,7 @@ def compare(
         )
     content = comparison_as_dict(found)
     if out:
-        save_text(json.dumps(content, indent=1, allow_nan=False) + "\n", out)
+        save_json(out, content, indent=1)
     if plot:
         found.plot(plot)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -20,10 +19,10 @@ from cldrank.cli.output import (
     print_error,
     print_json,
     print_title,
-    save_text,
     say,
 )
 from cldrank.errors import UsageError
+from cldrank.files import save_json
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -122,7 +121,7 @@ def tune(
         )
     tuned.estimator.ranker_.save(out / "ranker")
     result = _result(method, out, dataset, tuned)
-    save_text(json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n", out / "tuned.json")
+    save_json(out / "tuned.json", result)
     if as_json:
         print_json(result)
     else:

@@ -108,8 +108,8 @@ def _maker(method: MethodEntry, experiment: Experiment) -> Maker:
     made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
     if method.tune and made.needs == "labels":
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, but tuning needs clicks.")
-    if method.tune:
-        maker(method.use, {**method.parameters, **method.tune}, f"{source}: methods.{method.label}.tune")
+    for name, value in ((name, value) for name, values in method.tune.items() for value in values):
+        maker(method.use, {**method.parameters, name: value}, f"{source}: methods.{method.label}.tune")
     return made
 
 

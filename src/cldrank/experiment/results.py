@@ -146,7 +146,7 @@ def method_order(label: str, configuration: Mapping[str, Any] | None = None) -> 
     """
     from cldrank.experiment.makers import find
 
-    home = label if configuration is None else str(configuration["method"]["class"])
+    home = str((configuration or {}).get("method", {}).get("class", label))
     kind = find(home) or find(label)
     return (kind is not None and kind.needs == "labels"), len(kind.corrects) if kind else 0, label.casefold()
 
