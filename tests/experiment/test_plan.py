@@ -95,6 +95,8 @@ def test_parameters_are_checked_before_anything_runs(folder: Path) -> None:
         planned("methods.CLD.gama=0.1")
     with pytest.raises(UsageError, match=r"methods.CLD.tune: CLD has no parameter gama"):
         planned("methods.CLD.tune.gama=[0.1]")
+    with pytest.raises(UsageError, match=r"methods.CLD.tune: gamma must be a number above -1 and below 1"):
+        planned("methods.CLD.tune.gamma=[0.1, 2.0]")
     with pytest.raises(UsageError, match=r"methods.Oracle.tune: it learns from labels, but tuning needs clicks"):
         planned("methods.Oracle.tune.l2=[0.1]")
 

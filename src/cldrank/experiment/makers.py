@@ -81,14 +81,8 @@ class Maker:
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
         model = _made(self.home, chosen)
         known = model.get_params() if hasattr(model, "get_params") else {}
-        hidden = (
-            "run",
-            "device",
-            *(f"run__{name}" for name in ("device", "checkpoint", "resume", "tensorboard", "on_epoch")),
-        )
-        defaults = {
-            key: as_json(known[key]) for key in known if key not in hidden and key.rpartition("__")[2] not in chosen
-        }
+        hidden = {*chosen, "run", "device", "checkpoint", "resume", "tensorboard", "on_epoch"}
+        defaults = {key: as_json(value) for key, value in known.items() if key.rpartition("__")[2] not in hidden}
         found = {"class": self.home, "parameters": chosen, "defaults": defaults}
         return {**found, "source": self.source} if self.source else found
 
