@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from cldrank.estimators import IPS as IPS
     from cldrank.estimators import PIJD as PIJD
     from cldrank.estimators import AffineIPS as AffineIPS
+    from cldrank.estimators import BayesIPS as BayesIPS
     from cldrank.estimators import CLDPair as CLDPair
     from cldrank.estimators import HeckmanRank as HeckmanRank
+    from cldrank.estimators import InterventionAware as InterventionAware
     from cldrank.estimators import Naive as Naive
     from cldrank.estimators import Oracle as Oracle
     from cldrank.estimators import PolicyAwareIPS as PolicyAwareIPS

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 Language = Literal["python", "shell"]
+_PACKAGE = str(Path(__file__).parent)
 
 
 class Spelling(NamedTuple):
@@ -152,3 +156,11 @@ class CldrankWarning(Worded, UserWarning):
 
 class ConvergenceWarning(CldrankWarning):
     """A fit that did not end at an optimum; its `status_` says how it ended."""
+
+
+def warn(warning: CldrankWarning) -> None:
+    """Warn at the line of the user's that led here, however deep inside cldrank the reason was found."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)

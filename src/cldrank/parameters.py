@@ -205,6 +205,9 @@ class Value:
 
     def __post_init__(self) -> None:
         check_all(self)
+        for name in parameters(type(self)):
+            if isinstance(getattr(self, name), list):  # a value must not change with the list it was made of
+                object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """The parameters by name; none of them has parameters of its own."""

@@ -208,9 +208,10 @@ class _Worker:
             return Finished(task, None, death=_cause_of_death(self.process.exitcode))
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask it to end; one without a task ends by itself when its pipe is closed."""
         self.connection.close()
-        self.process.terminate()
+        if self.task is not None:
+            self.process.terminate()
 
     def join(self, seconds: float) -> None:
         """Wait for its end, and kill it when the time is up."""

@@ -49,7 +49,7 @@ def train(
     """
     method = chosen.method
     chosen.check()
-    method.model.check_installed()
+    method.check()
     options.check_ranker_folder(out)
     dataset, table, rho = chosen.read()
     with _showing(method, bar=not as_json and _leads()), _together():

@@ -97,7 +97,7 @@ def tune(
     method = chosen.method
     _check_judge(chosen, on, validation_features, measure, held_out)
     chosen.check(judges=on == Judged.clicks)
-    method.model.check_installed()
+    method.check()
     options.check_folder(out)
     dataset, table, rho = chosen.read()
     from cldrank.tuning import tune as run

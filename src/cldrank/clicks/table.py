@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -20,7 +19,7 @@ from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
 from cldrank.clicks.log.schema import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError
+from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.parameters import check_whole
 from cldrank.wording import count
 
@@ -148,7 +147,7 @@ class ClickTable:
 
         done = aggregate(path, dataset, engine=engine, columns=columns, **options)
         if done.account.n_rejected:
-            warnings.warn(CldrankWarning(f"of the log, {done.account}"), stacklevel=2)
+            warn(CldrankWarning(f"of the log, {done.account}"))
         clicks: ClickTable = done.clicks
         return clicks
 

@@ -9,9 +9,11 @@ from cldrank.estimators.registry import method_named, methods
 
 if TYPE_CHECKING:  # for type checkers; at run time a method is found by its file
     from cldrank.estimators.affine_ips import AffineIPS as AffineIPS
+    from cldrank.estimators.bayes_ips import BayesIPS as BayesIPS
     from cldrank.estimators.cld import CLD as CLD
     from cldrank.estimators.cld_pair import CLDPair as CLDPair
     from cldrank.estimators.heckman import HeckmanRank as HeckmanRank
+    from cldrank.estimators.intervention_aware import InterventionAware as InterventionAware
     from cldrank.estimators.ips import IPS as IPS
     from cldrank.estimators.naive import Naive as Naive
     from cldrank.estimators.oracle import Oracle as Oracle

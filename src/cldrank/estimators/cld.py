@@ -17,7 +17,7 @@ from cldrank.estimators.observing import observe
 from cldrank.models import Linear
 from cldrank.models.linear.points import GammaFit
 from cldrank.models.targets import PointSelection
-from cldrank.parameters import check_all, described, learned, parameter
+from cldrank.parameters import described, learned, parameter
 from cldrank.propensity import Propensities
 
 
@@ -92,7 +92,7 @@ class CLD(Method):
         gammas: Iterable[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5),
     ) -> list[GammaFit]:
         """How fit and ranking depend on γ: one fit for each, each begun where the one before ended."""
-        check_all(self)
+        self.check()
         if not isinstance(self.model, Linear):
             raise UsageError("gamma_path needs a linear model.")
         evidence = collect(self.label, self.needs, dataset, clicks, propensities, clip=self.clip)

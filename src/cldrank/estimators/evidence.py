@@ -146,14 +146,14 @@ def check_propensities(propensities: Any, clicks: ClickTable, user: str, clip: f
         raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
     propensities.at(np.array([clicks.depth]))
     used = propensities if clip is None else propensities.clip(float(clip))
-    warn_if_refuted(used, clicks, stacklevel=5)
+    warn_if_refuted(used, clicks)
     return used
 
 
 def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) -> AffineClicks:
     """Slope and base of each position, clipped if asked to; propensities are slopes without a base."""
     if isinstance(given, Propensities):
-        warn_if_refuted(given, clicks, stacklevel=5)
+        warn_if_refuted(given, clicks)
         given = AffineClicks.from_propensities(given)
     if not isinstance(given, AffineClicks):
         raise UsageError(

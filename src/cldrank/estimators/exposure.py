@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankWarning
+from cldrank.errors import CldrankWarning, warn
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Result, TargetMethod
 from cldrank.models.fit import Facts
@@ -142,10 +141,10 @@ class ExposureMethod(TargetMethod):
 def _warn_of_left_out(seen: Exposure) -> None:
     everyone = seen.n_left_out + len(seen.rows)
     if seen.n_left_out > _MANY * everyone:
-        warnings.warn(
-            f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says nothing "
-            "about them, so selection bias is corrected among the others only. CLD models the selection of a policy "
-            "that does not vary.",
-            CldrankWarning,
-            stacklevel=5,
+        warn(
+            CldrankWarning(
+                f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says nothing "
+                "about them, so selection bias is corrected among the others only. CLD models the selection of a policy "
+                "that does not vary."
+            )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
@@ -19,6 +19,7 @@ from cldrank.estimators.evidence import Evidence, Needs, collect
 from cldrank.models import Epoch, Linear, Model, Run
 from cldrank.models.fit import Context, Facts, Fit, lines_of
 from cldrank.models.linear.inference import Estimates
+from cldrank.models.model import can
 from cldrank.models.targets import Targets
 from cldrank.parameters import check_all, described, learned, parameter, parameters
 from cldrank.propensity import AffineClicks, Propensities
@@ -40,7 +41,7 @@ class Result:
 
 
 @described
-class Method(BaseEstimator):
+class Method(BaseEstimator, ABC):
     """A method of learning a ranker. Everything that others say about it is said here, on its class:
 
     name        on the command line and in experiment files
@@ -104,9 +105,20 @@ class Method(BaseEstimator):
 
         What the method has no use for is refused.
         """
-        check_all(self)
-        self.model.check_installed()
+        self.check()
         evidence = collect(self.label, self.required, dataset, clicks, propensities, clip=self.propensity_clip)
+        return self.fit_evidence(evidence)
+
+    def check(self) -> None:
+        """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
+        check_all(self)
+        if not can(type(self.model), self.way):
+            raise UsageError(f"{self.label} cannot be fitted with {self.model!r}; choose another model.")
+        self.model.refuse_unused(self.run, self.label, (*self.unused, *self.model.unused.get(self.way, ())))
+        self.model.check_installed(self.way)
+
+    def fit_evidence(self, evidence: Evidence) -> Self:
+        """Learn from what has been checked already."""
         self._keep(self._learn(evidence), evidence.given_propensities)
         return self
 
@@ -128,7 +140,7 @@ class Method(BaseEstimator):
     @property
     def uses_device(self) -> bool:
         """Whether torch does the work, so that `run.device` has a say."""
-        return self.model.needs is not None or self.way in ("fit_points", "fit_pairs")
+        return self.model.package(self.way) is not None or self.way == "fit_points"
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
         """The scores of the learned ranker, one per row."""
@@ -144,16 +156,19 @@ class Method(BaseEstimator):
 
     def set_params(self, **given: Any) -> Self:
         """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
+        inner: dict[str, dict[str, Any]] = {"model": {}, "run": {}}
         for name in sorted(given, key=lambda name: "__" in name):  # the model first, then its parameters
             owner, _, own = name.rpartition("__")
             if name in self.get_params(deep=False):
                 setattr(self, name, given[name])
-            elif owner in ("model", "run") and own in parameters(type(getattr(self, owner))):
-                setattr(self, owner, replace(getattr(self, owner), **{own: given[name]}))
+            elif owner in inner and own in parameters(type(getattr(self, owner))):
+                inner[owner][own] = given[name]
             else:
-                homes = [home for home in ("model", "run") if name in parameters(type(getattr(self, home)))]
-                where = f"; it is one of the {homes[0]}: {homes[0]}__{name}" if homes else ""
+                homes = [home for home in inner if name in parameters(type(getattr(self, home)))]
+                where = f"; it belongs to the {homes[0]}: {homes[0]}__{name}" if homes else ""
                 raise UsageError(f"{type(self).__name__} has no parameter {name}{where}.")
+        for owner, values in inner.items():  # all at once: a value is checked as a whole
+            setattr(self, owner, replace(getattr(self, owner), **values))
         return self
 
     def _facts(self) -> Facts:

@@ -12,7 +12,7 @@ from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
 from cldrank.estimators.method import Method, Result, clipping
-from cldrank.models import MLP, Linear, Model
+from cldrank.models import MLP, Linear, Model, Run
 from cldrank.parameters import described, learned, parameter
 from cldrank.rankers import BordaRanker
 
@@ -50,16 +50,12 @@ class RankAgg(Method):
     ips_: IPS = learned()
     heckman_: HeckmanRank = learned()
 
-    @property
-    def propensity_clip(self) -> None:
-        """IPS clips by itself."""
-
     def _learn(self, evidence: Evidence) -> Result:
         votes = self._votes(evidence.data.n_rows)
         linear = Linear(l2=self.model.l2, scaling=self.model.scaling)
-        heckman = HeckmanRank(model=linear, run=self.run).fit(evidence.data, evidence.clicks)
-        ips = IPS(model=self.model, run=self.run, clip=self.clip)
-        ips.fit(evidence.data, evidence.clicks, evidence.propensities)
+        heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
+        heckman.fit_evidence(Evidence(evidence.data, evidence.clicks))
+        ips = IPS(model=self.model, run=self.run, clip=self.clip).fit_evidence(evidence)
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),

@@ -53,7 +53,7 @@ def usable_models(kind: type[Method]) -> dict[str, type[Model]]:
     (['mlp', 'linear'], ['linear'])
     """
     usual = default_model(kind)
-    named = {name: model for name, model in models().items() if _usable(kind, model)}
+    named = {name: model for name, model in models().items() if can(model, kind.way)}
     return dict(sorted(named.items(), key=lambda item: not isinstance(usual, item[1])))
 
 
@@ -61,10 +61,6 @@ def default_model(kind: type[Method]) -> Model:
     """The model that a method is fitted with unless somebody says otherwise."""
     model: Model = parameters(kind)["model"].default
     return model
-
-
-def _usable(kind: type[Method], model: type[Model]) -> bool:
-    return can(model, kind.way) if hasattr(Model, kind.way) else hasattr(model, kind.way)
 
 
 def unused_settings(kind: type[Method], model: type[Model]) -> set[str]:

@@ -11,7 +11,7 @@ from cldrank import scaling as scalings
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError
+from cldrank.errors import DataError, Spelling, setting
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Method, Result
 from cldrank.models import Linear
@@ -55,15 +55,19 @@ class SVMRank(Method):
 
     def _learn(self, evidence: Evidence) -> Result:
         data, context = evidence.data, self._context(evidence.data)
-        self.model.refuse_unused(context, self.unused)
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)
         rows, offsets = self._sampled(data, random)
         better, worse = label_pairs(evidence.labels[rows], offsets, self.max_pairs, random)
         if not len(better):
             raise DataError(
-                f"the {len(rows):,} rows that fraction={self.fraction:g} draws by {self.sample} from {data!r} hold no "
-                f"two of one query with different labels; {self._remedy()}."
+                "the {} rows that {} draws by {} from {} hold no two of one query with different labels; choose a "
+                "larger fraction{}.",
+                f"{len(rows):,}",
+                setting("fraction", self.fraction),
+                self.sample,
+                repr(data),
+                "" if self.sample == "queries" else Spelling(", or sample='queries'", ", or --sample queries"),
             )
         scaled = scaling.transform(data.features[rows]).astype(np.float64)
         coefficients = separated(scaled[better] - scaled[worse], float(self.C))
@@ -82,9 +86,6 @@ class SVMRank(Method):
         enough = int(np.searchsorted(np.cumsum(data.sizes[order]), wanted)) + 1
         queries = np.sort(order[:enough])
         return segments.rows_of_segments(data.offsets, queries), segments.from_lengths(data.sizes[queries])
-
-    def _remedy(self) -> str:
-        return "choose a larger fraction" + ("" if self.sample == "queries" else ", or sample='queries'")
 
 
 def label_pairs(

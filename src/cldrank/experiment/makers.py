@@ -17,7 +17,7 @@ from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.registry import configured
 from cldrank.experiment.peers import PEERS
-from cldrank.parameters import as_json, check_all, shortened
+from cldrank.parameters import as_json, shortened
 from cldrank.reading import reason
 
 _PACE = 0.1
@@ -104,8 +104,7 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     if issubclass(kind, Method):
         try:
             method = configured(kind, parameters)
-            check_all(method)
-            method.model.check_installed()
+            method.check()
         except UsageError as error:
             raise UsageError(f"{place}: {error}") from None
         given = dict(parameters)
@@ -145,9 +144,10 @@ def describe(home: str) -> tuple[str, str] | None:
 def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
     """Import the package that a method with these parameters would import in its first fit."""
     method = make_method(home, parameters)
-    if isinstance(method, Method) and method.model.needs is not None:
-        package = import_module(method.model.needs[0])
-        if method.model.needs[0] == "torch":
+    needed = method.model.package(method.way) if isinstance(method, Method) else None
+    if needed is not None:
+        package = import_module(needed[0])
+        if needed[0] == "torch":
             package.optim.Adam([package.zeros(1, requires_grad=True)])  # the first optimiser imports much more
     elif type(method) in PEERS.values():
         import_module(method.package)

@@ -13,6 +13,7 @@ from cldrank.models.run import Run
 from cldrank.parameters import Value, parameter, parameters, value
 
 if TYPE_CHECKING:
+    from cldrank.models.linear.stages import TwoStageProblem
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
 Scaling = Literal["standard", "minmax", "log", "quantile"]
@@ -20,7 +21,7 @@ Scaling = Literal["standard", "minmax", "log", "quantile"]
 
 @value
 class Model(Value):
-    """What is fitted. A kind of model implements those of the three ways to fit that it can.
+    """What is fitted. A kind of model implements those of the four ways to fit that it can.
 
     name     on the command line and in experiment files
     label    in sentences
@@ -53,10 +54,21 @@ class Model(Value):
         del problem
         raise self._cannot(context)
 
-    def check_installed(self) -> None:
+    def fit_stages(self, problem: TwoStageProblem, context: Context) -> Fit:
+        """Fit selection first, then relevance corrected for it: Heckman's two stages."""
+        del problem
+        raise self._cannot(context)
+
+    def package(self, way: str) -> tuple[str, str] | None:
+        """The package that a way to fit needs beyond cldrank's own, and the extra that brings it."""
+        del way
+        return self.needs
+
+    def check_installed(self, way: str = "fit_targets") -> None:
         """Refuse a model whose package is not installed, and say what to install."""
-        if self.needs is not None and find_spec(self.needs[0]) is None:
-            package, extra = self.needs
+        needed = self.package(way)
+        if needed is not None and find_spec(needed[0]) is None:
+            package, extra = needed
             raise MissingDependencyError(f"{self.label} needs {package}: pip install 'cldrank[{extra}]'.")
 
     def _cannot(self, context: Context) -> UsageError:
@@ -66,14 +78,13 @@ class Model(Value):
             Spelling(repr(self), f"--model {getattr(self, 'name', type(self).__name__)}"),
         )
 
-    def refuse_unused(self, context: Context, names: Iterable[str]) -> None:
-        """Refuse parameters of model and run that the fit at hand has no use for, unless they have their defaults."""
+    def refuse_unused(self, run: Run, user: str, names: Iterable[str]) -> None:
+        """Refuse parameters of model and run that a fit has no use for, unless they have their defaults."""
         own = parameters(type(self))
         for name in names:
-            if name in own and getattr(self, name) != own[name].default:
-                raise UsageError("{} has no use for {} of {}.", context.user, setting(name), self.label)
-            if name not in own and getattr(context.run, name) != parameters(Run)[name].default:
-                raise UsageError("{} is for networks; {} fits {} here.", setting(name), context.user, self.label)
+            owner, declared = (self, own) if name in own else (run, parameters(Run))
+            if name in declared and getattr(owner, name) != declared[name].default:
+                raise UsageError("{} has no use for {}, as it fits {}.", user, setting(name), self.label)
 
 
 def can(kind: type[Model], way: str) -> bool:

@@ -83,12 +83,12 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
 
         dataset   the candidates with their features, for estimators that need these; the others refuse it
         """
-        self._check_given(dataset)
+        self._check_given(clicks, dataset)
         return self._fit(clicks, dataset)
 
     def check(self, clicks: ClickTable, dataset: RankingDataset | None = None) -> None:
         """Raise UnidentifiableError if the log cannot support an estimate at all; fits and resamples nothing."""
-        self._check_given(dataset)
+        self._check_given(clicks, dataset)
         self._check(clicks, dataset)
 
     def missing(self, dataset: RankingDataset | None) -> UsageError | None:
@@ -116,12 +116,16 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
         del probability
         return self
 
-    def _check_given(self, dataset: RankingDataset | None) -> None:
+    def _check_given(self, clicks: ClickTable, dataset: RankingDataset | None) -> None:
+        if not isinstance(clicks, ClickTable):
+            raise UsageError("{} learns from a ClickTable, not from a {}.", self.spelling, type(clicks).__name__)
         missing = self.missing(dataset)
         if missing is not None:
             raise missing
         if dataset is not self.used(dataset):
-            raise UsageError("{} does not use features; leave the dataset out.", self.spelling)
+            raise UsageError(
+                "{} does not use features; leave {} out.", self.spelling, Spelling("the dataset", "--features")
+            )
 
     @abstractmethod
     def _fit(self, clicks: ClickTable, dataset: RankingDataset | None) -> Result_co:

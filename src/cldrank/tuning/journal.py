@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 from optuna.storages.journal import JournalFileBackend
 
-from cldrank.errors import CldrankError, CldrankWarning, FormatError
+from cldrank.errors import CldrankError, CldrankWarning, FormatError, warn
 from cldrank.files import holding
 
 _BEGINNING = b'{"op_code":'  # of every record
@@ -30,11 +29,11 @@ class Journal(JournalFileBackend):
             is_cut = self._cut()
             self._check()
         if is_cut:
-            warnings.warn(
-                f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; the trials before it "
-                "are kept.",
-                CldrankWarning,
-                stacklevel=2,
+            warn(
+                CldrankWarning(
+                    f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; the trials before it "
+                    "are kept."
+                )
             )
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:

@@ -165,13 +165,11 @@ def _do_together(search: Search, jobs: int, room: Path, report: Report | None) -
 
 
 def _do_trials(part: _Part) -> CldrankError | None:
-    """Do trials until there are enough; an error is given back in a form that can be sent."""
+    """Do trials until there are enough; an error is given back."""
     try:
         Study(part.search.load(), part.number).work()
-    except UsageError as error:
-        return UsageError(error.message, *error.words)
     except CldrankError as error:
-        return CldrankError(str(error))
+        return error
     return None
 
 
@@ -209,6 +207,7 @@ def _identity(
     fixed = {name: repr(now[spelled]) for name, spelled in tunable(method).items() if name not in space}
     some = data.features[:: max(1, data.n_rows // 1000)]
     cells = () if clicks is None else (clicks.row, clicks.position, clicks.impressions, clicks.clicks)
+    display = () if clicks is None or clicks.display is None else (clicks.display,)
     return {
         "method": method.name,  # first: what else differs follows from it
         "model": type(method.model).__name__,
@@ -218,7 +217,7 @@ def _identity(
         "precision": method.run.precision,
         "measure": judge.name,
         "dataset": f"{data.n_rows} {data.n_features} {_digest(some)}",
-        "clicks": _digest(*cells),
+        "clicks": _digest(*cells, *display),
         "propensities": _digest(*_curves(propensities)),
         "held-out part": _digest(judge.weight, *judge.content),
     }

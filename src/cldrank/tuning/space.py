@@ -115,6 +115,9 @@ def check_space(method: Method, space: Space) -> dict[str, Values]:
             continue
         if isinstance(values, str) or not len(values) or not all(_can_be_tried(value) for value in values):
             raise UsageError(f"the values of {name} must be a list of numbers or words, or a Range, not {values!r}.")
+        declared = {**parameters(type(method)), **parameters(type(method.model))}[name]
+        for value in values:
+            declared.check(value)
     return {name: values if isinstance(values, Range) else tuple(values) for name, values in space.items()}
 
 

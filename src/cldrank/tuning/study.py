@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import needed
+from cldrank.estimators.registry import unused_settings
 from cldrank.files import holding, make_folder, replacing, sweep
 from cldrank.reading import reading
 from cldrank.tuning.judging import Judge, mean_of
@@ -195,7 +196,8 @@ class Study:
     def _gains(self, trial: optuna.Trial) -> NDArray[np.float64]:
         search = self.search
         model = applied(search.method, trial.params)
-        model.set_params(run__on_epoch=_pruning(trial))
+        if "on_epoch" not in unused_settings(type(model), type(model.model)):
+            model.set_params(run__on_epoch=_pruning(trial))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)  # the last fit, with the best parameters, warns
             model.fit(search.dataset, *needed(model.required, search.clicks, search.propensities))

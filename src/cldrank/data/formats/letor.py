@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +28,7 @@ from cldrank.data.formats import letor_kernel as kernel
 from cldrank.data.formats.letor_groups import group_files, read_groups
 from cldrank.data.formats.lines import LineBlock, is_compressed, read_blocks
 from cldrank.data.grouping import gather_queries, narrowed
-from cldrank.errors import CldrankWarning, FormatError, Spelling, setting
+from cldrank.errors import CldrankWarning, FormatError, Spelling, setting, warn
 from cldrank.parameters import check_flag, check_whole
 
 _MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
@@ -335,11 +334,10 @@ def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArra
     matches = [_DOCUMENT.search(comment) for comment in every]
     if any(matches) and not all(matches):
         row = next(row for row, match in enumerate(matches) if not match)
-        warnings.warn(
+        warn(
             CldrankWarning(
                 f"row {row} (counted from 0) has no `docid =`, though others have one; all document ids are left out."
-            ),
-            stacklevel=3,
+            )
         )
         return None
     if not all(every):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.errors import ConvergenceWarning
+from cldrank.errors import ConvergenceWarning, warn
 from cldrank.likelihood import Form
 from cldrank.models.linear.inference import (
     INTERCEPT,
@@ -161,7 +160,7 @@ def warn_unless_converged(
         "boundary": f"{user} ended on the boundary of its parameters",
     }
     message = reasons[solution.status] + (f"; {advice}" if advice else "")
-    warnings.warn(f"{message}.", ConvergenceWarning, stacklevel=4)
+    warn(ConvergenceWarning(f"{message}."))
 
 
 def limits(objective: SelectionObjective, max_steps: int, tolerance: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cldrank.models.network.model import MLP
     from cldrank.models.targets import PairSelection, PointSelection, Targets
 
-_OF_NETWORKS = ("precision", "checkpoint", "resume", "tensorboard")  # of a run
+_OF_NETWORKS = ("precision", "resident", "graph", "checkpoint", "resume", "tensorboard", "on_epoch")  # of a run
 
 
 @value
@@ -49,7 +49,7 @@ class Linear(Model):
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
         "fit_points": _OF_NETWORKS,
-        "fit_pairs": ("cluster", "fit_intercept", "solver", "max_steps", "tolerance"),
+        "fit_pairs": ("cluster", "fit_intercept", "solver", "max_steps", "tolerance", "block_rows"),
         "fit_stages": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
     }
 
@@ -73,7 +73,6 @@ class Linear(Model):
         from cldrank.models.fit import LinearFit, linear_parts
         from cldrank.models.linear.least_squares import regress
 
-        self.refuse_unused(context, self.unused["fit_targets"])
         data = context.data
         scaling = scalings.fit(self.scaling, data.features)
         found = regress(
@@ -106,7 +105,6 @@ class Linear(Model):
         """Relevance and selection, both linear, by one likelihood."""
         from cldrank.models.linear.points import fit_likelihood
 
-        self.refuse_unused(context, self.unused["fit_points"])
         return fit_likelihood(self, problem, context)
 
     def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
@@ -119,15 +117,17 @@ class Linear(Model):
         """Linear relevance by pairs, trained by the loop of networks."""
         from cldrank.models.fit import LinearPairFit
 
-        self.refuse_unused(context, self.unused["fit_pairs"])
         return LinearPairFit.of(self.as_network().fit_pairs(problem, context))
 
     def fit_stages(self, problem: TwoStageProblem, context: Context) -> StagesFit:
         """Heckman's two stages: a probit of what is shown, then a regression that knows of it."""
         from cldrank.models.linear.stages import fit_two_stages
 
-        self.refuse_unused(context, self.unused["fit_stages"])
         return fit_two_stages(self, problem, context)
+
+    def package(self, way: str) -> tuple[str, str] | None:
+        """Pairs are trained by the loop of networks."""
+        return self.as_network().needs if way == "fit_pairs" else self.needs
 
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.errors import CldrankWarning, DataError, UsageError, setting
+from cldrank.errors import CldrankWarning, DataError, UsageError, setting, warn
 from cldrank.likelihood import Form
 from cldrank.models.fit import Context, Facts, LinearFit, linear_parts, linear_ranker
 from cldrank.models.linear.design import Design
@@ -240,13 +239,12 @@ def _advice(problem: PointSelection, found: PointFit) -> str:
 def _warn_of_weak_identification(problem: PointSelection) -> None:
     if len(np.setdiff1d(problem.selection, problem.relevance)):
         return
-    warnings.warn(
+    warn(
         CldrankWarning(
             "{} without a feature that only selection sees: gamma rests on the shape of the noise alone and may end "
             "anywhere. Give {} and {} that differ, or fix gamma.",
             setting("gamma", "profile"),
             setting("selection_features"),
             setting("relevance_features"),
-        ),
-        stacklevel=5,
+        )
     )

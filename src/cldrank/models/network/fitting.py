@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import torch
 from torch.random import fork_rng
 
 from cldrank import scaling as scalings
-from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting
+from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting, warn
 from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
 from cldrank.models.network.distributed import local_device
 from cldrank.models.network.features import FeatureTable
@@ -20,6 +19,7 @@ from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.networks import device_of, enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
 from cldrank.rankers.from_torch import ranker_of
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.models.network.model import Network
@@ -81,8 +81,10 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
         trained = train_network(task, learned.placed(rows), held.placed(rows), table, model, run, identity=identity)
     if not trained.history:
         raise DataError(
-            f"{context.user} met numbers that are not finite in its first epoch; lower learning_rate, check the "
-            "features for extreme values, or clip the propensities."
+            "{} met numbers that are not finite in its first epoch; lower {}, check the features for extreme values, "
+            "or clip the propensities.",
+            context.user,
+            setting("learning_rate"),
         )
     parts = {"feature_names": data.feature_names, "scaling": scaling, "provenance": context.provenance}
     ranker = ranker_of(task.networks["relevance"], **parts)
@@ -129,9 +131,10 @@ def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tup
 def _warn_unless_completed(trained: Trained, user: str) -> None:
     epochs, kept = len(trained.history), trained.best_epoch
     reasons = {
-        "interrupted": f"{user} was interrupted after {epochs} epochs; the ranker is that of epoch {kept}",
-        "non_finite": f"{user} met numbers that are not finite after {epochs} epochs; the ranker is that of epoch "
-        f"{kept}. Lower learning_rate, or clip the propensities",
+        "interrupted": "{} was interrupted after {}; the ranker is that of epoch {}.",
+        "non_finite": "{} met numbers that are not finite after {}; the ranker is that of epoch {}. Lower {}, or clip "
+        "the propensities.",
     }
     if trained.status in reasons:
-        warnings.warn(f"{reasons[trained.status]}.", ConvergenceWarning, stacklevel=6)
+        words = (user, count(epochs, "epoch"), kept, setting("learning_rate"))
+        warn(ConvergenceWarning(reasons[trained.status], *words))

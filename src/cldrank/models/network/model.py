@@ -35,6 +35,7 @@ class Network(Model):
     label = "a network"
     needs = ("torch", "neural")
     pace = 0.5
+    unused = dict.fromkeys(("fit_targets", "fit_points", "fit_pairs"), ("block_rows",))
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
     learning_rate: float = parameter(default=2e-3, about="step size of AdamW", above=0)
@@ -73,21 +74,18 @@ class Network(Model):
 
         minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
         """
-        self.check_installed()
         from cldrank.models.network import fitting
 
         return fitting.fit_targets(self, targets, context)
 
     def fit_points(self, problem: PointSelection, context: Context) -> SelectionNetworkFit:
         """CLD's likelihood with a network of relevance and a linear model of selection."""
-        self.check_installed()
         from cldrank.models.network import fitting
 
         return fitting.fit_points(self, problem, context)
 
     def fit_pairs(self, problem: PairSelection, context: Context) -> SelectionNetworkFit:
         """CLD-pair's loss with a network of relevance and a linear model of selection."""
-        self.check_installed()
         from cldrank.models.network import fitting
 
         return fitting.fit_pairs(self, problem, context)

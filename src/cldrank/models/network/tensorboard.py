@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-import warnings
 from contextlib import suppress
 from importlib import import_module
 from os import PathLike
 from typing import Any, BinaryIO, Self
 
-from cldrank.errors import CldrankError, CldrankWarning, MissingDependencyError
+from cldrank.errors import CldrankError, CldrankWarning, MissingDependencyError, warn
 from cldrank.files import make_folder
 from cldrank.models.run import Epoch
 
@@ -62,11 +61,11 @@ class Board:
             self._add(step=epoch.number, summary=self._summaries.Summary(value=values))
         except OSError as error:
             self._end()
-            warnings.warn(
-                f"{self._path} cannot be written: {error.strerror}. The training goes on, its curves end before epoch "
-                f"{epoch.number}.",
-                CldrankWarning,
-                stacklevel=2,
+            warn(
+                CldrankWarning(
+                    f"{self._path} cannot be written: {error.strerror}. The training goes on, its curves end before epoch "
+                    f"{epoch.number}."
+                )
             )
 
     def _add(self, **content: Any) -> None:

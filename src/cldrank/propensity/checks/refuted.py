@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import CldrankWarning, Spelling
+from cldrank.errors import CldrankWarning, Spelling, warn
 from cldrank.propensity.checks.refusal import phrase
 from cldrank.propensity.propensities import Propensities
 
@@ -88,7 +87,7 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     return tuple(found)
 
 
-def warn_if_refuted(propensities: Propensities, clicks: ClickTable, stacklevel: int = 2) -> None:
+def warn_if_refuted(propensities: Propensities, clicks: ClickTable) -> None:
     """Warn where clicks refute the propensities that they are about to be divided by."""
     found = refutations(propensities, clicks)
     if not found:
@@ -102,14 +101,13 @@ def warn_if_refuted(propensities: Propensities, clicks: ClickTable, stacklevel: 
             "trust in high positions may be behind it (see {}), or results that stood out",
             Spelling("TrustBias", "--method trust-bias"),
         )
-    warnings.warn(
+    warn(
         CldrankWarning(
             "the clicks refute these propensities ({}): {}. Clicks there would count too much; {}.",
             propensities.origin,
             _first(found),
             advice,
-        ),
-        stacklevel=stacklevel + 1,
+        )
     )
 
 

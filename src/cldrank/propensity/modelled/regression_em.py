@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank import optimise
 from cldrank._typing import IntArray
 from cldrank.clicks.units import draw_weights
-from cldrank.errors import ConvergenceWarning, setting
+from cldrank.errors import ConvergenceWarning, setting, warn
 from cldrank.optimise import Solution, Vector
 from cldrank.parameters import value
 from cldrank.propensity.modelled.regression import ExaminedRegression
@@ -65,15 +64,14 @@ class RegressionEM(ModelledRelevance):
             start = objective.em_step(start)
         solution = _climb(objective, start)
         if not solution.converged:
-            warnings.warn(
+            warn(
                 ConvergenceWarning(
                     "{} did not find the optimum ({} after {} steps); a larger {} may help.",
                     self.spelling,
                     solution.status,
                     solution.n_steps,
                     setting("l2"),
-                ),
-                stacklevel=5,
+                )
             )
         logs = objective.logs(solution.parameters)
         moved = (

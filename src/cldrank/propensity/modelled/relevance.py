@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +13,7 @@ from cldrank import scaling as scalings
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, Spelling, UnidentifiableError
+from cldrank.errors import CldrankWarning, Spelling, UnidentifiableError, warn
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.attraction import compared_by_attraction
 from cldrank.propensity.checks.confounding import DETERMINED, confounding, explained_order
@@ -120,7 +119,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
             count = len(found.draws)
             notes = (*notes, f"the intervals rest on {count} networks, each with its own queries and its own seed")
         if check.doubtful and self.warn:
-            warnings.warn(CldrankWarning("{}: {}.", self.spelling, str(check)), stacklevel=4)
+            warn(CldrankWarning("{}: {}.", self.spelling, str(check)))
         return self._curve(
             cells,
             values,
