@@ -260,7 +260,7 @@ DAMAGED_RANKERS: list[tuple[str, Change, str]] = [
     ("module", lambda _, arrays: arrays.update({"scorer.extra": weights(1)}), "does not fit.*Unexpected"),
     ("borda", lambda json, _: json.update(members={}), "'members' must be a list"),
     ("borda", lambda json, _: json["members"].pop(), "'1.scal.*belongs to nothing|belongs to nothing"),
-    ("borda", lambda json, _: json["members"][0].update(kind="borda"), "member 1 is no linear or network ranker"),
+    ("borda", lambda json, _: json["members"][0].update(kind="borda"), "member 1 is not a linear or network ranker"),
     ("borda", lambda json, _: json["members"][0].update(kind=["linear"]), "member 1 is no"),
     ("borda", lambda json, _: json.update(votes=[1, "2"]), "votes must be numbers"),
     ("borda", lambda json, _: json.update(votes=[1, True]), "votes must be numbers"),
@@ -268,7 +268,7 @@ DAMAGED_RANKERS: list[tuple[str, Change, str]] = [
     ("borda", lambda json, _: json.update(votes=[1, 1e308]), r"at most 1e\+280"),
     ("borda", lambda json, _: json.update(votes=[1, float("nan")]), "at least 0"),
     ("borda", lambda json, _: json.update(votes=[[1], 1]), "votes must be numbers"),
-    ("borda", lambda json, _: json.update(members=[[], []]), "member 1 is no linear or network ranker"),
+    ("borda", lambda json, _: json.update(members=[[], []]), "member 1 is not a linear or network ranker"),
     (
         "borda",
         lambda json, _: json["members"][1]["scaling"].update(n_features=10**400),
