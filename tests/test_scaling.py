@@ -212,7 +212,7 @@ BAD_CONFIGS: list[tuple[Any, str]] = [
     ({"method": ["standard"], "options": {}, "n_features": 6}, "no scaling \\['standard"),
     ({"method": "standard", "options": {"clip": -1}, "n_features": 6}, "cannot be made from"),
     ({"method": "standard", "options": {"clap": 1}, "n_features": 6}, "cannot be made from"),
-    ({"method": "standard", "options": 3, "n_features": 6}, "cannot be made from"),
+    ({"method": "standard", "options": 3, "n_features": 6}, "must be a table, not 3"),
     ({"method": "standard", "options": {}, "n_features": "6"}, "whole number of at least 1"),
     ({"method": "standard", "options": {}, "n_features": 7}, r"shape \(6,\) for 7 features"),
     ({"method": "quantile", "options": {}, "n_features": 6}, "it needs"),

@@ -95,7 +95,7 @@ def test_version_and_help(run: Run) -> None:
 def test_nothing_heavy_is_imported_for_help() -> None:
     script = (
         "import sys, cldrank, cldrank.cli\n"
-        "heavy = {'numpy', 'scipy', 'torch', 'pyarrow', 'numba', 'sklearn', 'duckdb', 'pyspark', 'ibis'}\n"
+        "heavy = {'numpy', 'scipy', 'torch', 'pyarrow', 'numba', 'sklearn', 'duckdb', 'pyspark', 'ibis', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

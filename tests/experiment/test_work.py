@@ -94,19 +94,14 @@ def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "how"),
-    [
-        ("xgboost", ""),
-        ("xgboost", "debias='position', "),
-        ("lightgbm", ""),
-        ("lightgbm", "debias='position', "),
-        ("lightgbm", "debias='ips', "),
-    ],
+    ("peer", "debias"),
+    [("xgboost", ""), ("xgboost", "position"), ("lightgbm", ""), ("lightgbm", "position"), ("lightgbm", "ips")],
 )
-def test_peers_take_part(folder: Path, peer: str, how: str) -> None:
+def test_peers_take_part(folder: Path, peer: str, debias: str) -> None:
     pytest.importorskip(peer)
     label = read("small.toml", methods=[peer]).methods[0].label
-    changes = ["seeds=1", f"methods={{{label}={{use='{peer}', {how}trees=20, threads=1}}}}"]
+    corrected = f", debias='{debias}'" if debias else ""
+    changes = ["seeds=1", f"methods={{{label}={{use='{peer}', trees=20, threads=1{corrected}}}}}"]
     found = outcomes(*changes, methods=[label])[label, 0]
     assert found.error == ""
     assert found.values["AP"] > 0.6

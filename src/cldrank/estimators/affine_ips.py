@@ -33,6 +33,7 @@ class AffineIPS(TargetMethod):
     name = "affine-ips"
     label = "Affine-IPS"
     sentence = "subtracts clicks made out of trust in a position, then divides as IPS does"
+    order = 11
     needs = "trust"
     corrects = ("position", "trust")
     learns = "clicks corrected for trust and position"

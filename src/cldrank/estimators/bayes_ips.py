@@ -40,6 +40,7 @@ class BayesIPS(TargetMethod):
     name = "bayes-ips"
     label = "Bayes-IPS"
     sentence = "counts a click as far as it means relevance at its position, then divides as IPS does"
+    order = 12
     needs = "trust"
     corrects = ("position", "trust")
     learns = "clicks weighted by what they mean, over propensity"

@@ -46,6 +46,7 @@ class CLD(Method):
     name = "cld"
     label = "CLD"
     sentence = "corrects both biases with one likelihood of clicks and of what was not shown"
+    order = 40
     corrects = ("position", "selection")
     way = "fit_points"
 

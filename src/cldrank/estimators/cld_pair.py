@@ -41,6 +41,7 @@ class CLDPair(Method):
     name = "cld-pair"
     label = "CLD-pair"
     sentence = "corrects both biases with pairs of results, shown and not shown"
+    order = 41
     corrects = ("position", "selection")
     way = "fit_pairs"
 

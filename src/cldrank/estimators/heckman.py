@@ -90,6 +90,7 @@ class HeckmanRank(TwoStageMethod):
     name = "heckman"
     label = "Heckman^rank"
     sentence = "models which results are shown at all"
+    order = 20
     corrects = ("selection",)
 
     position_correction: bool = parameter(default=False, about="divide clicks by the propensities")

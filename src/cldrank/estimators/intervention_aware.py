@@ -39,6 +39,7 @@ class InterventionAware(ExposureMethod):
     name = "intervention-aware"
     label = "Intervention-aware"
     sentence = "corrects clicks for all policies that showed a result over time, and for trust"
+    order = 33
     needs = "trust"
     corrects = ("position", "trust", "selection")
     learns = "clicks corrected for policies, trust and position"

@@ -29,6 +29,7 @@ class IPS(TargetMethod):
     name = "ips"
     label = "IPS"
     sentence = "divides clicks by the propensity of their position"
+    order = 10
     corrects = ("position",)
 
     clip: float | None = clipping()

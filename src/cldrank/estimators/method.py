@@ -46,6 +46,7 @@ class Method(BaseEstimator):
     name        on the command line and in experiment files
     label       in reports
     sentence    what it does, as the end of a sentence that starts with its label
+    order       where it stands in lists: as in the paper, from the least corrected to the labels themselves
     needs       "labels"; "clicks"; clicks and "propensities"; or clicks and "trust": slopes and bases, or propensities
     corrects    the biases of clicks that it corrects
     learns      what it learns, in words
@@ -61,6 +62,7 @@ class Method(BaseEstimator):
     name: ClassVar[str]
     label: ClassVar[str]
     sentence: ClassVar[str]
+    order: ClassVar[int] = 60
     needs: ClassVar[Needs] = "propensities"
     corrects: ClassVar[tuple[Bias, ...]] = ()
     learns: ClassVar[str] = "clicks over propensity"

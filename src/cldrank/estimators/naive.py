@@ -28,6 +28,7 @@ class Naive(TargetMethod):
     name = "naive"
     label = "Naive"
     sentence = "treats clicks as relevance"
+    order = 0
     needs = "clicks"
     learns = "clicks as they are"
 

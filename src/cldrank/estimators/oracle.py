@@ -31,6 +31,7 @@ class Oracle(TargetMethod):
     name = "oracle"
     label = "Oracle"
     sentence = "learns from the labels themselves: a ceiling, not a method for clicks"
+    order = 90
     needs = "labels"
     learns = "labels"
 

@@ -46,6 +46,7 @@ class PIJD(TwoStageMethod):
     name = "pijd"
     label = "PIJD"
     sentence = "corrects both biases from where candidates were shown, without propensities"
+    order = 31
     corrects = ("position", "selection")
 
     position_effects: bool = parameter(default=False, about="an intercept of its own for each position")

@@ -38,6 +38,7 @@ class PolicyAwareIPS(ExposureMethod):
     name = "policy-aware-ips"
     label = "Policy-aware-IPS"
     sentence = "divides clicks by the probability of being shown and examined, where pages vary"
+    order = 32
     corrects = ("position", "selection")
     learns = "clicks over the probability of being shown and examined"
 

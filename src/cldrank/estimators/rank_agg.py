@@ -40,6 +40,7 @@ class RankAgg(Method):
     name = "rankagg"
     label = "RankAgg"
     sentence = "joins the rankings of IPS and Heckman^rank by votes"
+    order = 30
     corrects = ("position", "selection")
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)

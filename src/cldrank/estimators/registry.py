@@ -19,12 +19,12 @@ from cldrank.wording import listed
 
 @cache
 def methods() -> Mapping[str, type[Method]]:
-    """All methods by name: those that correct least first, those that need labels last.
+    """All methods by name, in the order that their classes say.
 
     A method is a class with a `name` in a file of this room; nothing else has to know of it.
 
     >>> list(methods())[:2], methods()["ips"].label
-    (['naive', 'heckman'], 'IPS')
+    (['naive', 'ips'], 'IPS')
     """
     import cldrank.estimators as room
 
@@ -33,12 +33,7 @@ def methods() -> Mapping[str, type[Method]]:
         for kind in vars(import_module(module.name)).values():
             if isinstance(kind, type) and issubclass(kind, Method) and "name" in vars(kind):
                 found[kind.name] = kind
-    return dict(sorted(found.items(), key=lambda item: order(item[1])))
-
-
-def order(kind: type[Method]) -> tuple[bool, int, str]:
-    """Where a method stands among others."""
-    return kind.needs == "labels", len(kind.corrects), kind.name
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def method_named(name: str) -> type[Method]:

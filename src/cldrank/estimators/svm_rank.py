@@ -39,6 +39,7 @@ class SVMRank(Method):
     name = "svm-rank"
     label = "SVM-rank"
     sentence = "learns from a small part of the labels, as production rankers are made"
+    order = 91
     needs = "labels"
     learns = "labels"
     way = "fit_stages"  # linear, and nothing else

@@ -108,8 +108,11 @@ def _maker(method: MethodEntry, experiment: Experiment) -> Maker:
     made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
     if method.tune and made.needs == "labels":
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, but tuning needs clicks.")
-    for name, value in ((name, value) for name, values in method.tune.items() for value in values):
-        maker(method.use, {**method.parameters, name: value}, f"{source}: methods.{method.label}.tune")
+    first = {name: values[0] for name, values in method.tune.items()}
+    for name, values in method.tune.items():
+        for value in values:  # each beside the first of the others, not all combinations
+            chosen = {**method.parameters, **first, name: value}
+            maker(method.use, chosen, f"{source}: methods.{method.label}.tune")
     return made
 
 

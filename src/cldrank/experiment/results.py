@@ -136,19 +136,20 @@ def setting_order(setting: str) -> list[Any]:
     ]
 
 
-def method_order(label: str, configuration: Mapping[str, Any] | None = None) -> tuple[bool, int, str]:
-    """A key that sorts methods: those that correct least first, those that learn from labels last.
+def method_order(label: str, configuration: Mapping[str, Any] | None = None) -> tuple[int, str]:
+    """A key that sorts methods as their classes say, Oracle last.
 
     configuration   of one of its units, which names its class; without one, the label does
 
     >>> sorted(["Oracle", "CLD", "mine", "Naive"], key=method_order)
-    ['Naive', 'mine', 'CLD', 'Oracle']
+    ['Naive', 'CLD', 'mine', 'Oracle']
     """
+    from cldrank.estimators import Method
     from cldrank.experiment.makers import find
 
-    home = str((configuration or {}).get("method", {}).get("class", label))
-    kind = find(home) or find(label)
-    return (kind is not None and kind.needs == "labels"), len(kind.corrects) if kind else 0, label.casefold()
+    described = (configuration or {}).get("method", {})
+    kind = find(str(described.get("class", label))) or find(label)
+    return getattr(kind, "order", Method.order), label.casefold()
 
 
 def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell, dict[str, Any]]) -> list[Summary]:

@@ -13,7 +13,7 @@ import cldrank as cr
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UnidentifiableError, UsageError
-from cldrank.models import Linear, Run
+from cldrank.models import Linear
 from cldrank.propensity import AllPairs, ClickThrough, Propensities, RegressionEM
 from cldrank.propensity.checks.confounding import explained_order
 from cldrank.propensity.counts import Cells
@@ -198,7 +198,7 @@ class TestRefusals:
         with pytest.raises(CldrankError, match="counts every click"):
             RegressionEM().fit(table, data)
 
-    @pytest.mark.parametrize("wrong", [{"refits": 1}, {"model": "mlp"}, {"run": Run(checkpoint="file")}])
+    @pytest.mark.parametrize("wrong", [{"refits": 1}, {"model": "linear"}, {"run": 3}, {"confidence": 2}])
     def test_wrong_parameters(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(UsageError, match=next(iter(wrong))):
             RegressionEM(**wrong)
