@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,10 @@ class TestWarnings:
         assert {Path(one.filename).name for one in own} == {Path(__file__).name}
 
     def test_refuted_propensities_are_warned_of_once(self) -> None:
-        low = cr.Propensities(np.full(SCENE.clicks.depth, 1.0) * 10.0 ** -np.arange(SCENE.clicks.depth), "given")
+        low, log = cr.Propensities(np.array([1.0, 0.1, 0.01]), "given"), SCENE.clicks
+        many = replace(log, impressions=100 * log.impressions, clicks=100 * log.clicks)
         with pytest.warns(CldrankWarning, match="the clicks refute") as caught:
-            fitted(cr.RankAgg(model=Linear()), SCENE._replace(propensities=low))
+            fitted(cr.RankAgg(model=Linear()), SCENE._replace(clicks=many, propensities=low))
         assert sum("refute" in str(one.message) for one in caught) == 1
 
 

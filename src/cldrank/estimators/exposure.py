@@ -143,8 +143,8 @@ def _warn_of_left_out(seen: Exposure) -> None:
     if seen.n_left_out > _MANY * everyone:
         warn(
             CldrankWarning(
-                f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says nothing "
-                "about them, so selection bias is corrected among the others only. CLD models the selection of a policy "
-                "that does not vary."
+                f"{seen.n_left_out:,} of {everyone:,} candidates were never shown, and are left out: the log says "
+                "nothing about them, so selection bias is corrected among the others only. CLD models the selection of "
+                "a policy that does not vary."
             )
         )

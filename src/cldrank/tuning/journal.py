@@ -31,8 +31,8 @@ class Journal(JournalFileBackend):
         if is_cut:
             warn(
                 CldrankWarning(
-                    f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; the trials before it "
-                    "are kept."
+                    f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; the trials before "
+                    "it are kept."
                 )
             )
 

@@ -63,8 +63,8 @@ class Board:
             self._end()
             warn(
                 CldrankWarning(
-                    f"{self._path} cannot be written: {error.strerror}. The training goes on, its curves end before epoch "
-                    f"{epoch.number}."
+                    f"{self._path} cannot be written: {error.strerror}. Training goes on; its curves end before "
+                    f"epoch {epoch.number}."
                 )
             )
 
