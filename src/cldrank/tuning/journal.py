@@ -31,7 +31,7 @@ class Journal(JournalFileBackend):
         if is_cut:
             warn(
                 CldrankWarning(
-                    f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; the trials before "
+                    f"{path}: its last line was cut short, by a crash or a full disk, and is dropped; trials before "
                     "it are kept."
                 )
             )
