@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint format bench docs clean
+.PHONY: help demo test coverage lint format bench docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    the whole story in three minutes: synthetic data, biased clicks, seven methods, a report"
 	@echo "make test    lint, types, the direction of imports, all tests but the slow ones"
-	@echo "make bench   the benchmarks and the slow tests"
+	@echo "make bench   the benchmarks and the slow tests;   make coverage   the tests, and which lines they reach"
 	@echo "make docs    regenerate what is generated in docs/ and the README's picture"
 	@echo "make lint    ruff, mypy, import-linter;   make format   let ruff rewrite"
 
@@ -46,6 +46,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+
+coverage: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench

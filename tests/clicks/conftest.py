@@ -36,3 +36,12 @@ def spark() -> Iterator[Any]:
 def engine(request: pytest.FixtureRequest) -> Any:
     """Each engine in turn; tests that use it run once on each."""
     return "duckdb" if request.param == "duckdb" else request.getfixturevalue("spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of many small inputs are slow on Spark, where each takes a second."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        on_spark = parameters is not None and parameters.params.get("engine") == "spark"
+        if on_spark and item.get_closest_marker("exhaustive"):
+            item.add_marker(pytest.mark.slow)

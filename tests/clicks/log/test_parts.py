@@ -113,6 +113,7 @@ class TestReconciling:
     def named(self, folder: Path) -> list[list[Path]]:
         return [[folder], sorted(folder.iterdir())]
 
+    @pytest.mark.exhaustive
     def test_numbers_widen(self, tmp_path: Path, engine: Any) -> None:
         for suffix in ("parquet", "json"):
             folder = tmp_path / suffix

@@ -41,6 +41,7 @@ def csv(path: Path, *lines: str) -> Path:
 
 
 class TestIds:
+    @pytest.mark.exhaustive
     def test_types_of_ids(self, tmp_path: Path, engine: Any) -> None:
         cases = [
             (pa.uint64(), [1, 2], ["1", "2"]),
@@ -86,6 +87,7 @@ class TestIds:
 
 
 class TestNumbers:
+    @pytest.mark.exhaustive
     def test_positions_beyond_every_type(self, tmp_path: Path, engine: Any) -> None:
         for kind, odd in (
             (pa.uint64(), [2**63, 2**64 - 1]),
@@ -111,6 +113,7 @@ class TestNumbers:
             found = aggregate(write(tmp_path / "log.parquet", clicked=clicks), engine=engine, max_rejected=1)
             assert found.account.rejected == {"not a number": 2}
 
+    @pytest.mark.exhaustive
     def test_spellings_of_true_and_false(self, tmp_path: Path, engine: Any) -> None:
         spelled = ["Y", "yes", "T", "true", "TRUE", "1", "1.0", " y "], ["N", "no", "f", "False", "0", "", "0.0"]
         lines = [f"{s},q,d{int(hit)},1,{text}" for hit in (0, 1) for s, text in enumerate(spelled[1 - hit])]
@@ -144,6 +147,7 @@ class TestPages:
         pq.write_table(pa.table({**columns, "clicked_positions": clicked}), path)
         return path
 
+    @pytest.mark.exhaustive
     def test_types_of_clicked_positions(self, tmp_path: Path, engine: Any) -> None:
         lists = [[1], [1, 3], None, [], [7]]
         for kind in (pa.int64(), pa.int8(), pa.uint64(), pa.float32(), pa.decimal128(5, 0), pa.string()):
