@@ -93,8 +93,17 @@ BAD: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize(("name", "good"), [(name, one) for name, all_ in GOOD.items() for one in all_])
 def test_what_fits_is_taken_as_it_is(name: str, good: Any) -> None:
-    assert getattr(Every(**{name: good}), name) is good
+    taken = getattr(Every(**{name: good}), name)
+    assert taken == tuple(good) if isinstance(good, list) else taken is good
     assert parameters(Every)[name].accepts(good)
+
+
+def test_a_value_does_not_change_with_the_list_it_was_made_of() -> None:
+    sizes = [3]
+    model = MLP(hidden=sizes)
+    sizes.append(4)
+    assert model == MLP(hidden=(3,))
+    assert hash(model) == hash(MLP(hidden=(3,)))
 
 
 @pytest.mark.parametrize(("name", "bad"), [(name, one) for name, all_ in BAD.items() for one in all_])

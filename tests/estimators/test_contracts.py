@@ -169,11 +169,13 @@ def test_parameters_can_be_read_and_set_also_those_within(kind: Kind, model: typ
         with pytest.raises(UsageError, match=f"has no parameter {name}."):
             method.set_params(**{name: 1})
     for name, home in {"l2": "model", "seed": "run"}.items():
-        with pytest.raises(UsageError, match=f"has no parameter {name}; it is one of the {home}: {home}__{name}."):
+        with pytest.raises(UsageError, match=f"has no parameter {name}; it belongs to the {home}: {home}__{name}."):
             method.set_params(**{name: 1})
     with pytest.raises(UsageError, match="l2 must be a number of at least 0, not -1"):
         method.set_params(model__l2=-1)
     assert method.model.l2 == 0.5
+    method.set_params(run__resume=True, run__checkpoint="state")  # in any order: a value is checked as a whole
+    assert (method.run.resume, method.run.checkpoint) == (True, "state")
 
 
 @every_case

@@ -44,7 +44,7 @@ def test_a_model_that_implements_nothing_is_refused_by_name() -> None:
     ],
 )
 def test_parameters_that_the_fit_has_no_use_for_are_refused(method: Any, name: str) -> None:
-    with pytest.raises(UsageError, match=f"{method.label} has no use for {name} of a linear model"):
+    with pytest.raises(UsageError, match=f"{method.label} has no use for {name}, as it fits a linear model"):
         method.fit(DATA)
 
 

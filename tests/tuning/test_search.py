@@ -223,3 +223,23 @@ def test_a_trial_that_was_interrupted_is_done_again(tmp_path: Path, monkeypatch:
     found = tune(SMALL, *SCENE, trials=4, folder=tmp_path)
     assert [trial.parameters for trial in found.trials] == [trial.parameters for trial in expected.trials]
     assert found.best_value == expected.best_value
+
+
+@pytest.mark.filterwarnings("ignore:.*were never shown")
+def test_display_probabilities_decide_what_trials_find(tmp_path: Path) -> None:
+    data, clicks, rho = SCENE
+    share = np.zeros((data.n_rows, clicks.depth))
+    share[clicks.row, clicks.position - 1] = 1 / clicks.depth
+    tune(PolicyAwareIPS(), data, clicks, rho, {"l2": [0.001]}, trials=1, folder=tmp_path)
+    with pytest.raises(UsageError, match="holds trials with other clicks"):
+        tune(PolicyAwareIPS(), data, clicks.with_display(share), rho, {"l2": [0.001]}, trials=1, folder=tmp_path)
+
+
+def test_a_value_out_of_bounds_is_refused_before_any_trial() -> None:
+    with pytest.raises(UsageError, match="clip must be a number above 0 and up to 1"):
+        tune(IPS(), *SCENE, {"clip": [0.5, 7.0]}, trials=2)
+
+
+def test_processes_that_have_done_their_work_leave_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(tune(IPS(), *SCENE, {"l2": [0.001, 0.01, 0.1]}, trials=3, jobs=2).trials) == 3
+    assert "Traceback" not in capfd.readouterr().err

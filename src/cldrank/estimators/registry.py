@@ -67,7 +67,7 @@ def unused_settings(kind: type[Method], model: type[Model]) -> set[str]:
     """The parameters of model and run that have no effect on a method with this model, so that nobody offers them.
 
     >>> sorted(unused_settings(method_named("cld-pair"), models()["linear"]))
-    ['cluster', 'fit_intercept', 'max_steps', 'solver', 'tolerance']
+    ['block_rows', 'cluster', 'fit_intercept', 'max_steps', 'solver', 'tolerance']
     """
     return {*kind.unused, *model.unused.get(kind.way, ())}
 
