@@ -73,6 +73,7 @@ class Parameter:
     about      one sentence for help and docs, without a full stop
     bounds     of a number, or of each number in a tuple
     option     whether the command line offers it
+    tried      the values that tuning tries, as a text: 0.05..0.3, 1e-3..1e-2:log, or 0.0,0.2,0.5; empty for none
     """
 
     name: str
@@ -81,6 +82,7 @@ class Parameter:
     about: str
     bounds: Bounds = Bounds()
     option: bool = True
+    tried: str = ""
 
     @property
     def kinds(self) -> tuple[Any, ...]:
@@ -168,15 +170,17 @@ def parameter(
     most: float | None = None,
     below: float | None = None,
     option: bool = True,
+    tried: str = "",
     compare: bool = True,
     kw_only: bool = True,
 ) -> Any:
     """Declare a parameter of a class made with `described` or `value`.
 
     option     False keeps it from the command line
+    tried      what `cldrank tune` tries unless it is told otherwise
     compare    False for what does not decide the result, such as a function that is called back
     """
-    held = (about, Bounds(least, above, most, below), option)
+    held = (about, Bounds(least, above, most, below), option, tried)
     return field(default=default, metadata={_KEY: held}, compare=compare, kw_only=kw_only)
 
 
@@ -237,9 +241,9 @@ def _declared(kind: Any) -> Mapping[str, Parameter]:
     found = {}
     for entry in fields(kind):
         if entry.init and _KEY in entry.metadata:
-            about, bounds, option = entry.metadata[_KEY]
+            about, bounds, option, tried = entry.metadata[_KEY]
             default = None if entry.default is MISSING else entry.default
-            found[entry.name] = Parameter(entry.name, hints[entry.name], default, about, bounds, option)
+            found[entry.name] = Parameter(entry.name, hints[entry.name], default, about, bounds, option, tried)
     return found
 
 

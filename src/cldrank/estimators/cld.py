@@ -56,6 +56,7 @@ class CLD(Method):
         "its own",
         above=-1,
         below=1,
+        tried="0.05..0.3",
     )
     target: Literal["expected", "clicks"] = parameter(
         default="expected", about="learn r̄ of each cell, or c/ρ of each impression"

@@ -46,7 +46,9 @@ class CLDPair(Method):
     way = "fit_pairs"
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
-    selection_weight: float = parameter(default=0.05, about="C, the weight of selection; the paper has 1", least=0)
+    selection_weight: float = parameter(
+        default=0.05, about="C, the weight of selection; the paper has 1", least=0, tried="0.02..1.0:log"
+    )
     unshown_ratio: float = parameter(
         default=1.0, about="pairs with an unshown candidate for each pair of two shown ones", least=0
     )

@@ -36,7 +36,7 @@ class Model(Value):
     pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0)
+    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0, tried="1e-3..1e-2:log")
     scaling: Scaling | scalings.ScalingRule | None = parameter(default="standard", about="how features are scaled")
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:

@@ -68,24 +68,17 @@ class Range:
 Values = Sequence[Value] | Range
 Space = Mapping[str, Values]
 
-# The ranges of the paper, by parameter; it has C = 1, and 12 epochs. A method tries those of its parameters.
-_PAPER: dict[str, Values] = {
-    "learning_rate": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3),
-    "l2": Range(1e-3, 1e-2, log=True),
-    "gamma": Range(0.05, 0.30),
-    "selection_weight": Range(0.02, 1.0, log=True),
-    "dropout": (0.0, 0.2, 0.5),
-}
-
 
 def default_space(method: Method) -> dict[str, Values]:
-    """The paper's ranges, of those parameters that the method with its model has.
+    """The ranges that the parameters of a method and its model declare: those of the paper, which has C = 1.
 
     >>> from cldrank.estimators import IPS, CLDPair
-    >>> list(default_space(CLDPair())), list(default_space(IPS()))
-    (['learning_rate', 'l2', 'selection_weight', 'dropout'], ['l2'])
+    >>> default_space(IPS()), list(default_space(CLDPair()))
+    ({'l2': Range(low=0.001, high=0.01, log=True)}, ['selection_weight', 'l2', 'learning_rate', 'dropout'])
     """
-    return {name: values for name, values in _PAPER.items() if name in tunable(method)}
+    declared = {**parameters(type(method)), **parameters(type(method.model))}
+    tried = {name: declared[name].tried for name in tunable(method)}
+    return dict(parse_range(f"{name}={text}") for name, text in tried.items() if text)
 
 
 def tunable(method: Method) -> dict[str, str]:

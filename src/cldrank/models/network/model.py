@@ -38,7 +38,9 @@ class Network(Model):
     unused = dict.fromkeys(("fit_targets", "fit_points", "fit_pairs"), ("block_rows",))
 
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
-    learning_rate: float = parameter(default=2e-3, about="step size of AdamW", above=0)
+    learning_rate: float = parameter(
+        default=2e-3, about="step size of AdamW", above=0, tried="2e-4,5e-4,1e-3,2e-3,5e-3"
+    )
     batch_queries: int | None = parameter(
         default=None, about="queries per step; by default a 64th of them, 8 to 128", least=1, most=_MOST
     )
@@ -106,7 +108,9 @@ class MLP(Network):
     name = "mlp"
 
     hidden: Sequence[int] = parameter(default=(256, 128, 64), about="sizes of the hidden layers", least=1)
-    dropout: float = parameter(default=0.2, about="share of hidden units dropped in each step", least=0, below=1)
+    dropout: float = parameter(
+        default=0.2, about="share of hidden units dropped in each step", least=0, below=1, tried="0.0,0.2,0.5"
+    )
     activation: Literal["elu", "relu", "gelu", "silu", "tanh"] = parameter(
         default="elu", about="of the hidden layers", option=False
     )
