@@ -26,6 +26,7 @@ from cldrank.measures import (
     parse,
     parse_all,
 )
+from cldrank.parameters import shortened
 
 DEFAULT_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP", "RR")
 
@@ -214,6 +215,10 @@ def data_label(name: str, synthetic: bool) -> str:
 def _per_query(
     model: Any, dataset: RankingDataset, measures: list[Measure], empty: Empty
 ) -> dict[Measure, NDArray[np.float64]]:
+    if not isinstance(dataset, RankingDataset):
+        raise UsageError(
+            f"measures are taken on a RankingDataset, not on {shortened(dataset)}; load one with load(path)."
+        )
     if dataset.labels is None:
         raise DataError(f"{dataset!r} has no labels; measures need them.")
     if dataset.n_queries == 0:

@@ -421,3 +421,16 @@ def test_flat_settings_make_the_method(kind: Kind, model: type[Model]) -> None:
     method = made(kind, model, l2=0.5, seed=4)
     assert (method.model.l2, method.run.seed) == (0.5, 4)
     assert configured(kind, {}).get_params() == kind().get_params()
+
+
+@pytest.mark.parametrize("kind", methods().values(), ids=lambda kind: kind.__name__)
+def test_a_parameter_of_another_owner_is_refused_with_its_home(kind: Kind) -> None:
+    model = type(default_model(kind)).__name__
+    with pytest.raises(UsageError, match=rf"no parameter l2; write {kind.__name__}\(model={model}\(l2=…\)\)"):
+        kind(l2=0.1)
+    with pytest.raises(UsageError, match=rf"no parameter seed; write {kind.__name__}\(run=Run\(seed=…\)\)"):
+        kind(seed=1)
+    with pytest.raises(UsageError, match="no parameter nonsense; it has "):
+        kind(nonsense=1)
+    with pytest.raises(UsageError, match=r"not 'linear'; write model=Linear\(\)"):
+        kind(model="linear").check()  # type: ignore[arg-type]

@@ -89,5 +89,5 @@ def test_clicks_and_propensities_are_needed() -> None:
         RankAgg(model=Linear()).fit(given.data, given.clicks)
     with pytest.raises(DataError, match="no propensity for position 3"):
         RankAgg(model=Linear()).fit(given.data, given.clicks, Propensities.power(1, 2))
-    with pytest.raises(UsageError, match="model must be a Model, not 'linear'"):
+    with pytest.raises(UsageError, match="model must be a model such as Linear"):
         RankAgg(model="linear").fit(*given)  # type: ignore[arg-type]

@@ -38,7 +38,9 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not(tmp_path: Path) -> N
 
 
 def test_the_result_is_fitted_to_everything_with_the_best() -> None:
-    tuned = tune(CLD(model=Linear(l2=0.005)), *SCENE, trials=6)
+    tuned = tune(
+        CLD(model=Linear(l2=0.005)), *SCENE, {"l2": Range(1e-3, 1e-2, log=True), "gamma": Range(0.05, 0.3)}, trials=6
+    )
     best = tuned.best(1)[0]
     assert tuned.best_parameters == best.parameters
     assert (tuned.best_value, best.behind, best.behind_error) == (best.value, 0.0, 0.0)

@@ -35,6 +35,18 @@ from cldrank.tuning.space import (
 @pytest.mark.parametrize(
     ("method", "names"),
     [
+        (CLD(gamma=0.2), "l2"),
+        (CLD(model=Linear(l2=0.5)), "gamma"),
+        (CLDPair(selection_weight=1.0, model=MLP(dropout=0.5)), "l2 learning_rate"),
+    ],
+)
+def test_what_was_chosen_is_not_searched(method: Method, names: str) -> None:
+    assert " ".join(default_space(method)) == names
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
         (CLD(), "gamma l2"),
         (CLD(model=MLP()), "gamma l2 learning_rate dropout"),
         (CLDPair(), "selection_weight l2 learning_rate dropout"),

@@ -16,14 +16,15 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence, Needs, collect
-from cldrank.models import Epoch, Linear, Model, Run
+from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Facts, Fit, lines_of
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.model import can
 from cldrank.models.targets import Targets
-from cldrank.parameters import check_all, described, learned, parameter, parameters
+from cldrank.parameters import Value, check_all, described, learned, parameter, parameters, shortened
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.rankers import Provenance, Ranker
+from cldrank.wording import listed
 
 Bias = Literal["position", "trust", "selection"]
 
@@ -95,6 +96,21 @@ class Method(BaseEstimator, ABC):
     n_queries_: int = learned()
     n_held_: int = learned()
 
+    def __new__(cls, **given: Any) -> Self:
+        """Refuse what is not a parameter, and say whose it is."""
+        for name in given:
+            if name not in parameters(cls):
+                homes = {"model": parameters(cls)["model"].default, "run": Run()}
+                own = [
+                    f"{home}={type(one).__name__}({name}=…)"
+                    for home, one in homes.items()
+                    if name in parameters(type(one))
+                ]
+                hint = f"; write {cls.__name__}({own[0]})" if own else f"; it has {listed(parameters(cls))}"
+                raise UsageError(f"{cls.__name__} has no parameter {name}{hint}.")
+        made: Self = super().__new__(cls)
+        return made
+
     def fit(
         self,
         dataset: RankingDataset,
@@ -111,11 +127,20 @@ class Method(BaseEstimator, ABC):
 
     def check(self) -> None:
         """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
+        self._check_model()
         check_all(self)
         if not can(type(self.model), self.way):
             raise UsageError(f"{self.label} cannot be fitted with {self.model!r}; choose another model.")
         self.model.refuse_unused(self.run, self.label, (*self.unused, *self.model.unused.get(self.way, ())))
         self.model.check_installed(self.way)
+
+    def _check_model(self) -> None:
+        """Refuse what is not a model, and say how one is written."""
+        given: Any = self.model
+        if not isinstance(given, Model):
+            kind = models().get(given) if isinstance(given, str) else given
+            hint = f"; write model={kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Model) else ""
+            raise UsageError(f"model must be a model such as Linear() or MLP(), not {shortened(given)}{hint}.")
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
@@ -161,9 +186,14 @@ class Method(BaseEstimator, ABC):
             owner, _, own = name.rpartition("__")
             if name in self.get_params(deep=False):
                 setattr(self, name, given[name])
-            elif owner in inner and own in parameters(type(getattr(self, owner))):
+            elif (
+                owner in inner
+                and isinstance(getattr(self, owner), Value)
+                and own in parameters(type(getattr(self, owner)))
+            ):
                 inner[owner][own] = given[name]
             else:
+                self._check_model()
                 homes = [home for home in inner if name in parameters(type(getattr(self, home)))]
                 where = f"; it belongs to the {homes[0]}: {homes[0]}__{name}" if homes else ""
                 raise UsageError(f"{type(self).__name__} has no parameter {name}{where}.")

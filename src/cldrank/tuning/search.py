@@ -19,7 +19,7 @@ from cldrank.errors import CldrankError, DataError, MissingDependencyError, Usag
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_dataset, needed
 from cldrank.files import make_folder, scratch
-from cldrank.parameters import check_number, check_whole
+from cldrank.parameters import check_number, check_whole, shortened
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning.judging import Judge, Labels, hold_out
 from cldrank.tuning.space import Space, applied, check_space, default_space, tunable
@@ -77,6 +77,8 @@ def tune(
     """
     if find_spec("optuna") is None:
         raise MissingDependencyError("tuning needs optuna: pip install 'cldrank[tune]'.")
+    if not isinstance(method, Method):
+        raise UsageError(f"tune takes a method such as IPS(), not {shortened(method)}.")
     data = check_dataset(dataset, "tune")
     _check_numbers(trials, seed, jobs, timeout, held_out)
     ranges = check_space(method, default_space(method) if space is None else space)

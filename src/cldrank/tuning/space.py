@@ -72,12 +72,15 @@ Space = Mapping[str, Values]
 def default_space(method: Method) -> dict[str, Values]:
     """The ranges that the parameters of a method and its model declare: those of the paper, which has C = 1.
 
+    A parameter that is not at its default has been chosen, and is not searched.
+
     >>> from cldrank.estimators import IPS, CLDPair
     >>> default_space(IPS()), list(default_space(CLDPair()))
     ({'l2': Range(low=0.001, high=0.01, log=True)}, ['selection_weight', 'l2', 'learning_rate', 'dropout'])
     """
     declared = {**parameters(type(method)), **parameters(type(method.model))}
-    tried = {name: declared[name].tried for name in tunable(method)}
+    now = values_of(method, list(tunable(method)))
+    tried = {name: declared[name].tried for name, value in now.items() if value == declared[name].default}
     return dict(parse_range(f"{name}={text}") for name, text in tried.items() if text)
 
 

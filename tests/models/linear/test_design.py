@@ -45,5 +45,5 @@ def test_devices_that_cannot_be_are_refused() -> None:
     data = scene().data
     scaled = scaling.fit(None, data.features)
     pytest.importorskip("torch")
-    with pytest.raises(UsageError, match="device 'nowhere' cannot be used here"):
+    with pytest.raises(UsageError, match="device='nowhere' cannot be used here"):
         Design(data.features, scaled, device="nowhere")

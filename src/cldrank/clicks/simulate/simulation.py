@@ -19,7 +19,7 @@ from cldrank.clicks.simulate.production import Production
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, setting
-from cldrank.parameters import check_number, check_whole
+from cldrank.parameters import check_number, check_whole, refuse
 
 if TYPE_CHECKING:
     from cldrank.clicks.simulate.session_log import SavedLog
@@ -85,6 +85,12 @@ class Simulation:
         scores = _scores(self.scores, self.dataset)
         threshold, relevant = _relevance(self.dataset, self.relevant_from)
         longest = min(depth, max(int(self.dataset.sizes.max(initial=1)), 1))  # no page is longer than its query
+        for name, given, kind, such in (
+            ("model", self.model, ClickModel, "a click model such as PositionBased(eta=1)"),
+            ("policy", self.policy, Policy, "a policy such as TopK()"),
+        ):
+            if not isinstance(given, kind):
+                refuse(name, given, such)
         self.model.check(depth)
         self.policy.check(depth)
         prepared = {

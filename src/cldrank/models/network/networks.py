@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import CldrankError, UsageError, setting
 from cldrank.reading import reason
 
 
@@ -30,8 +30,8 @@ def device_of(name: str | None) -> torch.device:
     try:
         device = torch.device("cpu" if name is None else name)
         torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise UsageError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+    except (RuntimeError, AssertionError, TypeError):
+        raise UsageError("{} cannot be used here; torch has {}.", setting("device", name), _devices()) from None
     return device
 
 
@@ -58,3 +58,7 @@ def initialise(network: torch.nn.Module, seed: int) -> None:
             torch.nn.init.xavier_uniform_(layer.weight, generator=random)
             if layer.bias is not None:
                 torch.nn.init.zeros_(layer.bias)
+
+
+def _devices() -> str:
+    return "cpu and cuda" if torch.cuda.is_available() else "cpu alone"
