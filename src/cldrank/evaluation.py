@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import shortened
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.measures import (
@@ -26,7 +27,6 @@ from cldrank.measures import (
     parse,
     parse_all,
 )
-from cldrank.parameters import shortened
 
 DEFAULT_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP", "RR")
 

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, is_numpy_namespace
 
+from cldrank.arguments import check_number
 from cldrank.errors import UsageError, setting
-from cldrank.parameters import check_number
 
 Array = Any  # a numpy array or a torch tensor, float64
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.parameters import check_number
+from cldrank.arguments import check_number
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

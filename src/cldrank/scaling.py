@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cldrank.arguments import check_number, check_whole, shortened
 from cldrank.errors import DataError, UsageError
-from cldrank.parameters import check_number, check_whole, shortened
 
 _BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
 _SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time

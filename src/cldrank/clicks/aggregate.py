@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
 from cldrank.clicks.log.engines import Engine, OneSegment, connected, querying
@@ -24,7 +25,6 @@ from cldrank.clicks.log.schema import ODD_POSITION, Log, columns_of, only_query,
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, FormatError, Language, Spelling, UsageError, setting, worded
-from cldrank.parameters import check_number
 
 REASONS = {
     "null key": "session, query, document or position is missing",

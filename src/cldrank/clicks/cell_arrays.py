@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.arguments import shortened
 from cldrank.errors import DataError
-from cldrank.parameters import shortened
 
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 

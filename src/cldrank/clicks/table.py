@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
+from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.cell_arrays import display_table, merged_cells
 from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
@@ -20,7 +21,6 @@ from cldrank.clicks.log.schema import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
-from cldrank.parameters import check_whole
 from cldrank.wording import count
 
 

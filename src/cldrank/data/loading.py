@@ -7,6 +7,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
+from cldrank.arguments import check_number
 from cldrank.data import catalogue
 from cldrank.data.cache import cached
 from cldrank.data.dataset import RankingDataset
@@ -14,7 +15,6 @@ from cldrank.data.formats import is_letor_name, is_parquet
 from cldrank.data.formats.letor_groups import group_candidates
 from cldrank.data.formats.parquet_columns import ColumnNames
 from cldrank.errors import DataError, Spelling, UsageError
-from cldrank.parameters import check_number
 from cldrank.wording import kind_of
 
 Source = str | PathLike[str]

@@ -12,6 +12,7 @@ import sklearn.exceptions
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
@@ -21,7 +22,7 @@ from cldrank.models.fit import Context, Facts, Fit, lines_of
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.model import can
 from cldrank.models.targets import Targets
-from cldrank.parameters import Value, check_all, described, learned, parameter, parameters, shortened
+from cldrank.parameters import Value, check_all, described, learned, parameter, parameters
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.rankers import Provenance, Ranker
 from cldrank.wording import listed

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cldrank._version import __version__
+from cldrank.arguments import shortened
 from cldrank.data import catalogue
 from cldrank.errors import DataError, UsageError
 from cldrank.experiment.entries import Data
-from cldrank.parameters import shortened
 from cldrank.reading import reading
 
 if TYPE_CHECKING:

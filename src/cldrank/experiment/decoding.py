@@ -9,8 +9,9 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
+from cldrank.arguments import shortened
 from cldrank.errors import UsageError
-from cldrank.parameters import Parameter, Value, parameters, shortened
+from cldrank.parameters import Parameter, Value, parameters
 from cldrank.reading import reason
 
 Decoded = TypeVar("Decoded", bound=Value)

@@ -29,6 +29,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from cldrank.arguments import shortened
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.experiment.decoding import (
     change,
@@ -51,7 +52,6 @@ from cldrank.experiment.entries import (
     seeds_of,
     varied_values,
 )
-from cldrank.parameters import shortened
 from cldrank.reading import reading
 from cldrank.wording import listed
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cldrank.arguments import shortened
 from cldrank.errors import UsageError
 from cldrank.experiment.decoding import check_plain, decode, dotted
-from cldrank.parameters import Value, parameter, shortened, value
+from cldrank.parameters import Value, parameter, value
 from cldrank.wording import listed
 
 MOST_COMBINATIONS = 100_000  # units of one run, or values to tune over: each is planned, kept in a file and read again

@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cldrank.arguments import as_json, shortened
 from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.registry import configured
 from cldrank.experiment.peers import PEERS
-from cldrank.parameters import as_json, shortened
 from cldrank.reading import reason
 
 _PACE = 0.1

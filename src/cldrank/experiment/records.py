@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cldrank.arguments import shortened
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.experiment.decoding import check_plain, leaves
 from cldrank.files import replacing
 from cldrank.measures import parse
-from cldrank.parameters import shortened
 from cldrank.reading import reading, reason
 
 SCHEMA = pa.schema(

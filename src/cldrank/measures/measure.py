@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args
 
+from cldrank.arguments import check_choice, check_whole
 from cldrank.errors import UsageError
 from cldrank.measures.ranking import Ranking
-from cldrank.parameters import check_choice, check_whole
 from cldrank.segments import Array
 
 Empty = Literal["zero", "skip"]

@@ -10,8 +10,8 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
+from cldrank.arguments import check_number, check_whole
 from cldrank.errors import DataError
-from cldrank.parameters import check_number, check_whole
 from cldrank.wording import count
 
 Values = NDArray[np.float64]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from cldrank.arguments import check_choice, check_number
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import save_json
-from cldrank.parameters import check_choice, check_number
 from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, numbers, symmetric, texts
 from cldrank.propensity.propensities import Propensities, keep_array, places_of
 from cldrank.reading import read_json

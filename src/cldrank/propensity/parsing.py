@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import Bounds
 from cldrank.errors import DataError
-from cldrank.parameters import Bounds, Parameter
+from cldrank.parameters import Parameter
 from cldrank.reading import reason
 
 _LONGEST = 60  # characters of a value in a message

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, UsageError
-from cldrank.parameters import check_choice, check_number, check_whole
 from cldrank.propensity.parsing import as_floats, as_number
 from cldrank.wording import positions
 

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
 from cldrank._version import __version__
+from cldrank.arguments import as_json
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
-from cldrank.parameters import as_json
 from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
 from cldrank.wording import count, some

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from cldrank.arguments import check_number, check_whole, shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_dataset, needed
 from cldrank.files import make_folder, scratch
-from cldrank.parameters import check_number, check_whole, shortened
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning.judging import Judge, Labels, hold_out
 from cldrank.tuning.space import Space, applied, check_space, default_space, tunable

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cldrank.arguments import check_choice
 from cldrank.clicks.log.parts import LogPart, log_parts, partition_keys, union
 from cldrank.clicks.log.paths import HIDDEN
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError, setting
 from cldrank.files import scratch
-from cldrank.parameters import check_choice
 from cldrank.reading import reason
 from cldrank.wording import some
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cldrank.arguments import check_choice
 from cldrank.clicks.log.engines import Engine, querying
 from cldrank.clicks.log.paths import Paths, existing
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
-from cldrank.parameters import check_choice
 from cldrank.wording import some
 
 if TYPE_CHECKING:

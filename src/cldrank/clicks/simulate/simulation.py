@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
+from cldrank.arguments import check_number, check_whole, refuse
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.log.schema import DEEPEST
 from cldrank.clicks.simulate.models import ClickModel, PositionBased
@@ -19,7 +20,6 @@ from cldrank.clicks.simulate.production import Production
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, setting
-from cldrank.parameters import check_number, check_whole, refuse
 
 if TYPE_CHECKING:
     from cldrank.clicks.simulate.session_log import SavedLog

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
+from cldrank.arguments import check_flag, check_whole
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import letor_kernel as kernel
@@ -29,7 +30,6 @@ from cldrank.data.formats.letor_groups import group_files, read_groups
 from cldrank.data.formats.lines import LineBlock, is_compressed, read_blocks
 from cldrank.data.grouping import gather_queries, narrowed
 from cldrank.errors import CldrankWarning, FormatError, Spelling, setting, warn
-from cldrank.parameters import check_flag, check_whole
 
 _MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
 _NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")

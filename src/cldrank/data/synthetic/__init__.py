@@ -13,11 +13,11 @@ import numpy as np
 
 from cldrank import segments
 from cldrank._typing import IntArray
+from cldrank.arguments import check_whole
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.synthetic import web10k, world, yahoo
 from cldrank.data.synthetic.world import HiddenWorld, Kind
 from cldrank.errors import UsageError
-from cldrank.parameters import check_whole
 
 __all__ = ["CHUNK", "KINDS", "Kind", "generate", "make"]
 

@@ -162,7 +162,7 @@ def _sha256(tensors: dict[str, Tensor]) -> str:
 
 
 def _digest(trainer: Trainer, identity: Any) -> str:
-    """A digest of parameters, networks (not what they begin with), lists, and a thousand rows of features."""
+    """A digest of parameters, networks and the weights they begin with, lists, and a thousand rows of features."""
     digest = hashlib.sha256()
     decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size")
     chosen = {name: getattr(trainer.model, name) for name in decides}
@@ -171,6 +171,7 @@ def _digest(trainer: Trainer, identity: Any) -> str:
     digest.update(repr(trainer.task.networks).encode())
     for name, value in sorted(trainer.task.networks.state_dict().items()):
         digest.update(f"{name}{tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().numpy().tobytes())
     for group in trainer.groups:
         batch = group.batch(torch.arange(len(group), device=trainer.device))
         width = batch.target.shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,7 +26,7 @@ _MOST = 2**31 - 1
 
 
 @value
-class Network(Model):
+class Network(Model, ABC):
     """A network and how it is trained, by AdamW on batches of whole queries.
 
     The epoch that is kept is the last one that is not worse than the best on held-out queries by two standard errors of
@@ -67,9 +68,9 @@ class Network(Model):
                 setting("validation", 0),
             )
 
+    @abstractmethod
     def build(self, width: int, seed: int) -> torch.nn.Module:
         """A fresh network for `width` features."""
-        raise NotImplementedError
 
     def fit_targets(self, targets: Targets, context: Context) -> NetworkFit:
         """Pairs of one query in the order of their targets.

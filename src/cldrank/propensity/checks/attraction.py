@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import FEWEST_GROUPS, draw_weights
-from cldrank.parameters import check_whole
 from cldrank.propensity.checks.goodness import FEWEST_CLICKS, FEWEST_UNITS, chance_of
 from cldrank.propensity.counts import Cells, PairSums, Resample
 from cldrank.propensity.propensities import Propensities
