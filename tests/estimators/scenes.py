@@ -63,7 +63,7 @@ def objective(
     l2: float = 1e-3,
     *,
     method: Any = "standard",
-    target: Any = "expected",
+    target: Any = "ips",
     **options: Any,
 ) -> SelectionObjective:
     """The objective of a scene; options of the design and of the objective."""

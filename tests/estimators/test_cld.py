@@ -43,11 +43,11 @@ def all_parameters(model: CLD) -> Floats:
 def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
     """Minus the objective of the paper, from the definition, over single impressions; and how many parameters."""
     rows, targets = by_session(given)
-    if model.target == "expected":
+    if model.target == "ips":
         inverse = 1 / given.propensities.at(given.clicks.position)
         rate = given.clicks.clicks / given.clicks.impressions * inverse
         rows, targets = np.repeat(given.clicks.row, given.clicks.impressions), np.repeat(rate, given.clicks.impressions)
-    scaled = scaling.fit(model.model.scaling, given.data.features).transform(given.data.features)
+    scaled = scaling.fit(model.get_params()["model__scaling"], given.data.features).transform(given.data.features)
     X = np.hstack([scaled.astype(np.float64), np.ones((len(scaled), 1))])
     away = np.flatnonzero(~given.clicks.shown)
     pages = given.clicks.query_impressions[given.data.row_queries[away]]
@@ -61,7 +61,7 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
         square = residual**2 if model.likelihood == "paper" else residual**2 / 2 + np.log(sigma * np.sqrt(2 * np.pi))
         seen = log_ndtr((X[rows] @ omega + gamma * residual) / np.sqrt(1 - gamma**2)) - square
         value = (seen.sum() + log_ndtr(-X[away] @ omega).sum()) / total
-        return float(model.model.l2 * (beta[:-1] @ beta[:-1] + omega[:-1] @ omega[:-1]) - value)
+        return float(model.get_params()["model__l2"] * (beta[:-1] @ beta[:-1] + omega[:-1] @ omega[:-1]) - value)
 
     return loss, 2 * width + (model.sigma == "estimate")
 
@@ -96,9 +96,7 @@ def test_an_independent_optimiser_finds_the_same_optimum(parameters: Any) -> Non
     assert loss(own) <= found.fun + 1e-12
 
 
-@given(
-    st.integers(0, 30), st.integers(1, 60), st.sampled_from(["expected", "clicks"]), st.sampled_from([0.0, 0.3, -0.6])
-)
+@given(st.integers(0, 30), st.integers(1, 60), st.sampled_from(["ips", "clicks"]), st.sampled_from([0.0, 0.3, -0.6]))
 @settings(max_examples=15)
 def test_blocks_order_of_rows_and_of_cells_change_nothing(
     seed: int, block_rows: int, target: Any, gamma: float
@@ -130,7 +128,7 @@ def test_blocks_order_of_rows_and_of_cells_change_nothing(
     assert merged.log_likelihood_ == pytest.approx(model.log_likelihood_, rel=1e-10)
 
 
-@given(st.integers(0, 30), st.sampled_from(["expected", "clicks"]))
+@given(st.integers(0, 30), st.sampled_from(["ips", "clicks"]))
 @settings(max_examples=10)
 def test_weights_equal_repetition(seed: int, target: Any) -> None:
     given = scene(seed, queries=12)
@@ -313,7 +311,7 @@ def test_where_everything_was_shown_it_is_ips_and_says_so() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the clicks refute")  # as they do, on purpose
-@pytest.mark.parametrize("target", ["expected", "clicks"])
+@pytest.mark.parametrize("target", ["ips", "clicks"])
 @pytest.mark.parametrize("likelihood", ["paper", "tobit"])
 def test_one_click_and_tiny_propensities_stay_finite(target: Any, likelihood: Any) -> None:
     given = scene(11)

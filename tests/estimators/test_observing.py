@@ -31,7 +31,7 @@ def test_rows_of_clicks_weigh_what_they_stand_for() -> None:
 def test_rows_of_regression_keep_mean_and_spread_of_single_impressions() -> None:
     given = scene()
     rows, targets = by_session(given)
-    for target in ("expected", "clicks"):
+    for target in ("ips", "clicks"):
         observed = observe(given.data, given.clicks, given.propensities, target)
         mean, weight, spread = observed.by_row()
         for place, row in enumerate(observed.rows[observed.shown]):

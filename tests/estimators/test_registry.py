@@ -7,8 +7,9 @@ import pytest
 from cldrank.errors import UsageError
 from cldrank.estimators import CLD, IPS, CLDPair, HeckmanRank, Method, Oracle, RankAgg, method_named, methods, registry
 from cldrank.estimators.registry import configured, default_model, settings_of, usable_models
-from cldrank.models import MLP, SGD, Linear, Model, Run, models
+from cldrank.models import MLP, SGD, Linear, Run, models
 from cldrank.models.fit import Context, Fit
+from cldrank.models.model import ScaledModel
 from cldrank.models.targets import Targets
 from cldrank.parameters import parameter, parameters, value
 
@@ -111,7 +112,7 @@ def test_settings_are_those_of_method_model_and_run() -> None:
 
 def test_a_new_model_works_with_every_method_that_can_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     @value
-    class Stump(Model):
+    class Stump(ScaledModel):
         depth: int = parameter(default=1, about="how deep", least=1)
 
         def fit_targets(self, targets: Targets, context: Context) -> Fit:

@@ -86,7 +86,7 @@ def test_a_repeated_trial_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     whole = IPS.fit
 
     def counted(self: IPS, *given: Any) -> IPS:
-        fits.append(self.model.l2)
+        fits.append(self.get_params()["model__l2"])
         return whole(self, *given)
 
     monkeypatch.setattr(IPS, "fit", counted)

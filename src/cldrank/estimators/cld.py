@@ -13,7 +13,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError, setting
 from cldrank.estimators.evidence import Evidence, chosen_features, collect
 from cldrank.estimators.method import Method, Result, clipping, features_seen
-from cldrank.estimators.observing import observe
+from cldrank.estimators.observing import Target, observe
 from cldrank.models import Linear
 from cldrank.models.linear.points import GammaFit
 from cldrank.models.targets import PointSelection
@@ -58,8 +58,10 @@ class CLD(Method):
         below=1,
         tried="0.05..0.3",
     )
-    target: Literal["expected", "clicks"] = parameter(
-        default="expected", about="learn r̄ of each cell, or c/ρ of each impression"
+    target: Target = parameter(
+        default="ips",
+        about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of these two; "
+        "or clicks, c/ρ of each impression by itself",
     )
     likelihood: Literal["paper", "tobit"] = parameter(
         default="paper", about="the paper's, or that of a type-II Tobit model"
@@ -108,7 +110,7 @@ class CLD(Method):
             )
         if self.target == "clicks" and (clicks.clicks > clicks.impressions).any():
             raise DataError(
-                "{} needs at most one click per impression; count first clicks, or use 'expected'.",
+                "{} needs at most one click per impression; count first clicks, or use 'ips'.",
                 setting("target", "clicks"),
             )
         return PointSelection(

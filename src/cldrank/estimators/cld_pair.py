@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Method, Result, clipping
 from cldrank.estimators.observing import observe
+from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models import MLP, Model
 from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
@@ -52,6 +53,7 @@ class CLDPair(Method):
     unshown_ratio: float = parameter(
         default=1.0, about="pairs with an unshown candidate for each pair of two shown ones", least=0
     )
+    target: Estimate = target_choice()
     clip: float | None = clipping()
 
     selection_coef_: NDArray[np.float64] = learned()
@@ -60,7 +62,7 @@ class CLDPair(Method):
     def _learn(self, evidence: Evidence) -> Result:
         clicks = evidence.clicks
         problem = PairSelection(
-            observe(evidence.data, clicks, evidence.propensities),
+            observe(evidence.data, clicks, evidence.propensities, self.target),
             clicks.query_impressions,
             self.selection_weight,
             self.unshown_ratio,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import TargetMethod, clipping
 from cldrank.estimators.observing import observe
+from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models.targets import Targets
 from cldrank.parameters import described
 
@@ -32,8 +33,9 @@ class IPS(TargetMethod):
     order = 10
     corrects = ("position",)
 
+    target: Estimate = target_choice()
     clip: float | None = clipping()
 
     def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate over the propensity of each shown candidate."""
-        return observe(evidence.data, evidence.clicks, evidence.propensities).shown_rows()
+        return observe(evidence.data, evidence.clicks, evidence.propensities, self.target).shown_rows()

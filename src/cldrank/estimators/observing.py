@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.estimators.relevance import Estimate, relevance
 from cldrank.models.targets import Observations
 from cldrank.propensity import AffineClicks, Propensities
 
-Target = Literal["expected", "clicks"]
+Target = Estimate | Literal["clicks"]
 Floats = NDArray[np.float64]
 
 
@@ -21,12 +22,13 @@ def observe(
     dataset: RankingDataset,
     clicks: ClickTable,
     propensities: Propensities | AffineClicks | None = None,
-    target: Target = "expected",
+    target: Target = "ips",
 ) -> Observations:
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
-        expected:  one entry per cell, target c / (n ρ), weight n; with affine clicks, (c/n - base) / slope
         clicks:    two entries per cell, target 1/ρ with weight c and target 0 with weight n - c
+        others:    one entry per cell, target as `relevance` estimates it, weight n; with affine clicks always
+                   (c/n - base) / slope
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -44,10 +46,13 @@ def observe(
     inverse, base = _correction(clicks, propensities)
     n, c = clicks.impressions.astype(np.float64), clicks.clicks.astype(np.float64)
     offsets = np.append(first, clicks.n_cells).astype(np.int64)
-    if target == "expected":
+    if target != "clicks":
         rate = c / n
         spread = np.maximum(rate * (1 - rate), 0.0) * inverse**2
-        return Observations(rows, queries[rows], absent, shown, offsets, (rate - base) * inverse, n, spread)
+        expected = (rate - base) * inverse
+        if target != "ips" and isinstance(propensities, Propensities):
+            expected = relevance(clicks, propensities, target)
+        return Observations(rows, queries[rows], absent, shown, offsets, expected, n, spread)
     pair = np.stack([c, n - c], axis=1).ravel()
     targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()
     kept = pair > 0

@@ -12,7 +12,9 @@ from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
 from cldrank.estimators.method import Method, Result, clipping
+from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models import MLP, Linear, Model, Run
+from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
 from cldrank.rankers import BordaRanker
 
@@ -23,7 +25,8 @@ class RankAgg(Method):
 
         score = Σ weight * number of the query's candidates ranked below
 
-    The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling. A score depends on the other
+    The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling if it has
+    them. A score depends on the other
     candidates of the query. The fit leaves `ips_` and `heckman_`.
 
     >>> from cldrank.clicks.table import ClickTable
@@ -45,6 +48,7 @@ class RankAgg(Method):
 
     model: Model = parameter(default=MLP(), about="what is fitted", option=False)
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
+    target: Estimate = target_choice()
     clip: float | None = clipping()
 
     ips_: IPS = learned()
@@ -52,10 +56,11 @@ class RankAgg(Method):
 
     def _learn(self, evidence: Evidence) -> Result:
         votes = self._votes(evidence.data.n_rows)
-        linear = Linear(l2=self.model.l2, scaling=self.model.scaling)
+        shared = self.model.get_params() if isinstance(self.model, ScaledModel) else {}
+        linear = Linear(**{name: shared[name] for name in ("l2", "scaling") if name in shared})
         heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
         heckman.fit_evidence(Evidence(evidence.data, evidence.clicks))
-        ips = IPS(model=self.model, run=self.run, clip=self.clip).fit_evidence(evidence)
+        ips = IPS(model=self.model, run=self.run, target=self.target, clip=self.clip).fit_evidence(evidence)
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),

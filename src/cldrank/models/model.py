@@ -36,9 +36,6 @@ class Model(Value):
     pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0, tried="1e-3..1e-2:log")
-    scaling: Scaling | scalings.ScalingRule | None = parameter(default="standard", about="how features are scaled")
-
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""
         del targets
@@ -85,6 +82,14 @@ class Model(Value):
             owner, declared = (self, own) if name in own else (run, parameters(Run))
             if name in declared and getattr(owner, name) != declared[name].default:
                 raise UsageError("{} has no use for {}, as it fits {}.", user, setting(name), self.label)
+
+
+@value
+class ScaledModel(Model):
+    """A model that scales features, and is kept small by a penalty."""
+
+    l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0, tried="1e-3..1e-2:log")
+    scaling: Scaling | scalings.ScalingRule | None = parameter(default="standard", about="how features are scaled")
 
 
 def can(kind: type[Model], way: str) -> bool:

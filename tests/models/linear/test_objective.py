@@ -19,7 +19,7 @@ METHODS = ["standard", "minmax", "quantile", None]
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("target", ["expected", "clicks"])
+@pytest.mark.parametrize("target", ["ips", "clicks"])
 def test_the_objective_is_the_written_out_likelihood(form: Form | None, target: str) -> None:
     given = scene()
     problem = objective(given, form, 0.01, target=target)
@@ -44,7 +44,7 @@ def test_the_objective_is_the_written_out_likelihood(form: Form | None, target: 
     st.integers(0, 50),
     st.sampled_from(FORMS),
     st.sampled_from(METHODS),
-    st.sampled_from(["expected", "clicks"]),
+    st.sampled_from(["ips", "clicks"]),
     st.booleans(),
 )
 def test_derivatives_of_the_objective(seed: int, form: Form | None, method: Any, target: str, intercept: bool) -> None:

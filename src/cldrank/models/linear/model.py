@@ -10,7 +10,7 @@ import numpy as np
 from cldrank import scaling as scalings
 from cldrank.errors import DataError
 from cldrank.models.fit import Context
-from cldrank.models.model import Model
+from cldrank.models.model import ScaledModel
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SGD(Value):
 
 
 @value
-class Linear(Model):
+class Linear(ScaledModel):
     """A linear model, fitted to its one optimum in float64, with standard errors.
 
     >>> Linear(l2=0.01)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.errors import UsageError, setting
 from cldrank.models.fit import Context
-from cldrank.models.model import Model
+from cldrank.models.model import ScaledModel
 from cldrank.parameters import parameter, value
 from cldrank.workers import machine_memory
 
@@ -26,7 +26,7 @@ _MOST = 2**31 - 1
 
 
 @value
-class Network(Model, ABC):
+class Network(ScaledModel, ABC):
     """A network and how it is trained, by AdamW on batches of whole queries.
 
     The epoch that is kept is the last one that is not worse than the best on held-out queries by two standard errors of
