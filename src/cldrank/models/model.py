@@ -104,7 +104,7 @@ def can(kind: type[Model], way: str) -> bool:
 
 def models() -> dict[str, type[Model]]:
     """All kinds of model by name."""
-    from cldrank.models import linear, network  # noqa: F401 - a kind of model is known once its room is imported
+    from cldrank.models import linear, network, trees  # noqa: F401 - a kind of model is known once its room is imported
 
     found: dict[str, type[Model]] = {}
     waiting: list[Any] = [Model]

@@ -15,10 +15,11 @@ from cldrank.errors import DataError
 from cldrank.rankers.base import Config, Provenance, Ranker, Weights, member, split_weights
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
+from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import kind_of
 
 _LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite
-_MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker)}
+_MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker, TreeRanker)}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
