@@ -61,6 +61,11 @@ class Model(Value):
         del way
         return self.needs
 
+    def progress(self, way: str) -> tuple[str, int] | None:
+        """What the steps that `Run.on_epoch` hears of are called, and how many there are at most; None for no steps."""
+        del way
+        return None
+
     def check_installed(self, way: str = "fit_targets") -> None:
         """Refuse a model whose package is not installed, and say what to install."""
         needed = self.package(way)

@@ -109,7 +109,7 @@ def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, thre
         return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
     size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
 
-    class Blocks(xgboost.DataIter):  # type: ignore[misc]
+    class Blocks(xgboost.DataIter):
         start = 0
 
         def next(self, input_data: Any) -> bool:

@@ -55,8 +55,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]
     some = features[table.rows[:: max(1, len(table.rows) // 1000)]].tobytes()
     checkpoint = TreesCheckpoint.of(run, digest_of(table, some, _identity(context)))
     grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
-    parts = {"feature_names": context.data.feature_names, "provenance": context.provenance}
-    ranker = TreeRanker(content=grown.content, **parts)
+    ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
     _warn(grown, ranker, context.user)
     return {
         "ranker": ranker,

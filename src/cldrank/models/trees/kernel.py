@@ -79,17 +79,16 @@ def _shown_pairs(i, start, stop, e, target, weight, odds, share, first, second):
     for j in range(start, stop):
         preference = (target[i] - target[j]) * min(weight[i], weight[j])
         whole = 1 / (e[i] + e[j])
-        wrong = e[j] * whole
-        slope, curve = wrong, wrong * (1 - wrong)
-        lost = math.log(e[i] * whole)
+        wrong, right = e[j] * whole, e[i] * whole
+        slope, curve, lost = wrong, wrong * right, math.log(right)
         if share > 0.0:
             for odd in (odds[i], odds[j]):
                 chosen = e[i] * odd
                 whole = 1 / (chosen + e[j])
-                wrong = e[j] * whole
+                wrong, right = e[j] * whole, chosen * whole
                 slope += share * wrong
-                curve += share * wrong * (1 - wrong)
-                lost += share * math.log(chosen * whole)
+                curve += share * wrong * right
+                lost += share * math.log(right)
         own_first += preference * slope
         own_second += preference * curve
         loss -= preference * lost
@@ -105,11 +104,13 @@ def _mixed_pairs(i, start, stop, e, chosen, each, first, second):
     """The pairs of shown candidate `i` with those not shown, and what they lose; all have one weight."""
     own_first = own_second = 0.0
     for j in range(start, stop):
-        wrong = e[j] / (chosen + e[j])
+        whole = 1 / (chosen + e[j])
+        wrong = e[j] * whole
+        curve = wrong * (chosen * whole)
         own_first += wrong
-        own_second += wrong * (1 - wrong)
+        own_second += curve
         first[j] += each * wrong
-        second[j] += each * wrong * (1 - wrong)
+        second[j] += each * curve
     first[i] -= each * own_first
     second[i] += each * own_second
     loss, product = 0.0, 1.0  # one logarithm for many pairs

@@ -63,6 +63,11 @@ class Trees(Model):
         default="held", about="of CLD-pair: a linear model fitted first and held, or none", option=False
     )
 
+    def progress(self, way: str) -> tuple[str, int]:
+        """Rounds."""
+        del way
+        return "round", self.rounds
+
     def fit_targets(self, targets: Targets, context: Context) -> TreesFit:
         """Pairs of one query in the order of their targets.
 

@@ -79,11 +79,13 @@ class PairTable:
 
     def preferences(self) -> Floats:
         """(rows,) by place, the preference of all pairs of two shown candidates that it is part of."""
-        return kernel.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
+        found: Floats = kernel.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
+        return found
 
     def totals(self) -> Floats:
         """(queries,) all preference of a query."""
-        return segments.sums_of_segments(self.preferences(), self.offsets) / 2
+        sums: Floats = segments.sums_of_segments(self.preferences(), self.offsets)
+        return sums / 2
 
     def selection_weights(self) -> tuple[Floats, NDArray[np.bool_]]:
         """By candidate, its weight in the terms of selection, and whether it was shown."""
