@@ -115,7 +115,7 @@ def models() -> dict[str, type[Model]]:
     waiting: list[Any] = [Model]
     while waiting:
         kind = waiting.pop(0)
-        waiting += kind.__subclasses__()
+        waiting = kind.__subclasses__() + waiting
         if "name" in vars(kind):
             found[kind.name] = kind
     return found

@@ -20,7 +20,7 @@ import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.models import Epoch, Trees
 from cldrank.models.trees import fitting
-from cldrank.models.trees.loop import PairLoss
+from cldrank.models.trees.pairs import PairLoss
 from cldrank.rankers import TreeRanker
 
 
@@ -72,6 +72,7 @@ def test_targets_are_boosted_as_a_plain_implementation_would() -> None:
     assert data.labels is not None
     x = np.round(data.features * 2).astype(np.float64)  # few values, so that each has a bin of its own
     data = cr.RankingDataset.from_arrays(x, data.row_queries, data.labels)
+    assert data.labels is not None
     model = Trees(rounds=5, leaves=4, min_weight=1.0, learning_rate=0.3, l2=2.0, column_share=1.0)
     labels, queries = data.labels.astype(float), data.row_queries
     useful = np.array([np.ptp(labels[queries == query]) > 0 for query in range(12)])[queries]

@@ -14,7 +14,7 @@ from cldrank import losses, segments
 from cldrank.errors import DataError
 from cldrank.estimators.observing import observe
 from cldrank.models.targets import Observations, Targets
-from cldrank.models.trees.pairs import PairLoss, PairTable, judged
+from cldrank.models.trees.pairs import PairLoss, PairTable, judged_pairs
 
 GIVEN = scene(3, queries=25)
 OBSERVED = observe(*GIVEN)
@@ -43,8 +43,8 @@ def by_torch(
         preference = losses.preferences(*own)
         each = ratio * float(preference.sum()) / max(len(shown) * len(unshown), 1)
         mixed = torch.full((1, len(shown), len(unshown)), each, dtype=torch.float64)
-        parts = [one[rows][None] for rows in (shown, unshown) for one in (f, omega)]
-        total = total + losses.cld_pair(*parts, preference, mixed, share).sum()  # type: ignore[call-arg]
+        scored = [(f[rows][None], omega[rows][None]) for rows in (shown, unshown)]
+        total = total + losses.cld_pair(*scored[0], *scored[1], preference, mixed, share).sum()
         whole += float(preference.sum())
     (gradient,) = torch.autograd.grad(total, f, create_graph=True)
     curve = torch.stack([torch.autograd.grad(one, f, retain_graph=True)[0][at] for at, one in enumerate(gradient)])
@@ -127,7 +127,7 @@ def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() ->
         loss += float(losses.pairwise(own, preference))
         agreed += float(losses.concordance(own, preference)[0])
         whole += float(preference.sum())
-    assert judged(table, held, scores) == pytest.approx((loss / whole, agreed / whole))
+    assert judged_pairs(table, held, scores) == pytest.approx((loss / whole, agreed / whole))
 
 
 def test_weights_of_selection_are_those_of_the_terms() -> None:

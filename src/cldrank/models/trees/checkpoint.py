@@ -11,7 +11,7 @@ from typing import Any
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import check_writable, make_folder, save_text
 from cldrank.models.run import Epoch, Run, epoch_of
-from cldrank.models.trees.engine import Engine
+from cldrank.models.trees.engine import TreeEngine
 from cldrank.models.trees.pairs import PairTable
 from cldrank.reading import read_json
 
@@ -34,7 +34,7 @@ class TreesCheckpoint:
             return cls(None, False, "")
         return cls(Path(run.checkpoint), run.resume, digest)
 
-    def restore(self, engine: Engine) -> list[Epoch]:
+    def restore(self, engine: TreeEngine) -> list[Epoch]:
         """The rounds so far, with the engine as it was; none where there is nothing to resume."""
         if self.path is None:
             return []
@@ -59,7 +59,7 @@ class TreesCheckpoint:
             raise FormatError("this checkpoint is damaged: its trees are not those of its history.", path=self.path)
         return history
 
-    def save(self, engine: Engine, history: list[Epoch], *, last: bool = False) -> None:
+    def save(self, engine: TreeEngine, history: list[Epoch], *, last: bool = False) -> None:
         """Write the state after every tenth round and after the last, whole or not at all."""
         if self.path is None or (len(history) % _EVERY and not last):
             return

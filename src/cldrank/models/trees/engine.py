@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed
 
 
-class Engine:
+class TreeEngine:
     """Trees under way on a quantised table of features."""
 
     def __init__(
@@ -109,7 +109,7 @@ def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, thre
         return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
     size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
 
-    class Blocks(xgboost.DataIter):
+    class RowBatches(xgboost.DataIter):
         start = 0
 
         def next(self, input_data: Any) -> bool:
@@ -122,4 +122,4 @@ def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, thre
         def reset(self) -> None:
             self.start = 0
 
-    return xgboost.QuantileDMatrix(Blocks(), **given)
+    return xgboost.QuantileDMatrix(RowBatches(), **given)

@@ -10,7 +10,7 @@ from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, setting, warn
 from cldrank.models.fit import Context, SelectionTreesFit, TreesFit
 from cldrank.models.trees.checkpoint import TreesCheckpoint, digest_of
-from cldrank.models.trees.engine import Engine
+from cldrank.models.trees.engine import TreeEngine
 from cldrank.models.trees.loop import Grown, grow_trees
 from cldrank.models.trees.pairs import PairLoss, PairTable
 from cldrank.models.trees.selection import fit_selection, no_selection
@@ -50,7 +50,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]
     features, run = context.data.features, context.run
     learned, held = split(model, len(table), run.seed)
     threads = fair_threads(available_cores())
-    engine = Engine(features, table.rows, model, run, threads, context.user)
+    engine = TreeEngine(features, table.rows, model, run, threads, context.user)
     loss = PairLoss(table, learned, threads)
     some = features[table.rows[:: max(1, len(table.rows) // 1000)]].tobytes()
     checkpoint = TreesCheckpoint.of(run, digest_of(table, some, _identity(context)))

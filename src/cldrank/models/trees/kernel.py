@@ -123,7 +123,7 @@ def _mixed_pairs(i, start, stop, e, chosen, each, first, second):
 
 
 @njit(**_options)
-def agreement(scores, queries, order, offsets, ends, follows, target, weight):
+def pair_agreement(scores, queries, order, offsets, ends, follows, target, weight):
     """Of the preferences of all these queries: their loss, how much of them the scores agree with, and their total.
 
     A tie agrees by half.

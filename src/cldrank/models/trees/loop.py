@@ -11,9 +11,9 @@ from cldrank._typing import IntArray
 from cldrank.models.network.tensorboard import Board
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.checkpoint import TreesCheckpoint
-from cldrank.models.trees.engine import Engine
+from cldrank.models.trees.engine import TreeEngine
 from cldrank.models.trees.model import Trees
-from cldrank.models.trees.pairs import PairLoss, PairTable, judged
+from cldrank.models.trees.pairs import PairLoss, PairTable, judged_pairs
 
 Status = Literal["completed", "early_stopped", "interrupted"]
 
@@ -32,7 +32,7 @@ def grow_trees(
     table: PairTable,
     held: IntArray,
     loss: PairLoss,
-    engine: Engine,
+    engine: TreeEngine,
     model: Trees,
     run: Run,
     checkpoint: TreesCheckpoint,
@@ -51,7 +51,7 @@ def grow_trees(
                 engine.grow(slopes.gradient, slopes.hessian)
                 scores = engine.scores()
                 slopes = loss.at(scores)
-                found = judged(table, held, scores) if len(held) else (None, None)
+                found = judged_pairs(table, held, scores) if len(held) else (None, None)
                 seconds = time.perf_counter() - start
                 history = [*history, _epoch(number, slopes.loss, found, model, seconds, history)]
                 checkpoint.save(engine, history)

@@ -140,10 +140,10 @@ class PairLoss:
         return Slopes(self._gradient, self._hessian, loss)
 
 
-def judged(table: PairTable, queries: IntArray, scores: NDArray[np.float32]) -> tuple[float, float]:
+def judged_pairs(table: PairTable, queries: IntArray, scores: NDArray[np.float32]) -> tuple[float, float]:
     """Of the preferences of some queries, the mean loss, and the share that the scores agree with."""
     parts: Any = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight)
-    loss, agreed, total = kernel.agreement(scores, queries, *parts)
+    loss, agreed, total = kernel.pair_agreement(scores, queries, *parts)
     return loss / total, agreed / total
 
 
