@@ -15,7 +15,7 @@ from cldrank.optimise import Derivatives, newton
 Floats = NDArray[np.float64]
 _L2 = 1e-3
 _CLIP = 5.0  # standard deviations
-_BLOCK_VALUES = 1 << 20
+_BLOCK_VALUES = 1 << 18  # 2 MiB of float64
 
 
 @dataclass(frozen=True, eq=False)
