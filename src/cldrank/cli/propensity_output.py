@@ -142,7 +142,12 @@ def _doubts(rho: Propensities) -> list[str]:
 
 def _heads(rho: Propensities) -> list[str]:
     interval = [f"{100 * (rho.confidence or 0):g}% interval"] if rho.low is not None else []
-    return ["position", "at least" if rho.bound else "examined", *interval, *(["comparisons"] if rho.comparisons is not None else [])]
+    return [
+        "position",
+        "at least" if rho.bound else "examined",
+        *interval,
+        *(["comparisons"] if rho.comparisons is not None else []),
+    ]
 
 
 def _print_side_by_side(curves: Mapping[str, Propensities], fits: bool = False) -> None:

@@ -13,7 +13,7 @@ from cldrank._typing import IntArray
 FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
 MOST_GROUPS = 2000
 FEWEST_GROUPS = 200
-FEWEST_CLICKED_AGAIN = 10  # candidates at each position that a bound of the curve needs
+FEWEST_CLICKED_AGAIN = 20  # candidates at each position that a bound of the curve needs
 _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 
 

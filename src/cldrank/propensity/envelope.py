@@ -60,8 +60,8 @@ class Envelope(CurveEstimator):
     order = 25
     bound = True
     caution = (
-        "a lower bound, not the curve itself: it holds if results that are clicked at a position are on average no more "
-        "relevant than those clicked at the first, as with a ranker that tends to put better results higher"
+        "a lower bound, not the curve itself: it holds if results that are clicked at a position are, on average, no "
+        "more relevant than those clicked at the first, as with a ranker that tends to put better results higher"
     )
 
     def _cells(self, clicks: ClickTable) -> Cells:
@@ -126,7 +126,7 @@ def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _product(count: Floats, factors: int) -> Floats:
-    """count (count - 1) … of so many factors; 0 where the count is smaller.
+    """The product count (count - 1) … of so many factors; 0 where the count is smaller.
 
     >>> _product(np.array([1.0, 3.0]), 2)
     array([0., 6.])

@@ -87,9 +87,9 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     return tuple(found)
 
 
-def warn_if_refuted(propensities: Propensities, clicks: ClickTable) -> None:
-    """Warn where clicks refute the propensities that they are about to be divided by."""
-    found = refutations(propensities, clicks)
+def warn_if_refuted(propensities: Propensities, clicks: ClickTable, told: Sequence[int] = ()) -> None:
+    """Warn where clicks refute the propensities that they are about to be divided by, but for positions told of."""
+    found = [one for one in refutations(propensities, clicks) if one.position not in told]
     if not found:
         return
     advice: str | Spelling = Spelling(
