@@ -199,7 +199,9 @@ def test_no_name_is_cut_on_80_columns(
     from cldrank.cli.output import console
 
     monkeypatch.setattr(console, "_width", 80)
-    one = results.Summary("mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, True, True, 1.0, 300.0)
+    one = results.Summary(
+        "mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, False, True, True, 0, 0, 0, 1.0, 300.0
+    )
     measures = ("nDCG@1", "nDCG@3", "AP(rel=3)", "ERR@10", "RR")
     print_table(
         [

@@ -38,7 +38,7 @@ def test_a_label_stands_for_one_method_in_all_of_them() -> None:
             assert described.setdefault(method.label, entry) == entry
     as_published = {"target": "ips", "envelope": "off"}
     for label, (use, chosen) in described.items():
-        follows = use in ("ips", "rank-agg", "rankagg", "cld", "cld-pair") and label not in BEYOND
+        follows = use in ("ips", "rankagg", "cld", "cld-pair") and label not in BEYOND
         assert (chosen.items() >= as_published.items()) == follows, label
         assert ("model" in chosen and chosen["model"] == "trees") == label.endswith(" trees")
 
