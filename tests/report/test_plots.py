@@ -28,7 +28,7 @@ def test_trees_have_figures_of_their_own_where_curves_are_many(made: Any, tmp_pa
     methods = (*made.methods, *made.beyond)
     section = made.only(tmp_path / "many", "rq2-sessions", settings=settings, methods=methods)
     drawn = figures(section, method_looks(section.methods.values()))
-    assert [figure.title for figure in drawn[2:4]] == ["AP · linear models and networks", "nDCG@1 · trees"]
+    assert [figure.title for figure in drawn[2:4]] == ["AP · linear and neural", "nDCG@1 · trees"]
     assert [len(figure.series) for figure in drawn] == [8, 8, 8, 6, 6, 6]
     assert {series.name for figure in drawn for series in figure.series} == set(methods)
     assert drawn[0].values == drawn[3].values  # both kinds can be compared

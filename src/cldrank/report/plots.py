@@ -84,7 +84,7 @@ def _groups(section: Section) -> list[tuple[str, list[str]]]:
         return [("", list(section.methods))]
     trees = [label for label, method in section.methods.items() if method.fits_trees]
     others = [label for label in section.methods if label not in trees]
-    return [(name, methods) for name, methods in (("linear models and networks", others), ("trees", trees)) if methods]
+    return [(name, methods) for name, methods in (("linear and neural", others), ("trees", trees)) if methods]
 
 
 def _titled(*parts: str) -> str:

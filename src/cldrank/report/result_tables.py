@@ -120,7 +120,7 @@ def _leaders(section: Section, setting: str, measure: str) -> tuple[Leader, ...]
 def _lead(cell: Summary) -> str:
     if cell.best or cell.distance is None:
         return f"{cell.mean:.3f}" if cell.interval is None else f"{cell.interval:.3f}"
-    return f"{cell.distance:+.3f}".replace("-", "−")
+    return f"{cell.distance:+z.3f}".replace("-", "−")
 
 
 def _setting_name(setting: str) -> str:
@@ -223,11 +223,15 @@ def _along(section: Section, panel: Panel, measure: str, as_share: bool = False)
 
 
 def _row(section: Section, method: str, entries: Sequence[TableEntry]) -> MethodRow:
-    kinds = {label: (one.sees_labels, one.fits_trees) for label, one in section.methods.items()}
-    labels = list(kinds)
+    labels = list(section.methods)
     place = labels.index(method)
-    begins = place > 0 and kinds[labels[place - 1]] != kinds[method]
+    begins = place > 0 and _kind(section, labels[place - 1]) != _kind(section, method)
     return MethodRow(method, tuple(entries), apart=method not in section.rivals, begins=begins)
+
+
+def _kind(section: Section, method: str) -> str:
+    who = section.methods[method]
+    return "labels" if who.sees_labels else "trees" if who.fits_trees else ""
 
 
 def _mean(section: Section, cell: Summary | None) -> TableEntry:
