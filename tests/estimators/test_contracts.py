@@ -20,8 +20,9 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.estimators import Method, NotFittedError, methods
-from cldrank.estimators.evidence import Needs, needed
+from cldrank.estimators.evidence import needed
 from cldrank.estimators.method import Bias
+from cldrank.estimators.needs import Needs
 from cldrank.estimators.registry import configured, default_model, settings_of, usable_models
 from cldrank.models import Linear, Model, Network, Run, TorchModule, Trees, models
 from cldrank.parameters import Parameter, parameters

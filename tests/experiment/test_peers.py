@@ -73,15 +73,15 @@ def test_mistakes() -> None:
     data, clicks, rho = scene(eta=1.0)
     with pytest.raises(UsageError, match="debias must be 'position'.* not 'ips'"):
         XGBoostRanker(debias="ips").fit(data, clicks)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="LightGBMRanker learns from clicks"):
+    with pytest.raises(UsageError, match="LightGBM learns from a ClickTable"):
         LightGBMRanker().fit(data)
-    with pytest.raises(UsageError, match="needs the propensities"):
+    with pytest.raises(UsageError, match="LightGBM needs the Propensities"):
         LightGBMRanker(debias="ips").fit(data, clicks)
     for peer in (XGBoostRanker(), XGBoostRanker(debias="position"), LightGBMRanker(debias="position")):
-        with pytest.raises(UsageError, match="does not use propensities; leave them out"):
+        with pytest.raises(UsageError, match="does not use propensities; leave propensities out"):
             peer.fit(data, clicks, rho)
     nothing = ClickTable.from_arrays(data, row=[0], position=[1], impressions=[3], clicks=[0])
-    with pytest.raises(DataError, match="nothing was clicked"):
+    with pytest.raises(DataError, match="has no clicks; XGBoost cannot learn"):
         XGBoostRanker().fit(data, nothing)
 
 

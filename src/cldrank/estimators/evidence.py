@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,11 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks
 from cldrank.propensity.checks.refuted import warn_if_refuted
 from cldrank.wording import kind_of, some
-
-Needs = Literal["labels", "clicks", "propensities", "trust"]
 
 _READ = Spelling("ClickTable.read(path, dataset)", "--clicks FILE")
 _KNOWN = Spelling("Propensities.power(eta, k)", "--propensity power:1.0, or what `cldrank propensity estimate` wrote")
@@ -99,7 +98,7 @@ def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
     >>> needed("clicks", "a table", "a curve")
     ('a table', None)
     """
-    return None if needs == "labels" else clicks, propensities if needs in ("propensities", "trust") else None
+    return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
 
 
 def _refuse(why: str, user: str, **given: object) -> None:

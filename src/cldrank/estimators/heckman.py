@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import Spelling, UsageError, setting
-from cldrank.estimators.evidence import Evidence, Needs, chosen_features
+from cldrank.estimators.evidence import Evidence, chosen_features
 from cldrank.estimators.method import Method, Result, clipping, features_seen, raising
+from cldrank.estimators.needs import Needs
 from cldrank.estimators.observing import observe
 from cldrank.models import Linear
 from cldrank.models.linear.ordered import Entries

@@ -16,7 +16,8 @@ from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
-from cldrank.estimators.evidence import Evidence, Needs, collect
+from cldrank.estimators.evidence import Evidence, collect
+from cldrank.estimators.needs import Needs
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Facts, Fit, lines_of
 from cldrank.models.linear.inference import Estimates
@@ -190,6 +191,17 @@ class Method(BaseEstimator, ABC):
         lines = lines_of([("method", " ".join(repr(self).split())), *self.fit_.facts(), *self._facts()])
         table = self.fit_.table()
         return f"{lines}\n\n{table}" if table else lines
+
+    @property
+    def package(self) -> str | None:
+        """The package that a fit imports beyond cldrank's own."""
+        needed = self.model.package(self.way)
+        return None if needed is None else needed[0]
+
+    @property
+    def pace(self) -> float:
+        """Seconds per million feature values, on one core: for a first guess at the time that a fit takes."""
+        return self.model.pace
 
     def set_params(self, **given: Any) -> Self:
         """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
