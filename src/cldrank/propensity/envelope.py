@@ -33,8 +33,9 @@ class Envelope(CurveEstimator):
     with [c]_m = c (c - 1) … (c - m + 1). E[r^(m+1)] / E[r^m] is the mean relevance of results that m people clicked. So
     this assumes that what is clicked lower down is, on average, no more relevant than what is clicked at the top. No
     candidate need change places, and relevance needs no model. With m = 0 these would be click-through rates, which
-    count all of relevance as position; the larger m, the nearer the bound, and the more impressions it needs. The
-    products have no bias, however few impressions; weights w = n (n - 1) / (1 + (n / 20)²) keep their variance small.
+    count all of relevance as position, a bound all the same; the larger m, the nearer the bound, and the more impressions it needs. The
+    products have no bias, however few impressions; weights w = n (n - 1) / (1 + (n / 20)²), or n / (1 + n / 20) for
+    m = 0, keep their variance small.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 240, [0] * 240)
@@ -48,10 +49,10 @@ class Envelope(CurveEstimator):
 
     others: int | None = parameter(
         default=None,
-        least=1,
+        least=0,
         most=5,
-        about="Of the bound: how many others must have clicked a result that counts; by default 1, and up to 3 at "
-        "positions with 200 such results",
+        about="Of the bound: how many others must have clicked a result that counts; by default 1 at positions with 20 "
+        "such results, up to 3 at those with 200, else 0",
     )
 
     name = "envelope"
@@ -102,14 +103,15 @@ class Envelope(CurveEstimator):
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
-        least = self.others or 1
+        least = self.others or 0
         counts = clicked_again(cells.place, cells.clicks, cells.size, least)
         if counts.min() < FEWEST_CLICKED_AGAIN:
             raise clicked_too_rarely(self.spelling, counts, least + 1, FEWEST_CLICKED_AGAIN)
         orders = np.full(cells.size, least)
-        for more in range(2, _MOST_OTHERS + 1) if self.others is None else ():
+        for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
             counts = clicked_again(cells.place, cells.clicks, cells.size, more)
-            orders[np.minimum(counts, counts[0]) >= _ENOUGH] = more
+            needed = FEWEST_CLICKED_AGAIN if more == 1 else _ENOUGH
+            orders[np.minimum(counts, counts[0]) >= needed] = more
         return orders
 
 
@@ -117,7 +119,8 @@ def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:
     """(groups, size) the clicks of the others, and with those of one more; (size,) the effective impressions."""
     used = np.flatnonzero(cells.impressions > others)
     place, n, c = cells.place[used], cells.impressions[used], cells.clicks[used]
-    weight = n * (n - 1) / (1 + (n / _MANY) ** 2)
+    degree = min(others + 1, 2)
+    weight = _product(n, degree) / (1 + (n / _MANY) ** degree)
     before = weight * _product(c, others) / _product(n, others)
     again = before * (c - others) / (n - others)  # never negative: fewer clicks than others make a product of 0
     effective = np.bincount(place, weight, cells.size) ** 2 / np.bincount(place, weight**2 / n, cells.size)

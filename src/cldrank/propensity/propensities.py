@@ -223,26 +223,28 @@ class Propensities:
         low, high = (None if bound is None else np.maximum(bound, minimum) for bound in (self.low, self.high))
         return replace(self, values=np.maximum(self.values, minimum), origin=origin, clipped=raised, low=low, high=high)
 
-    def raised_to(self, envelope: Propensities, to: Literal["low", "value"] = "low") -> Propensities:
-        """The same with no value below a lower bound of the curve; `origin` and `raised` name the positions raised.
+    def raised_to(self, envelope: Propensities) -> Propensities:
+        """The same, raised to a lower bound of the curve wherever it lies significantly below that bound.
 
         envelope   what `Envelope` found in the clicks; positions that it does not have stay as they are
-        to         the lower end of its interval, which the clicks prove at its confidence, or the bound's own estimate
 
-        >>> bound = Propensities(np.array([1, 0.4]), method="Envelope", bound=True)
-        >>> Propensities.power(2, 3).raised_to(bound, to="value")
+        A value below the interval of the bound is raised to the bound's own estimate; `origin` and `raised` name the
+        positions.
+
+        >>> bound = Propensities(
+        ...     np.array([1, 0.4, 0.12]), method="Envelope", bound=True, low=[1, 0.3, 0.1], high=[1, 0.5, 0.2], confidence=0.9
+        ... )
+        >>> Propensities.power(2, 3).raised_to(bound)
         Propensities(1, 0.4, 0.1111; power law, eta 2; raised to the bound of Envelope at position 2)
         """
-        check_choice("to", to, ("low", "value"))
         if not isinstance(envelope, Propensities) or not envelope.bound:
             raise UsageError("a curve is raised to a lower bound; give what Envelope().fit(clicks) found.")
-        least = envelope.values if to == "value" or envelope.low is None else envelope.low
-        if self.method is None:
-            least = np.minimum(least, 1.0)
-        floor = np.concatenate([least[: len(self)], np.zeros(max(len(self) - len(least), 0))])
-        raised = tuple(int(at) + 1 for at in np.flatnonzero(self.values < floor))
+        raised = self.refuted_by(envelope)
         if not raised:
             return self
+        floor = np.zeros(len(self))
+        at = np.array(raised) - 1
+        floor[at] = envelope.values[at] if self.method is not None else np.minimum(envelope.values[at], 1.0)
         low, high = (None if end is None else np.maximum(end, floor) for end in (self.low, self.high))
         return replace(
             self,
@@ -252,6 +254,13 @@ class Propensities:
             low=low,
             high=high,
         )
+
+    def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
+        """The positions, from 1, that lie below the interval of a lower bound; an estimate does if its interval does."""
+        most = self.values if self.high is None else self.high
+        least = envelope.values if envelope.low is None else envelope.low
+        size = min(len(most), len(least))
+        return tuple(int(at) + 1 for at in np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)))
 
     def smoothed(self, shape: Literal["monotone", "power"]) -> Propensities:
         """The nearest curve that falls (`monotone`), or that is a power law (`power`).

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, Spelling, UnidentifiableError, setting, warn
 from cldrank.propensity.checks.refuted import warn_if_refuted
@@ -24,26 +22,23 @@ _COMPARE = Spelling("cldrank.propensity.compare_estimators", "`cldrank propensit
 def held_to_clicks(propensities: Propensities, clicks: ClickTable, envelope: EnvelopeUse = "raise") -> Propensities:
     """The propensities that clicks are about to be divided by, after both checks; whatever is found is warned of.
 
-    envelope   "raise": an assumed curve is raised where it lies below the bound of `Envelope`, at 99% confidence; an
+    envelope   "raise": an assumed curve is raised where it lies below the bound of `Envelope`, with 99% confidence; an
                estimated one is only warned of, if its interval lies below. "warn": so is an assumed one. "off": neither
 
     Where clicks are too few for a bound there is none, and positions below the last that has one stay as they are.
     """
     bound = None if envelope == "off" or propensities.bound else _bound(clicks, len(propensities))
-    least = np.empty(0) if bound is None or bound.low is None else np.minimum(bound.low, 1.0)
-    most = propensities.values if propensities.high is None else propensities.high
-    refuted = np.flatnonzero(most[: len(least)] < least)
-    told = tuple(int(at) + 1 for at in refuted)
+    told = () if bound is None else propensities.refuted_by(bound)
     if bound is None or not told:
         warn_if_refuted(propensities, clicks)
         return propensities
-    changes = some(f"{propensities.values[at]:.3g} to {least[at]:.3g}" for at in refuted)
+    changes = some(f"{propensities.values[at - 1]:.3g} to {min(bound.values[at - 1], 1.0):.3g}" for at in told)
     if envelope == "raise" and propensities.method is None:
         raised = propensities.raised_to(bound)
         warn(
             CldrankWarning(
                 "the clicks refute these propensities ({}): results clicked at {} are clicked again too often. They "
-                "were raised to the lower bound that this proves ({}): {}. If results at low positions are better than "
+                "were raised to the lower bound that this gives ({}): {}. If results at low positions are better than "
                 "those at the top, set {}; better than assuming a curve is to estimate one, see {}.",
                 propensities.origin,
                 positions(told),
