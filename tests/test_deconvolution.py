@@ -34,7 +34,7 @@ def best_by_frank_wolfe(counts: RateCounts, rates: Any) -> float:
         corner = linprog(-slope, A_eq=np.ones((1, len(rates))), b_eq=[1], method="highs-ds").x
         if slope @ corner - 1 < 1e-4:
             break
-        steps = np.linspace(0, 1, 201)[1:]
+        steps = np.linspace(0, 1, 201)[1:-1]
         values = [share @ np.log(chance @ (mass + step * (corner - mass))) for step in steps]
         mass = mass + steps[int(np.argmax(values))] * (corner - mass)
     return float(share @ np.log(chance @ mass))

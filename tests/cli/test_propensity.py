@@ -337,7 +337,7 @@ class TestCompare:
         assert "refused all-pairs, adjacent-chain, pivot, trust-bias: cannot estimate any position" in ran.out
         assert "do not train with it" in ran.err
         assert "envelope, at least" in ran.out
-        assert "click-through lies below the lower bound of envelope at positions 2, 3 and 4" in ran.out
+        assert "click-through lies below the lower bound of envelope at positions 3 and 4" in ran.out
         assert "envelope is a lower bound" in ran.err
 
     def test_a_bound_by_itself(self, propensity: Run, logs: Logs) -> None:

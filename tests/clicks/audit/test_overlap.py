@@ -19,7 +19,7 @@ from cldrank.clicks.audit.ways import USABLE
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
-from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised
+from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised, applicable
 
 
 def counts(n: NDArray[np.int64], clicks: NDArray[np.int64]) -> ClickTable:

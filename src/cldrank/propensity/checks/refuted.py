@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 REFUTED = "the clicks refute this curve"
 CHANCE = 1e-4  # that clicks refute a true curve, at any position
 _MOST = 3  # positions in a warning
+_HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,38 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     return tuple(found)
 
 
-def warn_if_refuted(propensities: Propensities, clicks: ClickTable, told: Sequence[int] = ()) -> None:
-    """Warn where clicks refute the propensities that they are about to be divided by, but for positions told of."""
-    found = [one for one in refutations(propensities, clicks) if one.position not in told]
+def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
+    """(size,) the smallest propensities that the clicks do not refute, see `refutations`; 0 where there are no clicks.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 4], impressions=[500, 500], clicks=[250, 200])
+    >>> least_unrefuted(clicks, 4).round(3)
+    array([0.396, 0.   , 0.   , 0.301])
+    """
+    low, high = np.zeros(size), np.zeros(size)
+    if clicks.every_click or not clicks.n_cells:
+        return low
+    used = (clicks.impressions > 0) & (clicks.position <= size)
+    place, n, c = clicks.position[used] - 1, clicks.impressions[used].astype(float), clicks.clicks[used].astype(float)
+    limit = np.log((len(n) + min(clicks.depth, size)) / CHANCE)
+    shown, clicked = (np.bincount(place, part, size).astype(np.float64) for part in (n, c))
+    tests = [np.concatenate(parts) for parts in ((place, np.arange(size)), (n, shown), (c, clicked))]
+    place, n, c = (part[tests[2] > 0] for part in tests)
+    np.maximum.at(high, place, c / n)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        refuting = _evidence(n, c, middle[place]) > limit
+        refuted = np.bincount(place[refuting], minlength=size) > 0
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+        kept = refuting | ~refuted[place]  # what does not refute this does not refute more either
+        place, n, c = place[kept], n[kept], c[kept]
+    return high
+
+
+def warn_if_refuted(propensities: Propensities, clicks: ClickTable) -> None:
+    """Warn where clicks refute the propensities that they are about to be divided by."""
+    found = refutations(propensities, clicks)
     if not found:
         return
     advice: str | Spelling = Spelling(
