@@ -146,6 +146,8 @@ class Method(BaseEstimator, ABC):
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
+        if not self.model.takes_missing:
+            evidence.data.check_complete(f"{self.label} with {self.model.label}")
         self._keep(self._learn(evidence), evidence.given_propensities)
         return self
 
