@@ -443,7 +443,7 @@ def test_missing_values_are_used_or_refused_by_name(kind: Kind, model: type[Mode
     features = example().features.copy()
     features[[4, 70], [1, 0]] = np.nan
     data = example(features=features, labels=example().labels, missing="keep")
-    if model.takes_missing:
+    if model.takes_missing and kind.name != "rankagg":  # which fits a linear model as well
         assert np.isfinite(learn(made(kind, model), data).predict(data)).all()
         return
     with pytest.raises(DataError, match=r"feature 'pagerank' of row 4 \(query 0\) is missing, and .* cannot use that"):
