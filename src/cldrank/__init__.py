@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cldrank.models import Linear as Linear
     from cldrank.models import Run as Run
     from cldrank.models import TorchModule as TorchModule
+    from cldrank.models import Trees as Trees
     from cldrank.propensity import Propensities as Propensities
     from cldrank.rankers import load_ranker as load_ranker
     from cldrank.tuning import tune as tune
@@ -60,7 +61,7 @@ _HOMES = {
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
     "tune": "cldrank.tuning",
-    **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule"), "cldrank.models"),
+    **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }
 _ROOMS = ("clicks", "data", "estimators", "measures", "models", "propensity", "rankers", "scaling", "tuning")
 

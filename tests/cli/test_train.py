@@ -274,6 +274,21 @@ class TestInterruption:
         files = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
         assert {path.name: path.read_bytes() for path in (folder / "resumed").iterdir()} == files
 
+    def test_trees_speak_of_rounds(self, run: Run) -> None:
+        trees = ("train", "cld-pair", *FROM, "--model", "trees", "--rounds", "4", "--min-weight", "0.1", "-o", "trees")
+        shown = run(*trees, "--summary")
+        assert shown.code == 0, shown.err
+        assert "round 4 of 4 kept: loss " in shown.out
+        assert "nothing held out" in shown.out
+        held = run(*trees, "--validation", "0.5", "--checkpoint", "rounds.json")
+        assert ", held-out loss " in held.out
+        assert "held-out loss chooses the round" in held.err
+        resumed = run(*trees, "--validation", "0.5", "--checkpoint", "rounds.json", "--resume", "--json")
+        assert len(resumed.json["history"]) == 4
+        refused = run(*trees, "--precision", "bfloat16")
+        assert refused.code == 2
+        assert "--precision is not for boosted trees" in refused.err
+
     def test_before_the_first_epoch_is_over_nothing_is_saved(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt

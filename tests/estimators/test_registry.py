@@ -37,7 +37,7 @@ def test_a_method_is_found_by_its_name() -> None:
 def test_the_default_model_comes_first() -> None:
     for kind in methods().values():
         assert isinstance(default_model(kind), next(iter(usable_models(kind).values())))
-    assert list(usable_models(CLDPair)) == ["mlp", "linear"]
+    assert list(usable_models(CLDPair)) == ["mlp", "linear", "trees"]
     assert list(usable_models(CLD)) == ["linear", "mlp"]
     assert list(usable_models(HeckmanRank)) == ["linear"]
 
@@ -64,9 +64,9 @@ def test_a_model_may_be_given_whole_and_changed() -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "python", "shell"),
     [
-        (IPS, {"model": "trees"}, "IPS can be fitted with linear or mlp, not with 'trees'.", None),
+        (IPS, {"model": "forest"}, "IPS can be fitted with linear, mlp or trees, not with 'forest'.", None),
         (HeckmanRank, {"model": "mlp"}, "Heckman^rank can be fitted with linear, not with 'mlp'.", None),
-        (IPS, {"model": ["linear"]}, "IPS can be fitted with linear or mlp, not with ['linear'].", None),
+        (IPS, {"model": ["linear"]}, "IPS can be fitted with linear, mlp or trees, not with ['linear'].", None),
         (
             IPS,
             {"epochs": 3},

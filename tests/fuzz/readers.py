@@ -296,15 +296,25 @@ def _seed_rankers(folder: Path) -> None:
     cr.CLD().fit(data, clicks, rho).ranker_.save(folder / "linear")
     cr.CLDPair(model=cr.MLP(hidden=(3,), epochs=1)).fit(data, clicks, rho).ranker_.save(folder / "network")
     cr.RankAgg(model=cr.Linear()).fit(data, clicks, rho).ranker_.save(folder / "borda")
+    trees = cr.Trees(rounds=2, leaves=3, min_weight=0.0)
+    cr.CLDPair(model=trees).fit(data, clicks, rho).ranker_.save(folder / "trees")
+    cr.RankAgg(model=trees).fit(data, clicks, rho).ranker_.save(folder / "borda of trees")
 
 
 def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
-    source = seeds / ("linear", "network", "borda")[int(random.integers(3))]
+    source = seeds / ("linear", "network", "borda", "trees", "borda of trees")[int(random.integers(5))]
     target = place / "ranker"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
     weights, description = target / "weights.safetensors", target / "ranker.json"
-    if random.random() < 0.3:
+    models = sorted(path.name for path in target.glob("*model.json"))
+    if models and random.random() < 0.7:
+        name = models[int(random.integers(len(models)))]
+        _json_of(name)(source, target, random)
+        tree = json.loads(description.read_text())
+        tree["files_sha256"][name] = hashlib.sha256((target / name).read_bytes()).hexdigest()
+        description.write_text(json.dumps(tree))
+    elif random.random() < 0.3:
         weights.write_bytes(mutate_bytes(weights.read_bytes(), random))
         if random.random() < 0.7:  # as somebody would who means it: the digest fits
             tree = json.loads(description.read_text())

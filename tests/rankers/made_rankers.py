@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 import torch
+import xgboost
 from numpy.typing import NDArray
 from torch import nn
 
 from cldrank import scaling
 from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
-from cldrank.rankers import BordaRanker, LinearRanker, ModuleRanker, NetworkRanker, Provenance
+from cldrank.rankers import BordaRanker, LinearRanker, ModuleRanker, NetworkRanker, Provenance, TreeRanker
 from cldrank.rankers.from_torch import ranker_of
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")
@@ -77,11 +78,22 @@ def borda(*members: Any, weights: tuple[float, ...] = (2.0, 1.0)) -> BordaRanker
     return BordaRanker(feature_names=NAMES, members=own, weights=weights, provenance=ORIGIN)
 
 
+def trees(rounds: int = 3, seed: int = 0) -> TreeRanker:
+    """Trees that fit a curve, some values missing."""
+    features = np.where(np.random.default_rng(seed).random(FEATURES.shape) < 0.1, np.nan, FEATURES)
+    matrix = xgboost.DMatrix(features, label=np.log(FEATURES[:, 0]) ** 2 + FEATURES[:, 1])
+    booster = xgboost.Booster({"objective": "rank:ndcg", "base_score": 0.0, "max_leaves": 5}, [matrix])
+    for number in range(rounds):
+        gradient = booster.predict(matrix, output_margin=True) - matrix.get_label()
+        booster.boost(matrix, iteration=number, grad=gradient, hess=np.ones(len(FEATURES)))
+    return TreeRanker(content=bytes(booster.save_raw("json")), feature_names=NAMES, provenance=ORIGIN)
+
+
 def dataset(features: NDArray[Any] = FEATURES, names: tuple[str, ...] = NAMES) -> RankingDataset:
     return RankingDataset.from_arrays(features, np.arange(len(features)) // 7, feature_names=names)
 
 
-RANKERS: dict[str, Callable[[], Any]] = {"network": network, "module": module, "borda": borda}
+RANKERS: dict[str, Callable[[], Any]] = {"network": network, "module": module, "borda": borda, "trees": trees}
 
 
 def rewrite(folder: Path, description: dict[str, Any], tensors: dict[str, NDArray[Any]] | bytes) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 _NO_COMPARISON = (
-    "note: held-out concordance chooses the epoch; each method has its own targets, so it does not compare methods. "
+    "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
 )
 
@@ -36,7 +36,8 @@ def train(
     *,
     out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
     summary: Annotated[
-        bool, options.spelled("--summary", "Print the fit: coefficients with their standard errors, or epochs.")
+        bool,
+        options.spelled("--summary", "Print the fit: coefficients with their standard errors, or epochs, or features."),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -44,8 +45,8 @@ def train(
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
 
-    Ctrl-C while a network is trained saves the best ranker so far. With `torchrun -m cldrank train …` several processes
-    train together.
+    Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
+    processes train a network together.
     """
     method = chosen.method
     chosen.check()
@@ -64,7 +65,7 @@ def train(
     else:
         _print(method, facts, warned, summary, out)
     if facts["status"] == "interrupted":
-        _say_how_to_continue(facts, out, method.run.checkpoint)
+        _say_how_to_continue(facts, _step(method), out, method.run.checkpoint)
         raise typer.Exit(_INTERRUPTED)
 
 
@@ -86,21 +87,16 @@ def _fit(method: Method, dataset: RankingDataset, table: Any, rho: Any) -> list[
 
 @contextmanager
 def _showing(method: Method, bar: bool) -> Iterator[None]:
-    """A bar of epochs while a network is trained, a word otherwise."""
-    from cldrank.models import Linear, Network
-
-    network = method.model if isinstance(method.model, Network) else None
-    if method.way == "fit_pairs" and isinstance(method.model, Linear):
-        network = method.model.as_network()
-    if not bar or network is None:
+    """A bar of epochs or rounds where there are such, a word otherwise."""
+    steps = method.model.progress(method.way)
+    if not bar or steps is None:
         with working("training …"):
             yield
         return
-    with counting("training", network.epochs) as count:
+    with counting("training", steps[1]) as count:
 
         def report(epoch: Epoch) -> None:
-            held = "" if epoch.validation is None else f", held-out concordance {epoch.validation:.4f}"
-            count(epoch.number, f"loss {epoch.loss:.4f}{held}")  # type: ignore[misc]
+            count(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch), '')}")  # type: ignore[misc]
 
         method.set_params(run__on_epoch=report)
         yield
@@ -135,9 +131,11 @@ def _print(method: Method, facts: dict[str, Any], warned: list[str], summary: bo
     if summary:
         print_line(method.summary())
     if facts["best_epoch"]:
-        print_line(_kept_epoch(facts))
+        print_line(_kept_steps(facts, _step(method)))
         if facts["held_out_queries"]:
-            say(_NO_COMPARISON)
+            kept = facts["history"][facts["best_epoch"] - 1]
+            chooser = "held-out concordance" if kept["held_loss"] is None else "held-out loss"
+            say(_NO_COMPARISON.format(chooser, _step(method)))
     if facts["constant_features"]:
         say(f"note: constant in the training data, no weight: {some(facts['constant_features'])}")
     if facts["collinear_features"]:
@@ -149,22 +147,33 @@ def _print(method: Method, facts: dict[str, Any], warned: list[str], summary: bo
     console.print(f"saved in {out}", markup=False)
 
 
-def _kept_epoch(facts: dict[str, Any]) -> str:
+def _kept_steps(facts: dict[str, Any], step: str) -> str:
     kept = facts["history"][facts["best_epoch"] - 1]
-    held = "nothing held out"
-    if kept["validation"] is not None:
-        held = f"held-out concordance {kept['validation']:.4f} with {facts['held_out_targets']}"
-    return f"epoch {kept['number']} of {len(facts['history'])} kept: loss {kept['loss']:.4f}, {held}"
+    held = _held(kept, f" with {facts['held_out_targets']}") or ", nothing held out"
+    return f"{step} {kept['number']} of {len(facts['history'])} kept: loss {kept['loss']:.4f}{held}"
 
 
-def _say_how_to_continue(facts: dict[str, Any], out: Path, checkpoint: object) -> None:
+def _held(epoch: dict[str, Any], targets: str) -> str:
+    """What is known of the queries held out."""
+    loss = "" if epoch["held_loss"] is None else f", held-out loss {epoch['held_loss']:.4f}"
+    return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
+
+
+def _step(method: Method) -> str:
+    """What a step of training is called."""
+    return (method.model.progress(method.way) or ("step", 0))[0]
+
+
+def _say_how_to_continue(facts: dict[str, Any], step: str, out: Path, checkpoint: object) -> None:
     further = (
         "to be able to continue, train with --checkpoint FILE"
         if checkpoint is None
         else f"the same command with --resume continues from {checkpoint}"
     )
     done = len(facts["history"])
-    print_error(f"stopped after epoch {done}; the ranker of epoch {facts['best_epoch']} is saved in {out}; {further}.")
+    print_error(
+        f"stopped after {step} {done}; the ranker of {step} {facts['best_epoch']} is saved in {out}; {further}."
+    )
 
 
 def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:

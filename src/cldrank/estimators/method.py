@@ -60,7 +60,7 @@ class Method(BaseEstimator, ABC):
     Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
     model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
     `constant_features_`, `collinear_features_`; of a network `history_`, `best_epoch_`, `n_queries_`, `n_held_`. The
-    propensities used, clipped if the method clips, are `propensities_`, slopes and bases `affine_`.
+    propensities used, clipped and raised as the method says, are `propensities_`, slopes and bases `affine_`.
     """
 
     name: ClassVar[str]
@@ -124,8 +124,19 @@ class Method(BaseEstimator, ABC):
         What the method has no use for is refused.
         """
         self.check()
-        evidence = collect(self.label, self.required, dataset, clicks, propensities, clip=self.propensity_clip)
-        return self.fit_evidence(evidence)
+        return self.fit_evidence(self._collected(dataset, clicks, propensities))
+
+    def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
+        """What `fit` was given, checked."""
+        return collect(
+            self.label,
+            self.required,
+            dataset,
+            clicks,
+            propensities,
+            clip=self.propensity_clip,
+            envelope=getattr(self, "envelope", "off"),
+        )
 
     def check(self) -> None:
         """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
@@ -265,6 +276,15 @@ class TargetMethod(Method):
 def clipping(about: str = "the least propensity; smaller ones are raised to it") -> Any:
     """Declare the parameter `clip`."""
     return parameter(default=None, about=about, above=0, most=1)
+
+
+def raising() -> Any:
+    """Declare the parameter `envelope`."""
+    return parameter(
+        default="raise",
+        about="where results are clicked again too often for an assumed curve: raise it to the lower bound that this "
+        "proves, warn only, or off",
+    )
 
 
 def features_seen(by: str) -> Any:

@@ -50,7 +50,7 @@ def usable_models(kind: type[Method]) -> dict[str, type[Model]]:
     """The models by name that a method can be fitted with, its default first.
 
     >>> list(usable_models(method_named("cld-pair"))), list(usable_models(method_named("heckman")))
-    (['mlp', 'linear'], ['linear'])
+    (['mlp', 'linear', 'trees'], ['linear'])
     """
     usual = default_model(kind)
     named = {name: model for name, model in models().items() if can(model, kind.way)}

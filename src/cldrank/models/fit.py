@@ -1,4 +1,4 @@
-"""What a model leaves when it has been fitted: a ranker, and what is known about the fit, linear or a network."""
+"""What a model leaves when it has been fitted: a ranker, and what is known about the fit."""
 
 from __future__ import annotations
 
@@ -139,6 +139,48 @@ class NetworkFit(Fit):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SelectionNetworkFit(NetworkFit):
     """A network of relevance and a linear model of selection, `selection_coef` and `selection_intercept`."""
+
+    selection_coef: NDArray[np.float64]
+    selection_intercept: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TreesFit(Fit):
+    """Boosted trees; their status is `completed`, `early_stopped` or `interrupted` (by Ctrl-C).
+
+    history       an `Epoch` for each round
+    best_epoch    the round up to which trees were kept
+    n_queries     the queries learned from; `n_held` those held out to choose the round
+    held_target   in words, what held-out queries are judged against
+    """
+
+    history: tuple[Epoch, ...]
+    best_epoch: int
+    n_queries: int
+    n_held: int
+    held_target: str
+
+    def facts(self) -> Facts:
+        """Lines of a summary, as names and values."""
+        kept = self.history[self.best_epoch - 1]
+        held = "nothing held out"
+        if kept.held_loss is not None:
+            held = f"held-out loss {kept.held_loss:.4f}, concordance {kept.validation:.4f} with {self.held_target}"
+        seconds = sum(epoch.seconds for epoch in self.history)
+        return [
+            ("ranker", repr(self.ranker)),
+            ("queries", f"{self.n_queries:,} learned from, {self.n_held:,} held out"),
+            ("status", f"{self.status}, {count(self.n_iter, 'round')}, {seconds:.1f} s"),
+            ("kept", f"{count(self.best_epoch, 'round')}: loss {kept.loss:.4f}, {held}"),
+        ]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SelectionTreesFit(TreesFit):
+    """Boosted trees beside a linear model of selection, `selection_coef` and `selection_intercept`.
+
+    The coefficients belong to standardised features.
+    """
 
     selection_coef: NDArray[np.float64]
     selection_intercept: float

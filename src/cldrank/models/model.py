@@ -63,6 +63,11 @@ class Model(Value):
         del way
         return self.needs
 
+    def progress(self, way: str) -> tuple[str, int] | None:
+        """What the steps that `Run.on_epoch` hears of are called, and how many there are at most; None for no steps."""
+        del way
+        return None
+
     def check_installed(self, way: str = "fit_targets") -> None:
         """Refuse a model whose package is not installed, and say what to install."""
         needed = self.package(way)
@@ -106,13 +111,13 @@ def can(kind: type[Model], way: str) -> bool:
 
 def models() -> dict[str, type[Model]]:
     """All kinds of model by name."""
-    from cldrank.models import linear, network  # noqa: F401 - a kind of model is known once its room is imported
+    from cldrank.models import linear, network, trees  # noqa: F401 - a kind of model is known once its room is imported
 
     found: dict[str, type[Model]] = {}
     waiting: list[Any] = [Model]
     while waiting:
         kind = waiting.pop(0)
-        waiting += kind.__subclasses__()
+        waiting = kind.__subclasses__() + waiting
         if "name" in vars(kind):
             found[kind.name] = kind
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -15,7 +16,8 @@ from cldrank.parameters import Value, parameter, value
 class Epoch:
     """What is known after an epoch: the mean loss, and how well held-out preferences are ordered (None: none are held).
 
-    `best` says whether it is kept so far: whether it is not significantly worse than the best.
+    `best` says whether it is kept so far: of a network, whether it is not significantly worse than the best; of boosted
+    trees, whose epochs are rounds, whether `held_loss`, the mean loss of held-out preferences, is the least.
     """
 
     number: int
@@ -24,6 +26,23 @@ class Epoch:
     learning_rate: float
     seconds: float
     best: bool
+    held_loss: float | None = None
+
+
+def epoch_of(entry: Any, number: int) -> Epoch:
+    """An epoch from a checkpoint; a ValueError or TypeError where it cannot be one.
+
+    >>> epoch_of({"number": 1, "loss": 0.5, "validation": None, "learning_rate": 0.1, "seconds": 2.0, "best": True}, 1)
+    Epoch(number=1, loss=0.5, validation=None, learning_rate=0.1, seconds=2.0, best=True, held_loss=None)
+    """
+    epoch = Epoch(**entry)
+    numbers = [epoch.loss, epoch.learning_rate, epoch.seconds]
+    numbers += [found for found in (epoch.validation, epoch.held_loss) if found is not None]
+    if epoch.number != number or not isinstance(epoch.best, bool):
+        raise ValueError("not an epoch")
+    if not all(isinstance(value, float) and math.isfinite(value) for value in numbers):
+        raise ValueError("not a number")
+    return epoch
 
 
 @value
@@ -35,7 +54,7 @@ class Run(Value):
     """
 
     seed: int = parameter(default=0, about="the same seed gives the same ranker", least=0)
-    device: str | None = parameter(default=None, about="where torch computes: cpu, or cuda for a GPU")
+    device: str | None = parameter(default=None, about="where networks and trees compute: cpu, or cuda for a GPU")
     block_rows: int | None = parameter(
         default=None, about="rows of a block in linear fits; by default what suits the machine", least=1, option=False
     )

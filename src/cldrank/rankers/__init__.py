@@ -1,6 +1,7 @@
 """Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
 
-A saved ranker is a folder with two files: `ranker.json` says what it is, `weights.safetensors` holds its numbers.
+A saved ranker is a folder with two files: `ranker.json` says what it is, `weights.safetensors` holds its numbers;
+boosted trees lie in a third, `model.json`, as XGBoost writes them.
 Loading reads data only; nothing in a folder can make code run.
 """
 
@@ -10,6 +11,7 @@ from cldrank.rankers.files import load_ranker, save_ranker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer, NetworkRanker
 from cldrank.rankers.torch_module import ModuleRanker
+from cldrank.rankers.trees import TreeRanker
 
 __all__ = [
     "BordaRanker",
@@ -20,6 +22,7 @@ __all__ = [
     "Provenance",
     "Ranker",
     "ScalingRanker",
+    "TreeRanker",
     "check_features",
     "load_ranker",
     "save_ranker",

@@ -199,13 +199,7 @@ class ScalingRanker(Ranker):
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for rows, block in self.scaling.blocks(table, block_rows=block_rows, names=self.feature_names):
                 scores[rows] = self.score_scaled(block)
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if len(bad):
-            raise DataError(
-                f"the score of row {bad[0]} (counted from 0) is {scores[bad[0]]}: the ranker's numbers are too large "
-                "to score this row."
-            )
-        return scores
+        return finite_scores(scores)
 
     def to_state(self) -> tuple[Config, Weights]:
         """The states of scaling and scorer."""
@@ -227,6 +221,17 @@ class ScalingRanker(Ranker):
 
     def _parts(self) -> list[str]:
         return [f"scaling {self.scaling.rule}"]
+
+
+def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The scores; refused where one is not finite."""
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        raise DataError(
+            f"the score of row {bad[0]} (counted from 0) is {scores[bad[0]]}: the ranker's numbers are too large "
+            "to score this row."
+        )
+    return scores
 
 
 def member(config: Config, key: str, kind: type) -> Any:

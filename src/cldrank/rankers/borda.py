@@ -15,10 +15,11 @@ from cldrank.errors import DataError
 from cldrank.rankers.base import Config, Provenance, Ranker, Weights, member, split_weights
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
-from cldrank.wording import kind_of
+from cldrank.rankers.trees import TreeRanker
+from cldrank.wording import kind_of, listed
 
 _LARGEST = 1e280  # times the candidates of any query, added up over any number of members, it is still finite
-_MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker)}
+_MEMBERS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker, TreeRanker)}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -84,7 +85,7 @@ class BordaRanker(Ranker):
         members = []
         for index, own in enumerate(described):
             if not isinstance(own, dict) or str(own.get("kind")) not in _MEMBERS:
-                raise DataError(f"member {index + 1} is not a {' or '.join(_MEMBERS)} ranker.")
+                raise DataError(f"member {index + 1} must be of the kind {listed(_MEMBERS, 'or')}.")
             kind = _MEMBERS[own["kind"]]
             members.append(
                 kind.from_state(own, parts[str(index)], feature_names=feature_names, provenance=Provenance())

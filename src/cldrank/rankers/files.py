@@ -1,10 +1,14 @@
-"""Saved rankers: a folder with a description in JSON and the numbers in safetensors."""
+"""Saved rankers: a folder with a description in JSON, the numbers in safetensors, and maybe files of an engine.
+
+In a ranker's state, an array of bytes whose name ends in `model.json` is such a file; it lies in the folder as it is.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -20,13 +24,17 @@ from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.torch_module import ModuleRanker
+from cldrank.rankers.trees import TreeRanker
 from cldrank.reading import read_json, reading, reason
 
 FORMAT = "cldrank-ranker"
 FORMAT_VERSION = 1
-KINDS: dict[str, type[Ranker]] = {kind.kind: kind for kind in (LinearRanker, NetworkRanker, ModuleRanker, BordaRanker)}
+KINDS: dict[str, type[Ranker]] = {
+    kind.kind: kind for kind in (LinearRanker, NetworkRanker, ModuleRanker, TreeRanker, BordaRanker)
+}
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"
+_OF_ENGINE = re.compile(r"([0-9]+\.)*model\.json")  # the numbers are those of members
 
 
 def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
@@ -36,6 +44,7 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
     from safetensors.numpy import save
 
     config, weights = ranker.to_state()
+    files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
     content = save({name: np.asarray(values, order="C") for name, values in weights.items()})
     description = {
         "format": FORMAT,
@@ -46,8 +55,11 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
         "provenance": asdict(ranker.provenance),
         "weights_sha256": hashlib.sha256(content).hexdigest(),
     }
+    if files:
+        description["files_sha256"] = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
     with replacing_folder(target) as temporary:
-        (temporary / _WEIGHTS).write_bytes(content)
+        for name, file in {_WEIGHTS: content, **files}.items():
+            (temporary / name).write_bytes(file)
         text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
         (temporary / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
@@ -65,6 +77,8 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
         raise DataError(f"{path} is a file, not the folder of a ranker; name a folder written by save().")
     description = _description(path / _DESCRIPTION)
     weights = _weights(path / _WEIGHTS, description["weights_sha256"])
+    for name, digest in description.get("files_sha256", {}).items():
+        weights[name] = np.frombuffer(_content(path / name, digest), dtype=np.uint8)
     try:
         ranker = _assembled(description, weights)
         return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
@@ -81,7 +95,7 @@ def _check_replaceable(target: Path) -> None:
     inside = sorted(entry.name for entry in target.iterdir())
     if not inside:
         return
-    foreign = [name for name in inside if name not in (_DESCRIPTION, _WEIGHTS)]
+    foreign = [name for name in inside if name not in (_DESCRIPTION, _WEIGHTS) and not _OF_ENGINE.fullmatch(name)]
     if foreign:
         raise UsageError(f"{target} holds {foreign[0]!r}, which is not part of a ranker; name another folder.")
     try:
@@ -110,10 +124,21 @@ def _description(path: Path) -> dict[str, Any]:
     for key, kind in kinds.items():
         if not isinstance(description.get(key), kind):
             raise FormatError(f"{key!r} must be a {kind.__name__}, not {description.get(key)!r}.", path=path)
+    files = description.get("files_sha256", {})
+    if not isinstance(files, dict) or not all(map(_OF_ENGINE.fullmatch, files)):
+        raise FormatError(f"'files_sha256' must be digests of files such as model.json, not {files!r}.", path=path)
     return description
 
 
 def _weights(path: Path, digest: str) -> Weights:
+    content = _content(path, digest)
+    from safetensors.numpy import load
+
+    with reading(path, "a safetensors file of numpy arrays"):
+        return dict(load(content))
+
+
+def _content(path: Path, digest: Any) -> bytes:
     _check_inside(path)
     with reading(path, "a readable file"):
         content = path.read_bytes()
@@ -121,10 +146,7 @@ def _weights(path: Path, digest: str) -> Weights:
         raise FormatError(
             f"this is not the file that {_DESCRIPTION} was saved with: damaged, or of another.", path=path
         )
-    from safetensors.numpy import load
-
-    with reading(path, "a safetensors file of numpy arrays"):
-        return dict(load(content))
+    return content
 
 
 def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:

@@ -129,6 +129,10 @@ class Linear(ScaledModel):
         """Pairs are trained by the loop of networks."""
         return self.as_network().needs if way == "fit_pairs" else self.needs
 
+    def progress(self, way: str) -> tuple[str, int] | None:
+        """The epochs of that loop; the other ways end by themselves."""
+        return self.as_network().progress(way) if way == "fit_pairs" else None
+
     def as_network(self) -> MLP:
         """The same scores as those of a network without hidden layers."""
         from cldrank.models.network.model import MLP

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.files import check_writable, make_folder, replacing
-from cldrank.models.run import Epoch, Run
+from cldrank.models.run import Epoch, Run, epoch_of
 from cldrank.reading import reading
 
 if TYPE_CHECKING:
@@ -134,23 +133,12 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         about = json.loads(metadata["about"])
         whole = about["sha256"] == _sha256(tensors) and isinstance(about["digest"], str)
-        history = [_epoch(entry, number) for number, entry in enumerate(about["history"], start=1)]
+        history = [epoch_of(entry, number) for number, entry in enumerate(about["history"], start=1)]
     except (KeyError, TypeError, ValueError, RecursionError):
         whole = False
     if not whole or not history:
         raise FormatError("this checkpoint is damaged.", path=path)
     return tensors, {"digest": about["digest"], "history": history}
-
-
-def _epoch(entry: Any, number: int) -> Epoch:
-    """An epoch of the history; a ValueError or TypeError where it cannot be one."""
-    epoch = Epoch(**entry)
-    numbers = [epoch.loss, epoch.learning_rate, epoch.seconds, 0.0 if epoch.validation is None else epoch.validation]
-    if epoch.number != number or not isinstance(epoch.best, bool):
-        raise ValueError("not an epoch")
-    if not all(isinstance(value, float) and math.isfinite(value) for value in numbers):
-        raise ValueError("not a number")
-    return epoch
 
 
 def _sha256(tensors: dict[str, Tensor]) -> str:

@@ -68,6 +68,11 @@ class Network(ScaledModel, ABC):
                 setting("validation", 0),
             )
 
+    def progress(self, way: str) -> tuple[str, int]:
+        """Epochs."""
+        del way
+        return "epoch", self.epochs
+
     @abstractmethod
     def build(self, width: int, seed: int) -> torch.nn.Module:
         """A fresh network for `width` features."""

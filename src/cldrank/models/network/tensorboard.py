@@ -56,6 +56,7 @@ class Board:
             return
         curves = {"loss": epoch.loss, "learning rate": epoch.learning_rate}
         curves |= {} if epoch.validation is None else {"held-out concordance": epoch.validation}
+        curves |= {} if epoch.held_loss is None else {"held-out loss": epoch.held_loss}
         values = [self._summaries.Summary.Value(tag=tag, simple_value=value) for tag, value in curves.items()]
         try:
             self._add(step=epoch.number, summary=self._summaries.Summary(value=values))

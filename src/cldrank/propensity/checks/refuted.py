@@ -57,7 +57,7 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
 
     which is tested for every candidate at every position, and for every position as a whole; the chance that any of
     these tests refutes a true curve is below 1 in 10,000. For an estimate, rho is the upper end of its interval. Tables
-    that count every click are not tested: there an impression may have several.
+    that count every click are not tested: there an impression may have several. Nor is a lower bound of a curve.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
@@ -65,7 +65,7 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     >>> print(refutations(Propensities.power(1, 4), clicks)[0])
     at position 4 the click-through rate is 0.4 where at most 0.25 would be examined
     """
-    if clicks.every_click or not clicks.n_cells:
+    if clicks.every_click or not clicks.n_cells or propensities.bound:
         return ()
     size = min(clicks.depth, len(propensities))
     bound = np.minimum(propensities.values if propensities.high is None else propensities.high, 1.0)[:size]
@@ -87,9 +87,9 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     return tuple(found)
 
 
-def warn_if_refuted(propensities: Propensities, clicks: ClickTable) -> None:
-    """Warn where clicks refute the propensities that they are about to be divided by."""
-    found = refutations(propensities, clicks)
+def warn_if_refuted(propensities: Propensities, clicks: ClickTable, told: Sequence[int] = ()) -> None:
+    """Warn where clicks refute the propensities that they are about to be divided by, but for positions told of."""
+    found = [one for one in refutations(propensities, clicks) if one.position not in told]
     if not found:
         return
     advice: str | Spelling = Spelling(

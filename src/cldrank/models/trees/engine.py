@@ -1,0 +1,125 @@
+"""XGBoost, as far as boosting with derivatives of our own needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.errors import UsageError, setting
+from cldrank.models.run import Run
+from cldrank.rankers.tree_file import checked_trees
+from cldrank.reading import reason
+
+if TYPE_CHECKING:
+    from cldrank.models.trees.model import Trees
+
+_BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed
+
+
+class TreeEngine:
+    """Trees under way on a quantised table of features."""
+
+    def __init__(
+        self, features: NDArray[np.float32], rows: IntArray, model: Trees, run: Run, threads: int, user: str
+    ) -> None:
+        import xgboost
+
+        self._n_features = features.shape[1]
+        self._settings = {
+            "objective": "rank:ndcg",  # what engines that load the file know; the derivatives are ours
+            "base_score": 0.0,
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_depth": 0,
+            "max_leaves": model.leaves,
+            "max_bin": model.max_bin,
+            "learning_rate": float(model.learning_rate),
+            "min_child_weight": float(model.min_weight),
+            "reg_lambda": float(model.l2),
+            "colsample_bynode": float(model.column_share),
+            "seed": int(run.seed) % 2**31,
+            "seed_per_iteration": True,
+            "nthread": threads,
+            "device": "cpu" if run.device is None else run.device,
+            "fail_on_invalid_gpu_id": True,
+            "verbosity": 0,
+        }
+        try:
+            self._check_device(xgboost)
+            self._matrix = _quantised(features, rows, model.max_bin, threads)
+            self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
+        except xgboost.core.XGBoostError as error:
+            raise UsageError(
+                "{} cannot be prepared by XGBoost: {}.", f"what {user} learns from", reason(error)
+            ) from None
+
+    def _check_device(self, xgboost: Any) -> None:
+        device = self._settings["device"]
+        try:
+            if device != "cpu":
+                xgboost.Booster({"device": device, "fail_on_invalid_gpu_id": True}).save_config()
+        except xgboost.core.XGBoostError:
+            raise UsageError(
+                "{} cannot be used here; XGBoost takes cpu, or cuda where there is a GPU.", setting("device", device)
+            ) from None
+
+    @property
+    def n_rounds(self) -> int:
+        """How many trees there are."""
+        return int(self._booster.num_boosted_rounds())
+
+    def scores(self) -> NDArray[np.float32]:
+        """The scores of all rows by all trees so far."""
+        found: NDArray[np.float32] = self._booster.predict(self._matrix, output_margin=True, training=True)
+        return found
+
+    def grow(self, gradient: NDArray[np.float32], hessian: NDArray[np.float32]) -> None:
+        """Add a tree."""
+        self._forget()
+        self._booster.boost(self._matrix, iteration=self.n_rounds, grad=gradient, hess=hessian)
+
+    def _forget(self) -> None:
+        """Let the draws of columns begin anew, from seed and round, so that any round can be the first.
+
+        The engine draws on from tree to tree as long as it keeps its updater; another method makes it give that up.
+        """
+        self._booster.set_param({"tree_method": "approx"})
+        self._booster.save_config()
+        self._booster.set_param({"tree_method": "hist"})
+
+    def saved(self, rounds: int) -> bytes:
+        """The first trees as the engine's JSON."""
+        return bytes(self._booster[:rounds].save_raw("json"))
+
+    def load(self, content: bytes) -> None:
+        """Go on from trees as `saved` gave them."""
+        self._booster.load_model(bytearray(checked_trees(content, self._n_features)))
+        self._booster.set_param(self._settings)
+
+
+def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, threads: int) -> Any:
+    """The rows with each value as the number of its bin; missing values stay missing."""
+    import xgboost
+
+    given = {"max_bin": max_bin, "nthread": threads}
+    if len(rows) == len(features):
+        return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
+    size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
+
+    class RowBatches(xgboost.DataIter):
+        start = 0
+
+        def next(self, input_data: Any) -> bool:
+            if self.start >= len(rows):
+                return False
+            input_data(data=features[rows[self.start : self.start + size]])
+            self.start += size
+            return True
+
+        def reset(self) -> None:
+            self.start = 0
+
+    return xgboost.QuantileDMatrix(RowBatches(), **given)

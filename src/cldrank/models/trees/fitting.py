@@ -1,0 +1,100 @@
+"""From targets to boosted trees: pairs, the split, the rounds, and the ranker that the trees become."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cldrank._typing import IntArray
+from cldrank.errors import ConvergenceWarning, DataError, setting, warn
+from cldrank.models.fit import Context, SelectionTreesFit, TreesFit
+from cldrank.models.trees.checkpoint import TreesCheckpoint, digest_of
+from cldrank.models.trees.engine import TreeEngine
+from cldrank.models.trees.loop import Grown, grow_trees
+from cldrank.models.trees.pairs import PairLoss, PairTable
+from cldrank.models.trees.selection import fit_selection, no_selection
+from cldrank.rankers.trees import TreeRanker
+from cldrank.wording import count
+from cldrank.workers import available_cores, fair_threads
+
+if TYPE_CHECKING:
+    from cldrank.models.targets import PairSelection, Targets
+    from cldrank.models.trees.model import Trees
+
+_FEWEST_HELD = 20  # fewer queries say too little about where to stop to be worth holding out
+
+
+def fit_targets(model: Trees, targets: Targets, context: Context) -> TreesFit:
+    """Boost on pairs of one query in the order of their targets."""
+    return TreesFit(**_boosted(model, PairTable.of_targets(targets), context))
+
+
+def fit_pairs(model: Trees, problem: PairSelection, context: Context) -> SelectionTreesFit:
+    """Boost on CLD's pairs, with selection fitted first."""
+    share, ratio = float(problem.selection_weight), float(problem.unshown_ratio)
+    table = PairTable.of_observations(problem.observed, share, ratio)
+    fit = fit_selection if model.selection == "held" and share else no_selection
+    chosen = fit(table, context.data.features)
+    known = _boosted(model, table.with_selection(chosen.log_odds), context)
+    return SelectionTreesFit(**known, selection_coef=chosen.coefficients, selection_intercept=chosen.intercept)
+
+
+def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]:
+    """Boost on the pairs of a table; what is known of the fit."""
+    if not len(table):
+        raise DataError(
+            f"no query has one candidate preferred to another; {context.user} with {model.label} learns from such "
+            "pairs: it needs queries with several shown candidates that were clicked unequally often."
+        )
+    features, run = context.data.features, context.run
+    learned, held = split(model, len(table), run.seed)
+    threads = fair_threads(available_cores())
+    engine = TreeEngine(features, table.rows, model, run, threads, context.user)
+    loss = PairLoss(table, learned, threads)
+    some = features[table.rows[:: max(1, len(table.rows) // 1000)]].tobytes()
+    checkpoint = TreesCheckpoint.of(run, digest_of(table, some, _identity(context)))
+    grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
+    ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
+    _warn(grown, ranker, context.user)
+    return {
+        "ranker": ranker,
+        "status": grown.status,
+        "n_iter": len(grown.history),
+        "history": grown.history,
+        "best_epoch": grown.best_epoch,
+        "n_queries": len(learned),
+        "n_held": len(held),
+        "held_target": context.target,
+    }
+
+
+def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
+    """The queries to learn from, and those held out."""
+    wanted = int(model.validation * count)
+    held_count = wanted if wanted >= _FEWEST_HELD else 0
+    held = np.sort(np.random.default_rng([seed, 7]).permutation(count)[:held_count])
+    return np.setdiff1d(np.arange(count), held), held
+
+
+def _identity(context: Context) -> dict[str, Any]:
+    """What decides the course of boosting beside the pairs; more rounds or more patience only carry it on."""
+    given = context.provenance.parameters
+    free = ("model__rounds", "model__patience")
+    decisive = {name: value for name, value in given.items() if name not in free and name[:5] != "run__"}
+    return {"method": context.user, "features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
+
+
+def _warn(grown: Grown, ranker: TreeRanker, user: str) -> None:
+    if grown.status == "interrupted":
+        words = (user, count(len(grown.history), "round"), count(grown.best_epoch, "round"))
+        warn(ConvergenceWarning("{} was interrupted after {}; the ranker is that of {}.", *words))
+    if not ranker.n_splits:
+        warn(
+            ConvergenceWarning(
+                "{} found no split worth making, so that all candidates score alike; lower {}, or learn from more "
+                "queries.",
+                user,
+                setting("min_weight"),
+            )
+        )

@@ -1,0 +1,153 @@
+"""The pairwise losses of whole queries with their derivatives; compiled by Numba, free of the interpreter lock.
+
+The candidates of a query lie in the order in which pairs need them: those shown first, from the highest target to the
+lowest, then those not shown. σ(f_j - f_i) = e_j / (e_i + e_j) with e = exp(f), so that no pair needs an exponential.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+_FARTHEST = 100.0  # a score farther than this from the middle of its query counts as this far
+_SMALL = 1e-150  # a product of probabilities that is smaller is taken into the sum of logarithms
+
+_options = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+
+
+@njit(**_options)
+def exponentials(scores, order, low, high, found):
+    """exp(f) of the candidates `order[low:high]` of a query, up to a factor, into the beginning of `found`."""
+    smallest = largest = np.float64(scores[order[low]])
+    for place in range(low, high):
+        score = np.float64(scores[order[place]])
+        smallest, largest = min(smallest, score), max(largest, score)
+    middle = (smallest + largest) / 2
+    for place in range(low, high):
+        away = np.float64(scores[order[place]]) - middle
+        found[place - low] = math.exp(min(max(away, -_FARTHEST), _FARTHEST))
+
+
+@njit(**_options)
+def derivatives(
+    scores, queries, order, offsets, ends, follows, target, weight, odds, mixed, share, gradient, hessian, lost
+):
+    """First and second derivatives of CLD-pair's loss by each score, and the loss of each query.
+
+    scores             (rows,) f
+    queries            those to work on
+    order              (rows,) the row at each place
+    offsets            (queries + 1,) the places of a query; up to `ends` (queries,) those of the shown
+    follows            (rows,) for each shown place, the first of the shown with a lower target
+    target, weight     (rows,) by place
+    odds               (rows,) exp(ω) by place
+    mixed              (queries,) the weight of each pair of a shown and an unshown candidate
+    share              C; 0 for pairs of shown candidates alone
+    gradient, hessian  (rows,) and `lost` (queries,): written, for these queries alone
+    """
+    longest = 0
+    for query in queries:
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    e, first, second = np.empty(longest), np.empty(longest), np.empty(longest)
+    for query in queries:
+        low, size, shown = offsets[query], offsets[query + 1] - offsets[query], ends[query] - offsets[query]
+        exponentials(scores, order, low, low + size, e)
+        first[:size] = 0.0
+        second[:size] = 0.0
+        loss = 0.0
+        for i in range(shown):
+            loss += _shown_pairs(
+                i, follows[low + i] - low, shown, e, target[low:], weight[low:], odds[low:], share, first, second
+            )
+        each = share * mixed[query]
+        if each > 0.0:
+            for i in range(shown):
+                loss += _mixed_pairs(i, shown, size, e, e[i] * odds[low + i], each, first, second)
+        lost[query] = loss
+        for place in range(size):
+            row = order[low + place]
+            gradient[row] = first[place]
+            hessian[row] = second[place]
+
+
+@njit(**_options)
+def _shown_pairs(i, start, stop, e, target, weight, odds, share, first, second):
+    """The pairs of shown candidate `i` with those that it is preferred to, and what they lose."""
+    own_first = own_second = loss = 0.0
+    for j in range(start, stop):
+        preference = (target[i] - target[j]) * min(weight[i], weight[j])
+        whole = 1 / (e[i] + e[j])
+        wrong, right = e[j] * whole, e[i] * whole
+        slope, curve, lost = wrong, wrong * right, math.log(right)
+        if share > 0.0:
+            for odd in (odds[i], odds[j]):
+                chosen = e[i] * odd
+                whole = 1 / (chosen + e[j])
+                wrong, right = e[j] * whole, chosen * whole
+                slope += share * wrong
+                curve += share * wrong * right
+                lost += share * math.log(right)
+        own_first += preference * slope
+        own_second += preference * curve
+        loss -= preference * lost
+        first[j] += preference * slope
+        second[j] += preference * curve
+    first[i] -= own_first
+    second[i] += own_second
+    return loss
+
+
+@njit(**_options)
+def _mixed_pairs(i, start, stop, e, chosen, each, first, second):
+    """The pairs of shown candidate `i` with those not shown, and what they lose; all have one weight."""
+    own_first = own_second = 0.0
+    for j in range(start, stop):
+        whole = 1 / (chosen + e[j])
+        wrong = e[j] * whole
+        curve = wrong * (chosen * whole)
+        own_first += wrong
+        own_second += curve
+        first[j] += each * wrong
+        second[j] += each * curve
+    first[i] -= each * own_first
+    second[i] += each * own_second
+    loss, product = 0.0, 1.0  # one logarithm for many pairs
+    for j in range(start, stop):
+        product *= chosen / (chosen + e[j])
+        if product < _SMALL:
+            loss -= math.log(product)
+            product = 1.0
+    return each * (loss - math.log(product))
+
+
+@njit(**_options)
+def pair_agreement(scores, queries, order, offsets, ends, follows, target, weight):
+    """Of the preferences of all these queries: their loss, how much of them the scores agree with, and their total.
+
+    A tie agrees by half.
+    """
+    loss = agreed = total = 0.0
+    for query in queries:
+        for i in range(offsets[query], ends[query]):
+            for j in range(follows[i], ends[query]):
+                preference = (target[i] - target[j]) * min(weight[i], weight[j])
+                ahead = np.float64(scores[order[i]]) - np.float64(scores[order[j]])
+                loss += preference * (math.log1p(math.exp(-abs(ahead))) + max(-ahead, 0.0))
+                agreed += preference * 0.5 * (1 + np.sign(ahead))
+                total += preference
+    return loss, agreed, total
+
+
+@njit(**_options)
+def preference_sums(offsets, ends, follows, target, weight):
+    """The preference of each place, given or received, over all its pairs."""
+    found = np.zeros(len(target))
+    for query in range(len(offsets) - 1):
+        for i in range(offsets[query], ends[query]):
+            for j in range(follows[i], ends[query]):
+                preference = (target[i] - target[j]) * min(weight[i], weight[j])
+                found[i] += preference
+                found[j] += preference
+    return found

@@ -1,0 +1,84 @@
+"""`Trees`: scores by gradient-boosted trees, fitted to pairs of whole queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from cldrank.models.fit import Context
+from cldrank.models.model import Model
+from cldrank.parameters import parameter, value
+
+if TYPE_CHECKING:
+    from cldrank.models.fit import SelectionTreesFit, TreesFit
+    from cldrank.models.targets import PairSelection, Targets
+
+_OF_OTHERS = ("block_rows", "precision", "resident", "graph")  # of a run
+_MOST = 2**31 - 1
+
+
+@value
+class Trees(Model):
+    """Boosted trees, grown leaf by leaf by XGBoost; missing values go to the better side of each split.
+
+    Pairs are those of networks, with a candidate's weight on average 1. The rounds that are kept are those with the
+    least loss on held-out queries; where less than twenty queries could be held out, none is, and all rounds are kept.
+
+    >>> Trees(rounds=100, leaves=31)
+    Trees(rounds=100, leaves=31)
+    """
+
+    name = "trees"
+    label = "boosted trees"
+    needs = ("xgboost", "trees")
+    pace = 1.3
+    unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "fit_targets": ("selection", *_OF_OTHERS),
+        "fit_pairs": _OF_OTHERS,
+    }
+
+    rounds: int = parameter(default=300, about="most trees", least=1, most=_MOST)
+    learning_rate: float = parameter(
+        default=0.1, about="how much of each tree is taken", above=0, most=1, tried="0.03..0.3:log"
+    )
+    leaves: int = parameter(default=15, about="most leaves of a tree", least=2, most=1 << 16, tried="7,15,31,63")
+    min_weight: float = parameter(
+        default=5.0,
+        about="least weight (sum of second derivatives) of a leaf; a shown candidate has about 1",
+        least=0,
+        tried="1.0..30.0:log",
+    )
+    l2: float = parameter(default=1.0, about="ridge penalty on the values of leaves", least=0)
+    column_share: float = parameter(
+        default=0.3, about="share of the features, drawn at random, that a split chooses from", above=0, most=1
+    )
+    validation: float = parameter(default=0.1, about="share of queries that choose the rounds", least=0, most=0.9)
+    patience: int | None = parameter(
+        default=30, about="stop after this many rounds without a better one", least=1, most=_MOST
+    )
+    max_bin: int = parameter(
+        default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
+    )
+    selection: Literal["held", "none"] = parameter(
+        default="held", about="of CLD-pair: a linear model fitted first and held, or none", option=False
+    )
+
+    def progress(self, way: str) -> tuple[str, int]:
+        """Rounds."""
+        del way
+        return "round", self.rounds
+
+    def fit_targets(self, targets: Targets, context: Context) -> TreesFit:
+        """Pairs of one query in the order of their targets.
+
+        minimise  -Σ_{t_i > t_j} (t_i - t_j) min(w_i, w_j) log σ(f(x_i) - f(x_j))
+        """
+        from cldrank.models.trees import fitting
+
+        return fitting.fit_targets(self, targets, context)
+
+    def fit_pairs(self, problem: PairSelection, context: Context) -> SelectionTreesFit:
+        """CLD-pair's loss with all pairs of a shown and an unshown candidate, and a linear model of selection."""
+        from cldrank.models.trees import fitting
+
+        return fitting.fit_pairs(self, problem, context)

@@ -1,0 +1,177 @@
+"""Queries as places of one long table, in the order in which the kernel walks through their pairs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.errors import DataError, setting
+from cldrank.models.targets import Observations, Targets
+from cldrank.models.trees import kernel
+
+Floats = NDArray[np.float64]
+_MOST_LOG_ODDS = 100.0
+_PARTS = 4  # per thread: they take unequally long
+
+
+class Slopes(NamedTuple):
+    """The derivatives of the loss by each score, as the engine takes them, and the mean loss of a preference."""
+
+    gradient: NDArray[np.float32]
+    hessian: NDArray[np.float32]
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """The candidates of all queries in which one is preferred to another. `weight` and `mixed` are scaled.
+
+    rows       (rows,) the dataset row of each candidate, rising
+    order      (rows,) by place, the candidate; of each query first those shown, from the highest target to the lowest
+    offsets    (queries + 1,) the places of each query; up to `ends` (queries,) those of the shown
+    follows    (rows,) by place, the first place behind those of the same target
+    target     (rows,) by place
+    weight     (rows,) by place; 0 for a candidate not shown
+    mixed      (queries,) the weight of each pair of a shown and an unshown candidate
+    share      C, the weight of selection
+    odds       (rows,) by place, exp(ω): the odds of being shown that selection alone explains
+    """
+
+    rows: IntArray
+    order: IntArray
+    offsets: IntArray
+    ends: IntArray
+    follows: IntArray
+    target: Floats
+    weight: Floats
+    mixed: Floats
+    share: float
+    odds: Floats
+
+    @classmethod
+    def of_targets(cls, targets: Targets) -> PairTable:
+        """Pairs in the order of their targets."""
+        return _table(targets.rows, targets.queries, targets.target, targets.weight)
+
+    @classmethod
+    def of_observations(cls, observed: Observations, share: float, ratio: float) -> PairTable:
+        """Pairs of shown candidates, and all pairs of a shown and an unshown one.
+
+        These have `ratio` times the weight of the others in the same query.
+        """
+        target, weight = np.zeros(len(observed.rows)), np.zeros(len(observed.rows))
+        target[observed.shown], weight[observed.shown], _ = observed.by_row()
+        return _table(observed.rows, observed.queries, target, weight, share, ratio)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_shown(self) -> IntArray:
+        """(queries,) how many candidates of each query were shown."""
+        return self.ends - self.offsets[:-1]
+
+    def preferences(self) -> Floats:
+        """(rows,) by place, the preference of all pairs of two shown candidates that it is part of."""
+        found: Floats = kernel.preference_sums(self.offsets, self.ends, self.follows, self.target, self.weight)
+        return found
+
+    def totals(self) -> Floats:
+        """(queries,) all preference of a query."""
+        sums: Floats = segments.sums_of_segments(self.preferences(), self.offsets)
+        return sums / 2
+
+    def selection_weights(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """By candidate, its weight in the terms of selection, and whether it was shown."""
+        unshown = np.diff(self.offsets) - self.n_shown
+        owner = segments.segment_of_rows(self.offsets)
+        shown = np.arange(len(self.order)) < self.ends[owner]
+        by_place = np.where(
+            shown, self.preferences() + (self.mixed * unshown)[owner], (self.mixed * self.n_shown)[owner]
+        )
+        weight, flags = np.empty_like(by_place), np.empty_like(shown)
+        weight[self.order], flags[self.order] = by_place, shown
+        return weight, flags
+
+    def with_selection(self, log_odds: Floats) -> PairTable:
+        """The same pairs with ω of each candidate."""
+        return replace(self, odds=np.exp(np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS))[self.order])
+
+
+class PairLoss:
+    """CLD-pair's loss of some queries of a table; `threads` share the work, and change nothing else."""
+
+    def __init__(self, table: PairTable, queries: IntArray, threads: int) -> None:
+        self._table, self._queries, self._threads = table, queries, threads
+        self._total = float(table.totals()[queries].sum())
+        shown, size = table.n_shown[queries], np.diff(table.offsets)[queries]
+        cost = np.cumsum(shown * size + size)
+        cuts = np.searchsorted(cost, np.linspace(0, cost[-1], threads * _PARTS + 1)[1:-1])
+        self._parts = [part for part in np.split(queries, cuts) if len(part)]
+        absent = np.where(np.arange(len(table.order)) < np.repeat(table.ends, np.diff(table.offsets)), 0.0, 1.0)
+        unseen = segments.sums_of_segments(absent * np.log1p(table.odds), table.offsets)[queries]
+        self._fixed = float(table.share * (table.mixed[queries] * shown * unseen).sum())  # of log σ(-ω)
+        self._gradient = np.zeros(len(table.rows), dtype=np.float32)
+        self._hessian = np.zeros(len(table.rows), dtype=np.float32)
+        self._lost = np.zeros(len(table))
+
+    def at(self, scores: NDArray[np.float32]) -> Slopes:
+        """The derivatives at some scores, one per candidate; the arrays are those of the next call as well."""
+        table = self._table
+        given = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight, table.odds)
+        written = (self._gradient, self._hessian, self._lost)
+
+        def work(queries: IntArray) -> None:
+            kernel.derivatives(scores, queries, *given, table.mixed, table.share, *written)
+
+        if self._threads == 1:
+            for part in self._parts:
+                work(part)
+        else:
+            with ThreadPoolExecutor(self._threads) as pool:
+                list(pool.map(work, self._parts))
+        loss = (float(self._lost[self._queries].sum()) + self._fixed) / self._total
+        return Slopes(self._gradient, self._hessian, loss)
+
+
+def judged_pairs(table: PairTable, queries: IntArray, scores: NDArray[np.float32]) -> tuple[float, float]:
+    """Of the preferences of some queries, the mean loss, and the share that the scores agree with."""
+    parts: Any = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight)
+    loss, agreed, total = kernel.pair_agreement(scores, queries, *parts)
+    return loss / total, agreed / total
+
+
+def _table(
+    rows: IntArray, queries: IntArray, target: Floats, weight: Floats, share: float = 0.0, ratio: float = 0.0
+) -> PairTable:
+    """The table of candidates that lie query by query, without the queries that prefer none; weights are scaled."""
+    shown = weight > 0
+    lengths = np.diff(np.flatnonzero(np.diff(queries, prepend=-1, append=-1)))
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    high, low = np.full(len(lengths), -np.inf), np.full(len(lengths), np.inf)
+    np.maximum.at(high, owner[shown], target[shown])
+    np.minimum.at(low, owner[shown], target[shown])
+    kept = (high > low)[owner]
+    rows, owner, target, weight, shown = rows[kept], owner[kept], target[kept], weight[kept], shown[kept]
+    offsets = segments.from_lengths(lengths[high > low])
+    order = np.lexsort([-target, ~shown, owner])
+    target, weight, owner = target[order], weight[order], owner[order]
+    changes = (np.diff(owner) > 0) | (np.diff(shown[order].astype(np.int8)) < 0) | (np.diff(target) != 0)
+    run_ends = np.append(np.flatnonzero(changes) + 1, len(order))
+    follows = run_ends[np.cumsum(np.append(0, changes[: len(order) - 1]))] if len(order) else order
+    ends = offsets[:-1] + segments.sums_of_segments((weight > 0).astype(np.int64), offsets)
+    nothing = np.zeros(len(offsets) - 1)
+    plain = PairTable(rows, order, offsets, ends, follows, target, weight, nothing, share, np.ones(len(rows)))
+    totals = plain.totals()
+    whole = float(totals.sum())
+    if not np.isfinite(whole):
+        raise DataError("the targets are too large to be added up; clip the propensities with {}.", setting("clip"))
+    scale = 2 * plain.n_shown.sum() / whole if whole else 1.0  # so that a candidate's second derivative is about 1
+    pairs = plain.n_shown * (np.diff(offsets) - plain.n_shown)
+    return replace(plain, weight=weight * scale, mixed=ratio * scale * totals / np.maximum(pairs, 1))

@@ -1,0 +1,102 @@
+"""`TreeRanker`: boosted trees, scored by XGBoost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.errors import DataError, MissingDependencyError
+from cldrank.rankers.base import Config, Provenance, Ranker, Weights, finite_scores
+from cldrank.rankers.tree_file import checked_trees, parsed_trees
+from cldrank.reading import reason
+from cldrank.scaling import row_blocks
+from cldrank.wording import count
+from cldrank.workers import available_cores, fair_threads
+
+_FILE = "model.json"
+_BLOCK_VALUES = 1 << 22
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TreeRanker(Ranker):
+    """Boosted trees as XGBoost writes them in JSON; a score is the sum of one leaf of each tree.
+
+    Missing values (NaN) go where each split sends them.
+    """
+
+    kind = "trees"
+    content: bytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "content", checked_trees(self.content, len(self.feature_names)))
+
+    def score_rows(
+        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+    ) -> NDArray[np.float64]:
+        """One score per row, block by block; queries do not matter."""
+        del offsets
+        scores = np.empty(len(table))
+        size = max(1, _BLOCK_VALUES // max(table.shape[1], 1)) if block_rows is None else block_rows
+        for start, end in row_blocks(table, size):
+            block = np.ascontiguousarray(table[start:end], dtype=np.float32)
+            scores[start:end] = self.booster.inplace_predict(block, predict_type="margin")
+        return finite_scores(scores)
+
+    @cached_property
+    def booster(self) -> Any:
+        """The engine with these trees."""
+        xgboost = _engine()
+        made = xgboost.Booster({"nthread": fair_threads(available_cores()), "verbosity": 0})
+        try:
+            made.load_model(bytearray(self.content))
+        except xgboost.core.XGBoostError as error:
+            raise DataError(f"XGBoost {xgboost.__version__} cannot use these trees: {reason(error)}.") from None
+        return made
+
+    @cached_property
+    def trees(self) -> list[dict[str, Any]]:
+        """The trees as XGBoost describes them."""
+        parsed = parsed_trees(self.content, len(self.feature_names))
+        found: list[dict[str, Any]] = parsed["learner"]["gradient_booster"]["model"]["trees"]
+        return found
+
+    @property
+    def n_splits(self) -> int:
+        """How many splits all trees have."""
+        return sum(child >= 0 for tree in self.trees for child in tree["left_children"])
+
+    def to_state(self) -> tuple[Config, Weights]:
+        """The engine's own file."""
+        return {}, {_FILE: np.frombuffer(self.content, dtype=np.uint8)}
+
+    @classmethod
+    def from_state(
+        cls, config: Config, weights: Weights, *, feature_names: tuple[str, ...], provenance: Provenance
+    ) -> Self:
+        """The ranker with the trees of this file, which are loaded at once, so that what is wrong shows now."""
+        del config
+        if weights.keys() != {_FILE}:
+            raise DataError(f"a ranker of trees has {_FILE} and no arrays, not {', '.join(weights) or 'nothing'}.")
+        made = cls(content=weights[_FILE].tobytes(), feature_names=feature_names, provenance=provenance)
+        made.booster  # noqa: B018
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("booster", "trees")}
+
+    def _parts(self) -> list[str]:
+        return [count(len(self.trees), "tree"), count(self.n_splits, "split")]
+
+
+def _engine() -> Any:
+    try:
+        import xgboost
+    except ImportError:
+        raise MissingDependencyError("boosted trees need xgboost: pip install 'cldrank[trees]'.") from None
+    return xgboost

@@ -1,0 +1,271 @@
+"""Boosted trees: what is fitted, when it ends, and what is kept."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+from numpy.typing import NDArray
+from scenes import scene
+from small_networks import stop_after
+from small_trees import GIVEN_TREES, SMALL_TREES, small_boosted
+
+import cldrank as cr
+from cldrank.errors import ConvergenceWarning, DataError, UsageError
+from cldrank.models import Epoch, Trees
+from cldrank.models.trees import fitting
+from cldrank.models.trees.pairs import PairLoss
+from cldrank.rankers import TreeRanker
+
+
+def labelled(queries: int = 60, size: int = 8, seed: int = 0) -> cr.RankingDataset:
+    """Queries whose labels depend on two features, in a way that is not linear."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(queries * size, 4))
+    chance = features[:, 0] ** 2 + np.abs(features[:, 1])
+    return cr.RankingDataset.from_arrays(features, np.arange(queries * size) // size, (chance > 1.5) + (chance > 3))
+
+
+# -- what is fitted ------------------------------------------------------------------------------------------------
+
+
+class PlainTree:
+    """Nodes split by the best gain, the next split being that of the leaf that gains most; numpy and nothing else."""
+
+    def __init__(self, x: NDArray[Any], gradient: NDArray[Any], hessian: NDArray[Any], model: Trees) -> None:
+        self.x, self.g, self.h, self.model = x, gradient, hessian, model
+        leaves = [np.ones(len(x), dtype=bool)]
+        while len(leaves) < model.leaves:
+            splits = [(*self.best(rows), place) for place, rows in enumerate(leaves)]
+            gain, column, value, place = max(splits)
+            if gain <= 1e-6:
+                break
+            rows = leaves.pop(place)
+            leaves += [rows & (x[:, column] < value), rows & (x[:, column] >= value)]
+        self.values = np.zeros(len(x))
+        for rows in leaves:
+            self.values[rows] = -model.learning_rate * self.g[rows].sum() / (self.h[rows].sum() + model.l2)
+
+    def best(self, rows: NDArray[np.bool_]) -> tuple[float, int, float]:
+        found = (-math.inf, 0, 0.0)
+        for column in range(self.x.shape[1]):
+            for value in np.unique(self.x[rows, column])[1:]:
+                sides = [rows & (self.x[:, column] < value), rows & (self.x[:, column] >= value)]
+                if min(self.h[side].sum() for side in sides) < self.model.min_weight:
+                    continue
+                gain = sum(self.score(side) for side in sides) - self.score(rows)
+                found = max(found, (gain, column, float(value)))
+        return found
+
+    def score(self, rows: NDArray[np.bool_]) -> float:
+        return float(self.g[rows].sum() ** 2 / (self.h[rows].sum() + self.model.l2))
+
+
+def test_targets_are_boosted_as_a_plain_implementation_would() -> None:
+    data = labelled(queries=12, size=6)
+    assert data.labels is not None
+    x = np.round(data.features * 2).astype(np.float64)  # few values, so that each has a bin of its own
+    data = cr.RankingDataset.from_arrays(x, data.row_queries, data.labels)
+    assert data.labels is not None
+    model = Trees(rounds=5, leaves=4, min_weight=1.0, learning_rate=0.3, l2=2.0, column_share=1.0)
+    labels, queries = data.labels.astype(float), data.row_queries
+    useful = np.array([np.ptp(labels[queries == query]) > 0 for query in range(12)])[queries]
+    better = useful[:, None] & (queries[:, None] == queries[None]) & (labels[:, None] > labels[None])
+    preference = np.where(better, labels[:, None] - labels[None], 0.0)
+    preference *= 2 * useful.sum() / preference.sum()
+    scores = np.zeros(data.n_rows)
+    for _ in range(model.rounds):
+        wrong = 1 / (1 + np.exp(scores[:, None] - scores[None]))
+        slope, curve = preference * wrong, preference * wrong * (1 - wrong)
+        gradient, hessian = slope.sum(0) - slope.sum(1), curve.sum(0) + curve.sum(1)
+        scores[useful] += PlainTree(x[useful], gradient[useful], hessian[useful], model).values
+    fitted = cr.Oracle(model=model).fit(data)
+    np.testing.assert_allclose(fitted.predict(data)[useful], scores[useful], rtol=1e-4, atol=1e-5)
+    lost = float((preference * np.logaddexp(0, scores[None] - scores[:, None])).sum() / preference.sum())
+    assert fitted.history_[-1].loss == pytest.approx(lost, rel=1e-4)
+
+
+def test_trees_learn_what_a_line_cannot() -> None:
+    train, test = labelled(300), labelled(100, seed=1)
+    found = [
+        float(cr.evaluate(cr.Oracle(model=model).fit(train).predict(test), test, ["nDCG@5"])["nDCG@5"])
+        for model in (cr.Linear(), Trees(rounds=60, min_weight=2.0))
+    ]
+    assert found[0] < 0.8 < 0.95 < found[1]
+
+
+def test_selection_is_held_or_left_out() -> None:
+    held, none = (small_boosted(selection=how).fit(*GIVEN_TREES) for how in ("held", "none"))
+    assert held.selection_coef_.any()
+    assert held.selection_intercept_
+    assert not none.selection_coef_.any()
+    assert (held.predict(GIVEN_TREES.data) != none.predict(GIVEN_TREES.data)).any()
+    with pytest.raises(UsageError, match="Oracle has no use for selection, as it fits boosted trees"):
+        cr.Oracle(model=Trees(selection="none")).fit(labelled())
+
+
+def test_missing_values_are_scored() -> None:
+    fitted = small_boosted().fit(*GIVEN_TREES)
+    features = GIVEN_TREES.data.features[:5].copy()
+    features[:, 1] = np.nan
+    expected = fitted.ranker_.booster.predict(xgboost.DMatrix(features), output_margin=True)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(fitted.predict(features), expected.astype(np.float64))
+
+
+def test_some_rows_give_what_the_same_rows_alone_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of queries that were not displayed lie between the others, and are never copied all at once."""
+    monkeypatch.setattr("cldrank.models.trees.engine._BLOCK_VALUES", 64)
+    data = GIVEN_TREES.data
+    fitted = small_boosted().fit(*GIVEN_TREES)
+    seen = np.unique(data.row_queries[GIVEN_TREES.clicks.row[GIVEN_TREES.clicks.impressions > 0]])
+    assert len(seen) < data.n_queries
+    assert np.isfinite(fitted.predict(data)).all()
+    monkeypatch.undo()
+    np.testing.assert_allclose(fitted.predict(data), small_boosted().fit(*GIVEN_TREES).predict(data), atol=0.2)
+
+
+def test_threads_give_the_same_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = small_boosted().fit(*GIVEN_TREES).predict(GIVEN_TREES.data)
+    monkeypatch.setattr(fitting, "available_cores", lambda: 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    np.testing.assert_allclose(small_boosted().fit(*GIVEN_TREES).predict(GIVEN_TREES.data), alone, rtol=1e-5)
+
+
+def test_seeds_draw_the_columns_and_the_queries_held_out() -> None:
+    rankers = [small_boosted(seed=seed).fit(*GIVEN_TREES).predict(GIVEN_TREES.data) for seed in (0, 1, 2**40)]
+    assert (rankers[0] != rankers[1]).any()
+    model = replace(SMALL_TREES, validation=0.5)
+    assert [len(part) for part in fitting.split(model, 60, 0)] == [30, 30]
+    assert (fitting.split(model, 60, 0)[1] != fitting.split(model, 60, 1)[1]).any()
+    assert np.array_equal(np.sort(np.concatenate(fitting.split(model, 60, 3))), np.arange(60))
+
+
+# -- when it ends --------------------------------------------------------------------------------------------------
+
+
+def test_the_round_with_the_least_held_out_loss_is_kept() -> None:
+    fitted = small_boosted(rounds=60, learning_rate=0.5).fit(*GIVEN_TREES)
+    lost = [epoch.held_loss for epoch in fitted.history_]
+    assert fitted.n_held_ >= 20
+    assert fitted.status_ == "completed"
+    assert fitted.best_epoch_ == 1 + lost.index(min(one for one in lost if one is not None)) < 60
+    ranker = fitted.ranker_
+    assert isinstance(ranker, TreeRanker)
+    assert len(ranker.trees) == fitted.best_epoch_
+    stopped = small_boosted(rounds=60, learning_rate=0.5, patience=5).fit(*GIVEN_TREES)
+    assert stopped.status_ == "early_stopped"
+    assert stopped.n_iter_ == stopped.best_epoch_ + 5
+    assert f"kept            {stopped.best_epoch_} rounds: loss " in stopped.summary()
+
+
+def test_few_queries_are_all_learned_from() -> None:
+    fitted = cr.Oracle(model=Trees(rounds=3, min_weight=0.5)).fit(labelled(queries=150))
+    assert (fitted.n_held_, fitted.best_epoch_) == (0, 3)
+    assert fitted.history_[0].validation is fitted.history_[0].held_loss is None
+    assert "nothing held out" in fitted.summary()
+    assert cr.Oracle(model=Trees(rounds=3)).fit(labelled(queries=250)).n_held_ >= 20
+
+
+def test_ctrl_c_ends_with_the_best_ranker_so_far() -> None:
+    told: list[Epoch] = []
+
+    def listen(epoch: Epoch) -> None:
+        told.append(epoch)
+        stop_after(3)(epoch)
+
+    stopped = small_boosted(on_epoch=listen)
+    with pytest.warns(ConvergenceWarning, match="CLD-pair was interrupted after 3 rounds; the ranker is that of "):
+        stopped.fit(*GIVEN_TREES)
+    assert stopped.status_ == "interrupted"
+    assert stopped.history_ == tuple(told)
+    whole = small_boosted(rounds=3).fit(*GIVEN_TREES)
+    np.testing.assert_array_equal(stopped.predict(GIVEN_TREES.data), whole.predict(GIVEN_TREES.data))
+
+
+def test_ctrl_c_within_a_round_gives_that_round_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = PairLoss.at
+    calls = []
+
+    def fourth_time(self: PairLoss, scores: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 4:  # the tree of round 3 is there, but nothing is known of it
+            raise KeyboardInterrupt
+        return whole(self, scores)
+
+    monkeypatch.setattr(PairLoss, "at", fourth_time)
+    with pytest.warns(ConvergenceWarning, match="interrupted after 2 rounds"):
+        stopped = small_boosted(validation=0.0).fit(*GIVEN_TREES)
+    monkeypatch.undo()
+    two = small_boosted(rounds=2, validation=0.0).fit(*GIVEN_TREES)
+    np.testing.assert_array_equal(stopped.predict(GIVEN_TREES.data), two.predict(GIVEN_TREES.data))
+
+
+def test_ctrl_c_before_the_first_round_is_over_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PairLoss, "at", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small_boosted().fit(*GIVEN_TREES)
+
+
+def test_curves_are_written_for_tensorboard(tmp_path: Path) -> None:
+    small_boosted(tensorboard=tmp_path / "curves").fit(*GIVEN_TREES)
+    (file,) = (tmp_path / "curves").iterdir()
+    assert b"held-out loss" in file.read_bytes()
+
+
+# -- what is refused or warned of ----------------------------------------------------------------------------------
+
+
+def test_nothing_to_prefer_is_refused() -> None:
+    data = cr.RankingDataset.from_arrays(np.eye(4), [1, 1, 2, 2], labels=[1, 1, 0, 0])
+    with pytest.raises(DataError, match="no query has one candidate preferred to another; Oracle with boosted trees"):
+        cr.Oracle(model=Trees()).fit(data)
+
+
+def test_trees_without_a_split_are_said() -> None:
+    with pytest.warns(ConvergenceWarning, match="Oracle found no split worth making, .*; lower min_weight"):
+        fitted = cr.Oracle(model=Trees(rounds=2, min_weight=1e9)).fit(labelled())
+    assert not fitted.predict(labelled()).any()
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
+def test_a_device_that_is_not_there_is_refused(device: str) -> None:
+    with pytest.raises(UsageError, match=f"device='{device}' cannot be used here; XGBoost takes cpu, or cuda"):
+        small_boosted(device=device).fit(*GIVEN_TREES)
+
+
+@pytest.mark.parametrize("name", ["precision", "resident", "graph", "block_rows"])
+def test_what_networks_need_is_refused(name: str) -> None:
+    given = {"precision": "bfloat16", "resident": True, "graph": True, "block_rows": 9}
+    with pytest.raises(UsageError, match=f"CLD-pair has no use for {name}, as it fits boosted trees"):
+        small_boosted(**{name: given[name]}).fit(*GIVEN_TREES)
+
+
+def test_a_gpu_gives_nearly_the_same() -> None:
+    try:
+        xgboost.Booster({"device": "cuda", "fail_on_invalid_gpu_id": True}).save_config()
+    except xgboost.core.XGBoostError:
+        pytest.skip("there is no GPU")
+    given = scene(0, queries=200)
+    one, other = (
+        small_boosted(column_share=1.0, device=device).fit(*given).history_[-1].loss for device in ("cpu", "cuda")
+    )
+    assert other == pytest.approx(one, rel=0.02)
+
+
+def test_the_file_is_that_of_a_ranking_objective_without_a_base() -> None:
+    """What OpenSearch, Elasticsearch and Vespa need so that their scores are ours."""
+    ranker = small_boosted().fit(*GIVEN_TREES).ranker_
+    assert isinstance(ranker, TreeRanker)
+    learner = json.loads(ranker.content)["learner"]
+    assert learner["objective"]["name"] == "rank:ndcg"
+    assert float(learner["learner_model_param"]["base_score"].strip("[]")) == 0

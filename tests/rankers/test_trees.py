@@ -1,0 +1,245 @@
+"""Rankers of boosted trees."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost
+from made_rankers import FEATURES, NAMES, borda, dataset, network, trees
+
+from cldrank.errors import DataError, FormatError
+from cldrank.rankers import BordaRanker, TreeRanker, load_ranker
+
+Tree = dict[str, Any]
+
+
+def holes() -> Any:
+    return np.where(np.random.default_rng(1).random(FEATURES.shape) < 0.3, np.nan, FEATURES).astype(np.float32)
+
+
+def by_hand(ranker: TreeRanker, row: Any) -> float:
+    """The sum of the leaves that a row comes to."""
+    total = np.float32(0)
+    for tree in ranker.trees:
+        node = 0
+        while tree["left_children"][node] >= 0:
+            value = row[tree["split_indices"][node]]
+            left = bool(tree["default_left"][node]) if np.isnan(value) else value < tree["split_conditions"][node]
+            node = tree["left_children" if left else "right_children"][node]
+        total += np.float32(tree["split_conditions"][node])
+    return float(total)
+
+
+def test_a_score_is_the_sum_of_one_leaf_of_each_tree() -> None:
+    ranker = trees()
+    for table in (FEATURES, holes()):
+        np.testing.assert_allclose(ranker.predict(table), [by_hand(ranker, row) for row in table], rtol=1e-6)
+
+
+def test_blocks_and_kinds_of_numbers_change_nothing() -> None:
+    ranker, table = trees(), holes()
+    scores = ranker.predict(table)
+    np.testing.assert_array_equal(ranker.predict(table, block_rows=7), scores)
+    np.testing.assert_array_equal(ranker.predict(table.astype(np.float64)), scores)
+    np.testing.assert_array_equal(ranker.predict(np.asfortranarray(table)), scores)
+    np.testing.assert_array_equal(ranker.predict(table[::2]), scores[::2])
+    assert ranker.predict(table[:0]).shape == (0,)
+
+
+def test_its_text_form_counts() -> None:
+    ranker = trees(2)
+    assert repr(ranker) == "TreeRanker(4 features, 2 trees, 8 splits, trained by Oracle on web (synthetic))"
+    assert ranker.n_splits == 8
+
+
+def test_it_can_be_pickled_and_copied() -> None:
+    ranker = trees()
+    before = ranker.predict(FEATURES)
+    for again in (pickle.loads(pickle.dumps(ranker)), copy.deepcopy(ranker)):  # noqa: S301
+        np.testing.assert_array_equal(again.predict(FEATURES), before)
+
+
+def test_the_folder_holds_the_engine_s_own_file(tmp_path: Path) -> None:
+    ranker = trees()
+    ranker.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "ranker.json", "weights.safetensors"]
+    engine = xgboost.Booster(model_file=tmp_path / "model.json")
+    scores = engine.predict(xgboost.DMatrix(FEATURES), output_margin=True)
+    np.testing.assert_array_equal(scores.astype(np.float64), ranker.predict(dataset()))
+    again = load_ranker(tmp_path)
+    np.testing.assert_array_equal(again.predict(holes()), ranker.predict(holes()))
+    network().save(tmp_path)  # the file of the trees goes with them
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ranker.json", "weights.safetensors"]
+
+
+def test_voters_may_be_trees(tmp_path: Path) -> None:
+    votes = borda(trees(), network(), trees(2, seed=5), weights=(1.0, 2.0, 3.0))
+    votes.save(tmp_path)
+    assert {path.name for path in tmp_path.glob("*model.json")} == {"0.model.json", "2.model.json"}
+    again = load_ranker(tmp_path)
+    assert isinstance(again, BordaRanker)
+    np.testing.assert_array_equal(again.predict(dataset()), votes.predict(dataset()))
+
+
+def test_scores_beyond_float32_are_refused() -> None:
+    content = json.loads(trees().content)
+    for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
+        leaves = [left < 0 for left in tree["left_children"]]
+        tree["split_conditions"] = np.where(leaves, 3e38, tree["split_conditions"]).tolist()
+    ranker = TreeRanker(content=json.dumps(content).encode(), feature_names=NAMES)
+    with pytest.raises(DataError, match=r"the score of row 0 \(counted from 0\) is inf"):
+        ranker.predict(FEATURES)
+
+
+# -- damaged files -------------------------------------------------------------------------------------------------
+
+
+def _set(*path: Any, to: Any) -> Callable[[Tree], None]:
+    def change(tree: Tree) -> None:
+        for key in path[:-1]:
+            tree = tree[key]
+        tree[path[-1]] = to
+
+    return change
+
+
+def _first(*path: Any, to: Any) -> Callable[[Tree], None]:
+    return _set("learner", "gradient_booster", "model", "trees", 0, *path, to=to)
+
+
+FOREST = ("learner", "gradient_booster", "model")
+DAMAGES: list[tuple[Callable[[Tree], Any], str]] = [
+    (lambda tree: tree.pop("version"), "the file must have just learner, version"),
+    (_set("version", to=[3, 2]), "three whole numbers"),
+    (_set("learner", "attributes", to={"best_iteration": "1"}), "neither attributes"),
+    (_set("learner", "feature_names", to=["a"] * 4), "nor names"),
+    (_set("learner", "objective", "name", to="rank:pairwise"), "must be 'rank:ndcg', not 'rank:pairwise'"),
+    (_set("learner", "objective", "lambdarank_param", to={"a": "-1"}), "parameters of the objective"),
+    (_set("learner", "learner_model_param", "base_score", to="[5E-1]"), "base_score of the trees must be 0"),
+    (_set("learner", "learner_model_param", "num_feature", to="5"), "num_feature of the trees must be '4', not '5'"),
+    (_set("learner", "learner_model_param", "num_class", to="2"), "num_class of the trees must be '0'"),
+    (_set("learner", "learner_model_param", "num_target", to="2"), "num_target of the trees must be '1'"),
+    (_set("learner", "gradient_booster", "name", to="dart"), "must be 'gbtree', not 'dart'"),
+    (_set(*FOREST, "trees", to=[]), "there are no trees"),
+    (_set(*FOREST, "tree_info", to=[0, 0, 1]), "that of one round"),
+    (_set(*FOREST, "iteration_indptr", to=[0, 2, 2, 3]), "that of one round"),
+    (_set(*FOREST, "gbtree_model_param", "num_trees", to="4"), "the parameters of 3 trees"),
+    (_set(*FOREST, "gbtree_model_param", "num_parallel_tree", to="3"), "the parameters of 3 trees"),
+    (_set(*FOREST, "cats", "enc", to=[1]), "categories"),
+    (_first("categories", to=[1]), "tree 1: it splits by categories"),
+    (_first("split_type", 0, to=1), "split_type must be 9 whole numbers from 0 to 0"),
+    (_first("split_indices", 0, to=4), "split_indices must be 9 whole numbers from 0 to 3"),
+    (_first("split_indices", 0, to=-1), "split_indices must be"),
+    (_first("left_children", 0, to=9), "left_children must be 9 whole numbers from -1 to 8"),
+    (_first("left_children", 0, to=0), "node 0 cannot have the child 0"),
+    (_first("left_children", 0, to=2), "node 0 cannot have the child 2"),
+    (_first("right_children", 0, to=-1), "node 0 has one child"),
+    (_first("parents", 1, to=3), "do not have the parents"),
+    (_first("parents", 0, to=0), "do not have the parents"),
+    (_first("default_left", 0, to=2), "default_left must be"),
+    (_first("default_left", 0, to=True), "default_left must be"),
+    (_first("split_conditions", 0, to=None), "split_conditions must be 9 finite numbers"),
+    (_first("split_conditions", 0, to=1e39), "split_conditions must be 9 finite numbers"),
+    (_first("sum_hessian", to=[1.0]), "sum_hessian must be 9 finite numbers"),
+    (_first("id", to=1), "its id must be 0"),
+    (_first("tree_param", "num_nodes", to="8"), "its parameters cannot be"),
+    (_first("tree_param", "num_deleted", to="1"), "its parameters cannot be"),
+    (_first("tree_param", "size_leaf_vector", to="2"), "its parameters cannot be"),
+    (_set(*FOREST, "trees", 0, to=None), "tree 1: it must have just"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGES)
+def test_trees_that_the_engine_could_stumble_over_are_refused(
+    change: Callable[[Tree], Any], message: str, tmp_path: Path
+) -> None:
+    trees().save(tmp_path)
+    tree = json.loads((tmp_path / "model.json").read_text())
+    change(tree)
+    put(tmp_path, json.dumps(tree).encode())
+    with pytest.raises(FormatError, match=message):
+        load_ranker(tmp_path)
+
+
+def put(folder: Path, content: bytes) -> None:
+    """Exchange the trees as somebody would who means it: the digest fits."""
+    (folder / "model.json").write_bytes(content)
+    description = json.loads((folder / "ranker.json").read_text())
+    description["files_sha256"]["model.json"] = hashlib.sha256(content).hexdigest()
+    (folder / "ranker.json").write_text(json.dumps(description))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b"NaN", b"[]", b'{"learner": 1e999}'])
+def test_what_is_not_plain_json_is_refused(content: bytes, tmp_path: Path) -> None:
+    trees().save(tmp_path)
+    put(tmp_path, content)
+    with pytest.raises(FormatError):
+        load_ranker(tmp_path)
+
+
+def test_nan_in_a_leaf_is_refused(tmp_path: Path) -> None:
+    trees().save(tmp_path)
+    tree = json.loads((tmp_path / "model.json").read_text())
+    tree["learner"]["gradient_booster"]["model"]["trees"][0]["split_conditions"][0] = float("nan")
+    put(tmp_path, json.dumps(tree).encode())
+    with pytest.raises(FormatError, match="NaN is not a number"):
+        load_ranker(tmp_path)
+
+
+def test_a_file_that_was_exchanged_or_is_missing_is_refused(tmp_path: Path) -> None:
+    trees().save(tmp_path)
+    (tmp_path / "model.json").write_bytes(trees(2).content)
+    with pytest.raises(FormatError, match=r"this is not the file that ranker\.json was saved with"):
+        load_ranker(tmp_path)
+    (tmp_path / "model.json").unlink()
+    with pytest.raises(FormatError, match="the file is missing"):
+        load_ranker(tmp_path)
+
+
+@pytest.mark.parametrize("files", [[], {"../model.json": "0"}, {"/etc/passwd": "0"}, {"weights.safetensors": "0"}])
+def test_no_other_file_can_be_named(files: Any, tmp_path: Path) -> None:
+    trees().save(tmp_path)
+    description = json.loads((tmp_path / "ranker.json").read_text())
+    (tmp_path / "ranker.json").write_text(json.dumps(description | {"files_sha256": files}))
+    with pytest.raises(FormatError, match="'files_sha256' must be digests of files such as model.json"):
+        load_ranker(tmp_path)
+
+
+def test_trees_need_their_file_and_other_rankers_have_none(tmp_path: Path) -> None:
+    trees().save(tmp_path / "trees")
+    network().save(tmp_path / "network")
+    description = json.loads((tmp_path / "trees" / "ranker.json").read_text())
+    del description["files_sha256"]
+    (tmp_path / "trees" / "ranker.json").write_text(json.dumps(description))
+    with pytest.raises(FormatError, match=r"a ranker of trees has model\.json and no arrays, not nothing"):
+        load_ranker(tmp_path / "trees")
+    (tmp_path / "network" / "model.json").write_bytes(trees().content)
+    description = json.loads((tmp_path / "network" / "ranker.json").read_text())
+    digest = hashlib.sha256(trees().content).hexdigest()
+    (tmp_path / "network" / "ranker.json").write_text(
+        json.dumps(description | {"files_sha256": {"model.json": digest}})
+    )
+    with pytest.raises(FormatError, match="belongs to nothing"):
+        load_ranker(tmp_path / "network")
+
+
+def test_without_the_engine_it_says_what_to_install(tmp_path: Path) -> None:
+    trees().save(tmp_path)
+    code = (
+        "import sys; sys.modules['xgboost'] = None\n"
+        "import cldrank\n"
+        f"try:\n    cldrank.load_ranker({str(tmp_path)!r})\n"
+        "except cldrank.errors.MissingDependencyError as error:\n    print(error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "boosted trees need xgboost: pip install 'cldrank[trees]'.\n"
