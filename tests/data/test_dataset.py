@@ -307,7 +307,7 @@ class TestMissingValues:
 
     def test_who_cannot_use_them_says_where_the_first_is(self) -> None:
         with pytest.raises(DataError) as caught:
-            self.made().check_complete("IPS")
+            self.made().check_complete("IPS", trees=True)
         assert str(caught.value) == (
             "feature 'b' of row 0 (query 1) is missing, and IPS cannot use that; fill in missing values on loading "
             "with missing=0.0, or fit trees: model=Trees()."

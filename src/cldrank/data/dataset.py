@@ -219,8 +219,10 @@ class RankingDataset:
             title = f"{self.name} (synthetic): " if self.name else "synthetic: "
         return f"RankingDataset({title}{', '.join(parts)})"
 
-    def check_complete(self, user: object) -> None:
+    def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
+
+        trees   whether trees, which can use them, would do in its place
 
         >>> RankingDataset.from_arrays([[1.0], [float("nan")]], [7, 7], missing="keep").check_complete("a scaling")
         Traceback (most recent call last):
@@ -229,15 +231,16 @@ class RankingDataset:
         """
         if self.has_missing:
             row, column, query = checks.first_of(np.isnan(self.features), self.offsets, self.query_ids)
+            instead = Spelling(", or fit trees: model=Trees()", ", or fit trees: --model trees") if trees else ""
             raise DataError(
                 "feature {!r} of row {} (query {}) is missing, and {} cannot use that; fill in missing values on "
-                "loading with {}, or fit trees: {}.",
+                "loading with {}{}.",
                 self.feature_names[column],
                 row,
                 query,
                 user,
                 Spelling("missing=0.0", "--missing 0"),
-                Spelling("model=Trees()", "--model trees"),
+                instead,
             )
 
     def renamed(self, name: str) -> RankingDataset:
