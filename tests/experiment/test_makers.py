@@ -35,7 +35,8 @@ def test_a_name_that_is_misspelled() -> None:
     ("name", "model"), [(name, one) for name in methods() for one in usable_models(methods()[name])]
 )
 def test_flat_settings_make_every_method_with_every_model(name: str, model: str) -> None:
-    own: dict[str, Any] = {"mlp": {"epochs": 3, "hidden": [8]}, "trees": {"rounds": 3}}.get(model, {})
+    small: dict[str, dict[str, Any]] = {"mlp": {"epochs": 3, "hidden": [8]}, "trees": {"rounds": 3}}
+    own = small.get(model, {})
     found = maker(name, {"model": model, "seed": 2, **own}, "methods.X")
     made = make_method(found.home, found.chosen(seed=9))
     assert type(made) is methods()[name]
