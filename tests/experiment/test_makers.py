@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from cldrank.estimators import CLD, HeckmanRank, methods
 from cldrank.estimators.registry import usable_models
 from cldrank.experiment.makers import check_use, find, identify, import_what_is_needed, make_method, maker, named
 from cldrank.experiment.peers import PEERS
-from cldrank.models import MLP, Linear, Run
+from cldrank.models import MLP, Linear, Run, Trees
 
 
 def test_the_names_are_those_of_the_methods_and_the_peers() -> None:
@@ -34,12 +35,13 @@ def test_a_name_that_is_misspelled() -> None:
     ("name", "model"), [(name, one) for name in methods() for one in usable_models(methods()[name])]
 )
 def test_flat_settings_make_every_method_with_every_model(name: str, model: str) -> None:
-    own = {"epochs": 3, "hidden": [8]} if model == "mlp" else {}
+    small: dict[str, dict[str, Any]] = {"mlp": {"epochs": 3, "hidden": [8]}, "trees": {"rounds": 3}}
+    own = small.get(model, {})
     found = maker(name, {"model": model, "seed": 2, **own}, "methods.X")
     made = make_method(found.home, found.chosen(seed=9))
     assert type(made) is methods()[name]
     assert made.run == Run(seed=2)
-    assert made.model == (MLP(epochs=3, hidden=[8]) if model == "mlp" else Linear())
+    assert made.model == {"mlp": MLP(epochs=3, hidden=[8]), "trees": Trees(rounds=3), "linear": Linear()}[model]
     assert found.needs == made.required
     assert found.pace == made.model.pace
     import_what_is_needed(found.home, found.parameters)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,21 @@ def test_they_learn_and_repeat_themselves(kind: Any, package: str, debias: str |
     assert quality > by_production + 0.2
     again = kind(debias=debias, trees=30, threads=1).fit(data, clicks, curve)
     np.testing.assert_array_equal(again.predict(data.features), first)
+
+
+@pytest.mark.parametrize(("kind", "package"), [(XGBoostRanker, "xgboost"), (LightGBMRanker, "lightgbm")])
+def test_missing_values_are_used(kind: Any, package: str) -> None:
+    pytest.importorskip(package)
+    data, clicks, _ = scene(eta=0.5)
+    features = data.features.copy()
+    features[data.features[:, 0] > 0.6, 0] = np.nan  # what is relevant
+    holed = replace(data, features=features, has_missing=True)
+    table = ClickTable.from_arrays(
+        holed, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
+    )
+    scores = kind(trees=30, threads=1).fit(holed, table).predict(holed)
+    missing = np.isnan(features[:, 0])
+    assert np.median(scores[missing]) > np.median(scores[~missing])
 
 
 @pytest.mark.parametrize(("kind", "package"), [(XGBoostRanker, "xgboost"), (LightGBMRanker, "lightgbm")])

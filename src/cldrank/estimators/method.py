@@ -157,6 +157,9 @@ class Method(BaseEstimator, ABC):
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
+        if not self.model.takes_missing:
+            others = any(one.takes_missing and can(one, self.way) for one in models().values())
+            evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
         self._keep(self._learn(evidence), evidence.given_propensities)
         return self
 

@@ -32,6 +32,7 @@ class Trees(Model):
     label = "boosted trees"
     needs = ("xgboost", "trees")
     pace = 1.3
+    takes_missing = True
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("selection", *_OF_OTHERS),
         "fit_pairs": _OF_OTHERS,
