@@ -60,7 +60,7 @@ class CLD(Method):
         tried="0.05..0.3",
     )
     target: Target = parameter(
-        default="ips",
+        default="mixed",
         about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of these two; "
         "or clicks, c/ρ of each impression by itself",
     )

@@ -21,7 +21,7 @@ MOST = 2.0  # that a clipped estimate says; relevance itself is at most 1
 def target_choice() -> Any:
     """Declare the parameter `target`."""
     return parameter(
-        default="ips",
+        default="mixed",
         about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of the last two",
     )
 

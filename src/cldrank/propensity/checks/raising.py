@@ -56,7 +56,10 @@ def held_to_clicks(propensities: Propensities, clicks: ClickTable, envelope: Env
             propensities.origin,
             positions(refuted),
             some(
-                (f"{min(bound.values[at - 1], 1.0):.3g} instead of {propensities.values[at - 1]:.3g}" for at in refuted),
+                (
+                    f"{min(bound.values[at - 1], 1.0):.3g} instead of {propensities.values[at - 1]:.3g}"
+                    for at in refuted
+                ),
                 most=4,
             ),
             _RAISED if raised else _RAISE if assumed else _TRUST,
