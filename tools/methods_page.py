@@ -30,12 +30,6 @@ The first of the models is the default. More about [CLD](cld.md), [networks](neu
 """
 TORCH_MODULE = """`TorchModule(module=…)`, in Python only, trains a torch module of your own; its other parameters are
 those of `MLP` that are not about layers."""
-NEEDS = {
-    "labels": "labels",
-    "clicks": "clicks",
-    "propensities": "clicks, propensities",
-    "trust": "clicks, affine propensities",
-}
 
 
 def methods_page() -> str:
@@ -59,17 +53,15 @@ def methods_page() -> str:
 
 
 def _methods(kinds: Iterable[Any]) -> Iterator[str]:
+    from cldrank.estimators.needs import learned_from
     from cldrank.estimators.registry import usable_models
 
     yield "| method | name | class | what it does | needs | corrects | models |"
     yield "|---|---|---|---|---|---|---|"
     for kind in kinds:
         corrects = ", ".join(kind.corrects) or "–"
-        known = ", ".join(usable_models(kind))
-        yield (
-            f"| {kind.label} | `{kind.name}` | `{kind.__name__}` | {kind.sentence} | {NEEDS[kind.needs]} | {corrects} "
-            f"| {known} |"
-        )
+        known, needs = ", ".join(usable_models(kind)), ", ".join(learned_from(kind.needs))
+        yield f"| {kind.label} | `{kind.name}` | `{kind.__name__}` | {kind.sentence} | {needs} | {corrects} | {known} |"
 
 
 def _parameters(declared: Iterable[Any]) -> Iterator[str]:

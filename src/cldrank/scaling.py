@@ -8,7 +8,7 @@ values that did not occur in training, gives only finite numbers, and gives 0 fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -286,14 +286,17 @@ class Scaling:
         return result
 
     def blocks(
-        self, features: ArrayLike, *, block_rows: int | None = None
+        self, features: ArrayLike, *, block_rows: int | None = None, names: Sequence[str] = ()
     ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The scaled features block after block, each with the rows it holds: for tables too large to scale at once."""
+        """The scaled features block after block, each with the rows it holds: for tables too large to scale at once.
+
+        names   of the features, for messages
+        """
         table = as_table(features)
         if table.shape[1] != self.n_features:
             raise DataError(f"the scaling was learned from {self.n_features} features, not {table.shape[1]}.")
         for start, stop in row_blocks(table, block_rows):
-            block = _float32(table[start:stop], row=start).astype(np.float64)
+            block = _float32(table[start:stop], row=start, names=names).astype(np.float64)
             yield slice(start, stop), self.rule.apply(block, self.parameters).astype(np.float32, order="C")
 
     def to_state(self) -> tuple[dict[str, Any], Parameters]:
@@ -382,15 +385,16 @@ def _blocks(table: NDArray[Any], block_rows: int | None) -> Iterator[NDArray[np.
         yield _float32(table[start:stop], row=start).astype(np.float64)
 
 
-def _float32(part: NDArray[Any], row: int = 0, column: int = 0) -> NDArray[np.float32]:
+def _float32(part: NDArray[Any], row: int = 0, column: int = 0, names: Sequence[str] = ()) -> NDArray[np.float32]:
     """A part of a table as float32, all finite; `row` and `column` say where in the table it begins."""
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
         values = part.astype(np.float32, copy=False)
     if not np.isfinite(values).all():
         at = tuple(np.argwhere(~np.isfinite(values))[0])
+        what, counted = (f"feature {names[column + at[1]]!r}", "") if names else (f"column {column + at[1]}", "both ")
         raise DataError(
-            f"column {column + at[1]} of row {row + at[0]} (both counted from 0) is {part[at]}; features must be "
-            "finite float32 numbers: fill or drop missing values first."
+            f"{what} of row {row + at[0]} ({counted}counted from 0) is {part[at]}; features must be finite float32 "
+            "numbers: fill in missing values first; trees alone can use them."
         )
     return values
 

@@ -31,6 +31,23 @@ def test_convert_with_columns(run: Run, letor: Path, folder: Path) -> None:
     assert shown["features"] == 2
 
 
+def test_missing_values_are_filled_or_kept(run: Run, folder: Path) -> None:
+    (folder / "holes.txt").write_text("1 qid:1 1:nan 2:3\n0 qid:1 1:2 2:3\n")
+    refused = run("data", "show", "holes.txt")
+    assert refused.code == 1
+    assert "--missing 0, or keep it for trees with --missing keep" in refused.err
+    assert run("data", "show", "holes.txt", "--missing", "-1.5", "--json").json["missing"] == {}
+    kept = run("data", "show", "holes.txt", "--missing", "keep")
+    assert "missing values: f1 (50.0%)" in kept.out
+    assert "constant features: f1, f2" in kept.out
+    assert run("data", "convert", "holes.txt", "--missing", "keep", "--out", "holes.parquet").code == 0
+    assert cr.load(folder / "holes.parquet").has_missing
+    wrong = run("data", "show", "holes.txt", "--missing", "drop")
+    assert wrong.code == 2
+    assert "--missing must be a number to fill in, or 'keep', not 'drop'" in wrong.err
+    assert run("data", "show", "holes.txt", "--missing", "inf").code == 2
+
+
 def test_make_streams_the_same_as_in_memory(run: Run, folder: Path) -> None:
     made = run("data", "make", "yahoo-like", "--queries", "20", "--seed", "3", "--out", "y.parquet", "--json").json
     data = cr.load(folder / "y.parquet")

@@ -39,8 +39,8 @@ def test_list(experiment: Experiment) -> None:
     assert "depth 3, 5; assumed_eta 0" in printed
     listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
     assert {name: entry["units"] for name, entry in listed.items()} == {
-        "table1": 35, "rq1-cutoff": 280, "rq1-position": 175, "rq2-sessions": 140, "rq3-noise": 140,
-        "rq4-misspecified": 300, "rq5-models": 20,
+        "table1": 70, "rq1-cutoff": 560, "rq1-position": 350, "rq2-sessions": 280, "rq3-noise": 280,
+        "rq4-misspecified": 550, "rq5-models": 30, "rq6-robust": 540,
     }  # fmt: skip
 
 
@@ -91,12 +91,13 @@ def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
 
 
 def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
+    for package in ("torch", "xgboost", "lightgbm"):
+        pytest.importorskip(package)
     told = json.loads(
         experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
                    "data.test_queries=10")
     )  # fmt: skip
-    assert len(told["units"]) == 35 + 280 + 175 + 140 + 140 + 300 + 20
+    assert len(told["units"]) == 70 + 560 + 350 + 280 + 280 + 550 + 30 + 540
     assert told["out"] == "experiments/all"
     oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
     assert len(oracles) == 5  # one per seed, whatever is simulated
@@ -198,7 +199,9 @@ def test_no_name_is_cut_on_80_columns(
     from cldrank.cli.output import console
 
     monkeypatch.setattr(console, "_width", 80)
-    one = results.Summary("mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, True, True, 1.0, 300.0)
+    one = results.Summary(
+        "mine", "msrd", False, "{}", "CLD", "AP", 0.5, 0.4, 0.6, 5, 0, 0.9, False, True, True, 0, 0, 0, 1.0, 300.0
+    )
     measures = ("nDCG@1", "nDCG@3", "AP(rel=3)", "ERR@10", "RR")
     print_table(
         [

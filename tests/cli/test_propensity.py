@@ -320,21 +320,33 @@ class TestCompare:
         ran = propensity("compare", logs.shuffled_log, "--out", "found.json", "--plot", "curves.svg", "--json")
         result = ran.json
         assert list(result["estimates"]) == [
-            "randomised", "logged", "all-pairs", "adjacent-chain", "pivot", "trust-bias", "click-through",
+            "randomised", "logged", "all-pairs", "adjacent-chain", "pivot", "envelope", "trust-bias", "click-through",
         ]  # fmt: skip
         assert set(result["refusals"]) == {"regression-em", "dual-learning"}
         pairs = {tuple(entry["methods"]): entry for entry in result["agreements"]}
         assert pairs["randomised", "all-pairs"]["agree"]
-        assert len(pairs) == 21
+        assert len(pairs) == 21  # a bound is not among them
+        assert {"method": "all-pairs", "bound": "envelope", "below_at": []} in result["bounds"]
         written = json.loads(Path("found.json").read_text())
         assert written == {key: result[key] for key in written}
-        assert Path("curves.svg").read_text().count(", position ") == 7 * 4
+        assert Path("curves.svg").read_text().count(", position ") == 8 * 4
 
     def test_one_ranker_leaves_what_cannot_be_trusted(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("compare", logs.one)
         assert ran.code == 0
         assert "refused all-pairs, adjacent-chain, pivot, trust-bias: cannot estimate any position" in ran.out
         assert "do not train with it" in ran.err
+        assert "envelope, at least" in ran.out
+        assert "click-through lies below the lower bound of envelope at positions 3 and 4" in ran.out
+        assert "envelope is a lower bound" in ran.err
+
+    def test_a_bound_by_itself(self, propensity: Run, logs: Logs) -> None:
+        ran = propensity("estimate", logs.one, "--method", "envelope", "-o", "rho.json", "--plot", "rho.svg")
+        assert ran.code == 0
+        assert "at least" in ran.out
+        assert "note: a lower bound, not the curve itself" in ran.out
+        assert "Envelope (lower bound)" in Path("rho.svg").read_text()
+        assert cr.Propensities.load("rho.json").bound
 
     def test_the_table_fits_a_narrow_terminal(
         self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch

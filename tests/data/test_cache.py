@@ -45,6 +45,16 @@ def test_the_second_load_is_mapped_and_equal(source: Path) -> None:
         second.features[0, 0] = 1
 
 
+def test_missing_values_are_kept(source: Path) -> None:
+    source.write_text("2 qid:b 1:nan 2:2\n0 qid:a 1:3\n")
+    for _ in range(2):
+        data = load(source, missing="keep")
+        assert data.has_missing
+        assert np.isnan(data.features[0, 0])
+    assert is_mapped(data)
+    assert not load(source, missing=0).has_missing
+
+
 def test_a_changed_source_is_read_again_and_the_old_entry_goes(source: Path) -> None:
     load(source)
     times = source.stat()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cldrank import RankingDataset
-from cldrank.errors import CldrankError, DataError
+from cldrank.errors import CldrankError, DataError, UsageError
 
 pd: Any = pytest.importorskip("pandas")
 
@@ -270,3 +270,46 @@ class TestRepr:
 def test_ids_that_numpy_would_shorten_are_refused(ids: Any) -> None:
     with pytest.raises(DataError, match="ends in a NUL character"):
         RankingDataset.from_arrays([[1.0], [2.0]], np.array(ids, dtype=object))
+
+
+class TestMissingValues:
+    def made(self) -> RankingDataset:
+        features = np.array([[1, np.nan], [2, 3], [4, 5], [np.nan, 6]])
+        return RankingDataset.from_arrays(features, [1, 1, 2, 3], feature_names=["a", "b"], missing="keep")
+
+    def test_they_travel(self) -> None:
+        data = self.made()
+        assert data.has_missing
+        assert "missing values" in repr(data)
+        assert [data[query].has_missing for query in range(3)] == [True, False, True]
+        assert [part.has_missing for part in (data[:1], data[1:2], data[[1, 2]], data.renamed("x"))] == [
+            True, False, True, True,
+        ]  # fmt: skip
+        assert data.has_missing == any(part.has_missing for part in data.split(0.5, seed=0))
+        other = RankingDataset.from_arrays([[1, 2]], [9], feature_names=["a", "b"])
+        joined = RankingDataset.concatenate([other, data])
+        assert joined.has_missing
+        assert not RankingDataset.concatenate([other, data[1]]).has_missing
+
+    def test_only_where_they_are_wanted(self) -> None:
+        complete = RankingDataset.from_arrays([[1.0]], [1], missing="keep")
+        assert not complete.has_missing
+        complete.check_complete("anybody")
+        assert RankingDataset.from_arrays([[np.nan, 1]], [1], missing=-1).features.tolist() == [[-1, 1]]
+        with pytest.raises(
+            DataError, match=r"is nan; .* fill in .* with missing=0.0, keep them for trees with missing='k"
+        ):
+            RankingDataset.from_arrays([[np.nan]], [1])
+        with pytest.raises(DataError, match="feature 'f2' of row 0 .* is inf; features must be finite.$"):
+            RankingDataset.from_arrays([[np.nan, np.inf]], [1], missing="keep")
+        with pytest.raises(UsageError, match="missing must be a number to fill in, or 'keep', not 'drop'"):
+            RankingDataset.from_arrays([[1]], [1], missing="drop")  # type: ignore[arg-type]
+
+    def test_who_cannot_use_them_says_where_the_first_is(self) -> None:
+        with pytest.raises(DataError) as caught:
+            self.made().check_complete("IPS", trees=True)
+        assert str(caught.value) == (
+            "feature 'b' of row 0 (query 1) is missing, and IPS cannot use that; fill in missing values on loading "
+            "with missing=0.0, or fit trees: model=Trees()."
+        )
+        assert "--missing 0, or fit trees: --model trees" in caught.value.said("shell")

@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cldrank.drawing.looks import THEMES, looks
+from cldrank.drawing.looks import THEMES, Look, looks
+from cldrank.experiment.makers import Identity, identify
 from cldrank.report.plots import method_looks
 
-KNOWN = ("Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle", "CLD-N", "CLD-pair-L")
+KNOWN = ("Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle")
+VARIANTS = {
+    "CLD-N": ("cld", "mlp"), "CLD-pair-L": ("cld-pair", "linear"), "CLD-pair+": ("cld-pair", "mlp"),
+    "CLD-pair trees": ("cld-pair", "trees"), "Naive trees": ("naive", "trees"), "Oracle trees": ("oracle", "trees"),
+    "XGBoost unbiased": ("xgboost", ""), "LightGBM position": ("lightgbm", ""),
+}  # fmt: skip
 GROUND = {name: theme["card"] for name, theme in THEMES.items()}
 
 # Machado, Oliveira and Fernandes 2009, severity 1.0, for linear RGB
@@ -28,6 +34,19 @@ SIGHT = {
         [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
     ),
 }
+
+
+def known() -> list[Identity]:
+    """The paper's methods, and variants of them."""
+    variants = [
+        identify(label, {"method": {"class": name, "parameters": {"model": model} if model else {}}})
+        for label, (name, model) in VARIANTS.items()
+    ]
+    return [*map(identify, KNOWN), *variants]
+
+
+def kind_of(look: Look) -> tuple[Any, ...]:
+    return look.light, look.dark, look.dash, look.marker
 
 
 def linear(colour: str) -> NDArray[Any]:
@@ -62,30 +81,41 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("ground", ["light", "dark"])
 @pytest.mark.parametrize("sight", SIGHT)
 def test_the_paper_s_methods_are_told_apart_by_every_eye(sight: str, ground: str) -> None:
-    chosen = method_looks(KNOWN[:7])
+    chosen = method_looks(map(identify, KNOWN))
     seen = {name: perceived(SIGHT[sight] @ linear(getattr(look, ground))) for name, look in chosen.items()}
     assert min(float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(seen, 2)) > 0.08
 
 
 @pytest.mark.parametrize("ground", ["light", "dark"])
 def test_every_colour_stands_out_from_its_ground(ground: str) -> None:
-    chosen = method_looks([*KNOWN, *(f"mine {index}" for index in range(20))])
+    chosen = method_looks([*known(), *(identify(f"mine {index}") for index in range(20))])
     assert min(contrast(getattr(look, ground), GROUND[ground]) for look in chosen.values()) > 3
 
 
 @given(st.lists(st.text(max_size=8), max_size=60))
 def test_no_two_methods_look_alike(names: list[str]) -> None:
-    chosen = method_looks([*KNOWN, *names])
-    kinds = {name: (look.light, look.dash, look.marker) for name, look in chosen.items()}
-    alike = {name.lower() for name in KNOWN}
-    distinct = [kind for name, kind in kinds.items() if name in KNOWN or name.lower() not in alike]
-    assert len(set(distinct)) == len(distinct)
+    named = {one.label.lower() for one in known()}
+    own = {name.lower(): name for name in names if name.lower() not in named}
+    chosen = method_looks([*known(), *map(identify, own.values())])
+    kinds = [kind_of(look) for look in chosen.values()]
+    assert len(set(kinds)) == len(kinds)
     assert [look.slot for look in chosen.values()] == list(range(len(chosen)))
 
 
 def test_a_method_of_the_paper_looks_the_same_in_any_company() -> None:
-    alone, among = method_looks(["CLD"])["CLD"], method_looks(["zz", *reversed(KNOWN), "aa"])["CLD"]
-    assert (alone.light, alone.dark, alone.dash, alone.marker) == (among.light, among.dark, among.dash, among.marker)
+    alone, among = method_looks([identify("CLD")]), method_looks([identify("zz"), *reversed(known()), identify("aa")])
+    assert kind_of(alone["CLD"]) == kind_of(among["CLD"])
+
+
+def test_colours_tell_methods_and_dashes_tell_models() -> None:
+    chosen = method_looks(known())
+    for one, other in combinations(known(), 2):
+        first, second = chosen[one.label], chosen[other.label]
+        assert (first.light == second.light) == (first.marker == second.marker) == (one.name == other.name)
+        if one.name == other.name:
+            assert first.dash != second.dash
+        elif "CLD-pair+" not in (one.label, other.label):  # the second of its method and model
+            assert (first.dash == second.dash) == (one.model == other.model)
 
 
 def test_hundreds_of_methods_still_have_a_look() -> None:

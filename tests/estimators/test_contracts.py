@@ -20,8 +20,9 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.estimators import Method, NotFittedError, methods
-from cldrank.estimators.evidence import Needs, needed
+from cldrank.estimators.evidence import needed
 from cldrank.estimators.method import Bias
+from cldrank.estimators.needs import Needs
 from cldrank.estimators.registry import configured, default_model, settings_of, usable_models
 from cldrank.models import Linear, Model, Network, Run, TorchModule, Trees, models
 from cldrank.parameters import Parameter, parameters
@@ -437,3 +438,19 @@ def test_a_parameter_of_another_owner_is_refused_with_its_home(kind: Kind) -> No
         kind(nonsense=1)
     with pytest.raises(UsageError, match=r"not 'linear'; write model=Linear\(\)"):
         kind(model="linear").check()  # type: ignore[arg-type]
+
+
+@every_case
+def test_missing_values_are_used_or_refused_by_name(kind: Kind, model: type[Model]) -> None:
+    features = example().features.copy()
+    features[[4, 70], [1, 0]] = np.nan
+    data = example(features=features, labels=example().labels, missing="keep")
+    if model.takes_missing and kind.name != "rankagg":  # which fits a linear model as well
+        assert np.isfinite(learn(made(kind, model), data).predict(data)).all()
+        return
+    with pytest.raises(DataError, match=r"feature 'pagerank' of row 4 \(query 0\) is missing, and .* cannot") as caught:
+        learn(made(kind, model), data)
+    if kind.name != "rankagg":
+        assert ("or fit trees" in str(caught.value)) == ("trees" in usable_models(kind))
+    with pytest.raises(DataError, match="feature 'pagerank' of row 4 .* is nan"):
+        fitted(kind, model).predict(data)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,8 @@ from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.experiment.definition import SHIPPED, read, shipped
 
 SEVEN = ["Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle"]
+BEYOND = ["CLD-pair+", "Naive trees", "IPS trees", "CLD-pair trees", "Oracle trees"]
+PEERS = ["XGBoost unbiased", "LightGBM position"]
 
 
 def test_the_shipped_ones() -> None:
@@ -15,15 +18,29 @@ def test_the_shipped_ones() -> None:
         one.name: (len(one.settings()), [method.label for method in one.methods], len(one.seeds)) for one in shipped()
     }
     assert found == {
-        "table1": (1, SEVEN, 5),
-        "rq1-cutoff": (8, SEVEN, 5),
-        "rq1-position": (5, SEVEN, 5),
-        "rq2-sessions": (4, SEVEN, 5),
-        "rq3-noise": (4, SEVEN, 5),
-        "rq4-misspecified": (10, [one for one in SEVEN if one != "Heckman^rank"], 5),
-        "rq5-models": (1, ["CLD", "CLD-N", "CLD-pair", "CLD-pair-L"], 5),
+        "table1": (1, [*SEVEN, *BEYOND, *PEERS], 5),
+        "rq1-cutoff": (8, [*SEVEN, *BEYOND, *PEERS], 5),
+        "rq1-position": (5, [*SEVEN, *BEYOND, *PEERS], 5),
+        "rq2-sessions": (4, [*SEVEN, *BEYOND, *PEERS], 5),
+        "rq3-noise": (4, [*SEVEN, *BEYOND, *PEERS], 5),
+        "rq4-misspecified": (10, [*(one for one in SEVEN if one != "Heckman^rank"), *BEYOND], 5),
+        "rq5-models": (1, ["CLD", "CLD-N", "CLD-pair", "CLD-pair-L", "CLD-pair+", "CLD-pair trees"], 5),
+        "rq6-robust": (12, ["Naive", "CLD", "CLD-pair", "Oracle", *BEYOND], 5),
     }
     assert list(found) == list(SHIPPED)
+
+
+def test_a_label_stands_for_one_method_in_all_of_them() -> None:
+    described: dict[str, Any] = {}
+    for experiment in shipped():
+        for method in experiment.methods:
+            entry = (method.use, dict(method.parameters))
+            assert described.setdefault(method.label, entry) == entry
+    as_published = {"target": "ips", "envelope": "off"}
+    for label, (use, chosen) in described.items():
+        follows = use in ("ips", "rankagg", "cld", "cld-pair") and label not in BEYOND
+        assert (chosen.items() >= as_published.items()) == follows, label
+        assert ("model" in chosen and chosen["model"] == "trees") == label.endswith(" trees")
 
 
 def test_the_papers_conditions() -> None:
@@ -85,6 +102,9 @@ def test_methods_are_restricted_or_added(folder: Path) -> None:
     assert labels("own_rankers:ByFirst") == ["Naive", "CLD", "Oracle", "ByFirst"]
     assert labels("CLD", "own_rankers:ByFirst") == ["CLD", "ByFirst"]
     assert read("small.toml", methods=["CLD"]).methods[0].parameters == {"gamma": 0.2}
+    assert [one.label for one in read("table1", methods=["cld-pair TREES", "cld-pair", "Xgboost"]).methods] == [
+        "CLD-pair trees", "CLD-pair", "XGBoost unbiased",
+    ]  # fmt: skip
     with pytest.raises(UsageError, match="small has no method 'nobody'; it has Naive, CLD, Oracle"):
         labels("nobody")
 
@@ -199,7 +219,7 @@ def test_units_are_counted_before_any_is_made() -> None:
     wide += ["vary.production.fraction=[0.1, 0.2, 0.3]", "vary.simulation.depth=[1, 2, 3, 4]"]
     with pytest.raises(CldrankError) as caught:
         read("table1", changes=wide)
-    assert "120,000 settings, 7 methods and 5 seeds make 4,200,000 units" in str(caught.value)
+    assert "120,000 settings, 14 methods and 5 seeds make 8,400,000 units" in str(caught.value)
     assert "one run has at most 100,000" in str(caught.value)
     assert "--out" in str(caught.value)
     with pytest.raises(CldrankError, match="tune makes 1,000,000 combinations"):

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.estimators import CLD, HeckmanRank, methods
 from cldrank.estimators.registry import usable_models
-from cldrank.experiment.makers import check_use, describe, find, import_what_is_needed, make_method, maker, named
+from cldrank.experiment.makers import check_use, find, identify, import_what_is_needed, make_method, maker, named
 from cldrank.experiment.peers import PEERS
-from cldrank.models import MLP, Linear, Run
+from cldrank.models import MLP, Linear, Run, Trees
 
 
 def test_the_names_are_those_of_the_methods_and_the_peers() -> None:
@@ -17,7 +18,7 @@ def test_the_names_are_those_of_the_methods_and_the_peers() -> None:
     for name, kind in named().items():
         assert find(name) is find(kind.label) is find(name.upper()) is kind
         check_use(name, "methods.X.use")
-        assert describe(name) == (kind.label, kind.sentence)
+        assert identify("Mine", {"method": {"class": name}}).kind is kind
     assert find("Heckman^rank") is HeckmanRank
     assert find("cld-n") is None
 
@@ -34,13 +35,14 @@ def test_a_name_that_is_misspelled() -> None:
     ("name", "model"), [(name, one) for name in methods() for one in usable_models(methods()[name])]
 )
 def test_flat_settings_make_every_method_with_every_model(name: str, model: str) -> None:
-    own = {"epochs": 3, "hidden": [8]} if model == "mlp" else {}
+    small: dict[str, dict[str, Any]] = {"mlp": {"epochs": 3, "hidden": [8]}, "trees": {"rounds": 3}}
+    own = small.get(model, {})
     found = maker(name, {"model": model, "seed": 2, **own}, "methods.X")
     made = make_method(found.home, found.chosen(seed=9))
     assert type(made) is methods()[name]
     assert made.run == Run(seed=2)
-    assert made.model == (MLP(epochs=3, hidden=[8]) if model == "mlp" else Linear())
-    assert found.needs == {"trust": "propensities"}.get(made.required, made.required)
+    assert made.model == {"mlp": MLP(epochs=3, hidden=[8]), "trees": Trees(rounds=3), "linear": Linear()}[model]
+    assert found.needs == made.required
     assert found.pace == made.model.pace
     import_what_is_needed(found.home, found.parameters)
 
@@ -51,7 +53,7 @@ def test_settings_that_a_method_does_not_have() -> None:
         ("ips", {"epochs": 3}, "methods.X: epochs is not for a linear model; choose model='mlp'"),
         ("heckman", {"model": "mlp"}, "methods.X: Heckman.rank can be fitted with linear, not with 'mlp'"),
         ("cld", {"gamma": 2}, "methods.X: gamma must be a number above -1 and below 1"),
-        ("xgboost", {"leafs": 3}, "methods.X.leafs: XGBoostRanker has no such parameter; it has debias, trees"),
+        ("xgboost", {"leafs": 3}, "methods.X: XGBoostRanker has no parameter leafs; it has debias, trees"),
     ):
         with pytest.raises(UsageError, match=message):
             maker(use, settings, "methods.X")
@@ -118,6 +120,39 @@ class Picky:
         maker("picky:Picky", {"size": "x"}, "").describe(0)
     described = maker("picky:Picky", {}, "").describe(0)
     assert described["defaults"] == {"size": 1, "clip": "inf", "map": {"1": "{2}"}}
+
+
+class TestWhoALabelIs:
+    def test_models_and_order(self) -> None:
+        methods = {
+            "Oracle trees": ("oracle", {"model": "trees"}),
+            "Oracle": ("oracle", {"model": "mlp"}),
+            "CLD-pair trees": ("cld-pair", {"model": "trees"}),
+            "XGBoost unbiased": ("xgboost", {"debias": "position"}),
+            "Mine": ("own_rankers:ByFirst", {}),
+            "CLD-pair+": ("cld-pair", {}),
+            "SVM": ("svm-rank", {}),
+            "Naive trees": ("naive", {"model": "trees"}),
+            "CLD": ("cld", {}),
+        }
+        found = [
+            identify(label, {"method": {"class": home, "parameters": chosen}})
+            for label, (home, chosen) in methods.items()
+        ]
+        ordered = sorted(found, key=lambda one: one.order)
+        assert [(one.label, one.model) for one in ordered] == [
+            ("CLD", "linear"), ("CLD-pair+", "mlp"), ("Mine", ""),
+            ("Naive trees", "trees"), ("CLD-pair trees", "trees"), ("XGBoost unbiased", "trees"),
+            ("Oracle", "mlp"), ("SVM", "linear"), ("Oracle trees", "trees"),
+        ]  # fmt: skip
+        assert [one.label for one in ordered if one.sees_labels] == ["Oracle", "SVM", "Oracle trees"]
+
+    def test_a_class_of_another_name_is_itself(self, folder: Path) -> None:
+        (folder / "theirs.py").write_text((folder / "own_rankers.py").read_text().replace("ByFirst", "Oracle"))
+        found = identify("Oracle", {"method": {"class": "theirs:Oracle"}})
+        assert (found.kind.__module__, found.sees_labels) == ("theirs", False)
+        assert identify("Gone", {"method": {"class": "nowhere_to_be_found:Gone"}}).kind is None
+        assert identify("json").kind is None  # a label is not imported
 
 
 def test_a_missing_package_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,21 @@ def test_they_learn_and_repeat_themselves(kind: Any, package: str, debias: str |
 
 
 @pytest.mark.parametrize(("kind", "package"), [(XGBoostRanker, "xgboost"), (LightGBMRanker, "lightgbm")])
+def test_missing_values_are_used(kind: Any, package: str) -> None:
+    pytest.importorskip(package)
+    data, clicks, _ = scene(eta=0.5)
+    features = data.features.copy()
+    features[data.features[:, 0] > 0.6, 0] = np.nan  # what is relevant
+    holed = replace(data, features=features, has_missing=True)
+    table = ClickTable.from_arrays(
+        holed, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
+    )
+    scores = kind(trees=30, threads=1).fit(holed, table).predict(holed)
+    missing = np.isnan(features[:, 0])
+    assert np.median(scores[missing]) > np.median(scores[~missing])
+
+
+@pytest.mark.parametrize(("kind", "package"), [(XGBoostRanker, "xgboost"), (LightGBMRanker, "lightgbm")])
 def test_debiasing_does_something(kind: Any, package: str) -> None:
     pytest.importorskip(package)
     data, clicks, _ = scene(eta=2.0)
@@ -73,15 +89,15 @@ def test_mistakes() -> None:
     data, clicks, rho = scene(eta=1.0)
     with pytest.raises(UsageError, match="debias must be 'position'.* not 'ips'"):
         XGBoostRanker(debias="ips").fit(data, clicks)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="LightGBMRanker learns from clicks"):
+    with pytest.raises(UsageError, match="LightGBM learns from a ClickTable"):
         LightGBMRanker().fit(data)
-    with pytest.raises(UsageError, match="needs the propensities"):
+    with pytest.raises(UsageError, match="LightGBM needs the Propensities"):
         LightGBMRanker(debias="ips").fit(data, clicks)
     for peer in (XGBoostRanker(), XGBoostRanker(debias="position"), LightGBMRanker(debias="position")):
-        with pytest.raises(UsageError, match="does not use propensities; leave them out"):
+        with pytest.raises(UsageError, match="does not use propensities; leave propensities out"):
             peer.fit(data, clicks, rho)
     nothing = ClickTable.from_arrays(data, row=[0], position=[1], impressions=[3], clicks=[0])
-    with pytest.raises(DataError, match="nothing was clicked"):
+    with pytest.raises(DataError, match="has no clicks; XGBoost cannot learn"):
         XGBoostRanker().fit(data, nothing)
 
 

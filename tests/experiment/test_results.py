@@ -79,6 +79,21 @@ def test_best_and_tied() -> None:
     assert {name for name, one in found.items() if one.tied} == {"CLD", "IPS"}
     difference = stats.ttest_rel([0.51, 0.58, 0.70], [0.50, 0.60, 0.70])
     assert difference.pvalue > 0.1
+    interval, ips = difference.confidence_interval(0.9), found["IPS"]
+    mean = (0.01 - 0.02) / 3
+    assert (ips.behind, ips.behind_low, ips.behind_high) == pytest.approx((mean, interval.low, interval.high))
+    assert f"{found['Naive'].distance:.3f}" == "-0.100 ± 0.000"
+    assert found["CLD"].behind == 0
+    assert found["Oracle"].distance is None
+    assert [name for name, one in found.items() if one.sees_labels] == ["Oracle"]
+
+
+def test_what_sees_labels_is_no_rival_whatever_it_is_called() -> None:
+    told = json.dumps({"method": {"class": "oracle", "parameters": {"model": "trees"}}})
+    found = found_of(seeds("Forest", [0.9, 0.9], configuration=told) + seeds("CLD", [0.5, 0.5]))
+    assert found["CLD"].best
+    assert not found["Forest"].best
+    assert not found["Forest"].tied
 
 
 def test_less_can_be_better() -> None:

@@ -92,7 +92,7 @@ def test_names_that_contradict_a_frame_are_refused() -> None:
 def test_a_value_that_is_not_finite_is_refused_with_its_row() -> None:
     features = FEATURES.copy()
     features[250, 1] = np.nan
-    with pytest.raises(DataError, match=r"column 1 of row 250 .* is nan"):
+    with pytest.raises(DataError, match=r"feature 'pagerank' of row 250 .* is nan"):
         linear().predict(features, block_rows=100)
 
 

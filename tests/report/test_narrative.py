@@ -45,14 +45,14 @@ def test_one_method(made: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [[{}], [{"simulation.eta": 0.0}, {"simulation.eta": 1.0}]])
 def test_only_oracle(made: Any, tmp_path: Path, settings: list[dict[str, float]]) -> None:
     section = made.only(tmp_path, "mine", methods=("Oracle",), settings=settings)
-    assert what_came_out(section) == "Only Oracle has finished; there is no other method to compare it with."
+    assert what_came_out(section) == "Only Oracle has finished; there is no method without labels to compare."
 
 
 def test_nothing_but_failures(made: Any, tmp_path: Path) -> None:
     section = made.only(tmp_path, "mine", failing="{} broke with seed {}".format)
     assert what_came_out(section) == "All units failed; the errors are below."
     assert notes(section) == ("No unit has finished, so there is nothing to measure yet.",)
-    assert figures(section, method_looks(section.methods)) == ()
+    assert figures(section, method_looks(section.methods.values())) == ()
     assert section.timings == ()
 
 

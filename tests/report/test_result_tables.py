@@ -3,10 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from cldrank.experiment.records import load_results
-from cldrank.report.result_tables import notes, shares, tables
+from cldrank.report.result_tables import leader_rows, notes, shares, tables
 from cldrank.report.sections import Section, sections
 
 
@@ -36,3 +38,41 @@ def test_an_oracle_below_naive(made: Any, tmp_path: Path) -> None:
 def test_a_seed_short(found: dict[tuple[str, str], Section]) -> None:
     row = next(row for row in tables(found["rq3-noise", "msrd"])[0].rows if row.method == "IPS")
     assert {entry.note for entry in row.entries} == {"4 seeds"}
+
+
+class TestBestOrTied:
+    def test_those_that_a_paired_test_cannot_tell_from_the_best(self, made: Any, tmp_path: Path) -> None:
+        values = {
+            "Naive": [0.70, 0.80, 0.90],
+            "CLD-pair": [0.81, 0.88, 1.00],  # now above, now below
+            "CLD-pair trees": [0.80, 0.90, 1.00],
+            "Oracle": [0.95, 0.95, 0.95],
+            "Oracle trees": [0.96, 0.96, 0.96],
+        }
+        rows = made.rows("mine", methods=tuple(values), seeds=range(3), measures=["AP"])
+        for row in rows:
+            row["value"] = values[row["method"]][row["seed"]]
+        (section,) = sections(load_results(made.save(rows, tmp_path)))
+        (row,) = leader_rows(section)
+        half = stats.t.ppf(0.95, 2) * stats.sem(np.subtract(values["CLD-pair"], values["CLD-pair trees"]))
+        assert row.setting == ""
+        assert [(one.method, one.best) for one in row.leaders[0]] == [("CLD-pair trees", True), ("CLD-pair", False)]
+        assert row.leaders[0][0].text.startswith("0.900 ± ")
+        assert row.leaders[0][1].text == f"−0.003 ± {half:.3f}"
+
+    def test_a_row_for_each_setting(self, found: dict[tuple[str, str], Section]) -> None:
+        section = found["rq6-robust", "msrd"]
+        rows = leader_rows(section)
+        assert len(rows) == 12
+        assert rows[0].setting == "assumed η = 0.5, sessions = 1,000"
+        for row, setting in zip(rows, section.settings, strict=True):
+            for leaders, measure in zip(row.leaders, section.measures, strict=True):
+                cells = [section.cells[setting, label, measure] for label in section.rivals]
+                assert {one.method for one in leaders} == {cell.method for cell in cells if cell.best or cell.tied}
+                assert leaders[0].best
+
+    def test_one_seed_has_a_best_and_one_method_has_no_rival(self, made: Any, tmp_path: Path) -> None:
+        (row,) = leader_rows(made.only(tmp_path / "seed", "mine", seeds=[3]))
+        assert [len(leaders) for leaders in row.leaders] == [1, 1, 1]
+        assert "±" not in row.leaders[0][0].text
+        assert leader_rows(made.only(tmp_path / "alone", "mine", methods=("CLD", "Oracle"))) == ()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,17 @@ class TestBlocks:
         names = list(dict.fromkeys(experiment for experiment, _ in found))
         assert tuple(names) == SHIPPED
         assert found["table1", "msrd"].measures == ("nDCG@1", "nDCG@3", "AP")
-        assert found["table1", "msrd"].methods[0] == "Naive"
-        assert found["table1", "web10k-like"].methods[-2:] == ("Mine", "Oracle")
+        assert found["table1", "msrd"].rivals[0] == "Naive"
+        assert list(found["table1", "web10k-like"].methods)[-2:] == ["Mine", "Oracle"]
+
+    def test_trees_follow_other_models_and_labels_come_last(self, found: dict[tuple[str, str], Section]) -> None:
+        section = found["rq6-robust", "msrd"]
+        rivals = ["Naive", "CLD", "CLD-pair", "CLD-pair+", "Naive trees", "IPS trees", "CLD-pair trees"]
+        assert list(section.methods) == [*rivals, "Oracle", "Oracle trees"]
+        assert section.rivals == tuple(rivals)
+        assert list(section.parameters) == [timing.method for timing in section.timings] == list(section.methods)
+        assert section.sentences["CLD-pair+"].startswith("CLD-pair with its defaults: corrects both")
+        assert re.fullmatch("Naive with .*trees: treats clicks as relevance", section.sentences["Naive trees"])
 
     def test_the_key_that_varies_most_runs_across(self, found: dict[tuple[str, str], Section]) -> None:
         section = found["rq4-misspecified", "msrd"]
@@ -32,7 +42,7 @@ class TestBlocks:
         assert section.across is None
         assert [panel.label for panel in section.panels] == ["production.sample = queries", "production.sample = rows"]
         assert len(tables(section)) == 2
-        assert len(figures(section, method_looks(section.methods))) == 6
+        assert len(figures(section, method_looks(section.methods.values()))) == 6
 
     def test_failures_are_gathered_by_error(self, found: dict[tuple[str, str], Section]) -> None:
         section = found["rq3-noise", "msrd"]

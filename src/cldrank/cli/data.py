@@ -117,6 +117,9 @@ def show(
     console.print(f"features: {some(dataset.feature_names)}", markup=False)
     if summary["constant_features"]:
         console.print(f"constant features: {some(summary['constant_features'])}", markup=False)
+    if summary["missing"]:
+        named = [f"{name} ({share:.1%})" for name, share in summary["missing"].items()]
+        console.print(f"missing values: {some(named)}", markup=False)
     if dataset.source_rows is not None:
         say("The rows of some queries were scattered in the file; they have been brought together.")
 
@@ -217,7 +220,9 @@ def _summary(dataset: RankingDataset) -> dict[str, Any]:
         labels = {f"{value:g}": count / dataset.n_rows for value, count in zip(values, counts, strict=True)}
         best = np.maximum.reduceat(dataset.labels, dataset.offsets[:-1])
         without = int(np.count_nonzero(best <= 0))
-    constant = dataset.features.min(axis=0) == dataset.features.max(axis=0)
+    low, high = np.fmin.reduce(dataset.features), np.fmax.reduce(dataset.features)  # missing values aside
+    missing = np.isnan(dataset.features).mean(axis=0) if dataset.has_missing else np.zeros(dataset.n_features)
+    shares = {name: float(share) for name, share in zip(dataset.feature_names, missing, strict=True) if share}
     return {
         "name": dataset.name,
         "synthetic": dataset.synthetic,
@@ -231,7 +236,8 @@ def _summary(dataset: RankingDataset) -> dict[str, Any]:
         },
         "labels": labels,
         "queries_without_relevant": without,
-        "constant_features": [name for name, flat in zip(dataset.feature_names, constant, strict=True) if flat],
+        "constant_features": [name for name, flat in zip(dataset.feature_names, low == high, strict=True) if flat],
+        "missing": shares,
         "document_ids": dataset.doc_ids is not None,
         "regrouped": dataset.source_rows is not None,
     }

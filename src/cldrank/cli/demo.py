@@ -228,8 +228,8 @@ def _write_report(story: Story, out: Path, found: list[Summary]) -> Path:
     if not story.quiet:
         _print_results(found)
         story.tell(
-            "mean over seeds ± half of its 90% interval; * best or statistically tied, except Oracle; gap closed: the "
-            "share of the gap between Naive and Oracle",
+            "mean over seeds ± half of its 90% interval; * best or statistically tied of those that see no labels; gap "
+            "closed: the share of the gap between Naive and Oracle",
             style="dim",
             indent=3,
         )

@@ -51,12 +51,14 @@ class LearningTask(Sources):
 
     def check(self, *, judges: bool = False) -> None:
         """Refuse a method without what it needs before anything is read; `judges`: clicks judge rankers as well."""
+        from cldrank.estimators.needs import uses_clicks, uses_curve
+
         name, needs = self.method.name, self.method.required
-        if needs == "labels":
+        if not uses_clicks(needs):
             return
         if not self.clicks:
             raise UsageError(f"{name} learns from clicks; name them with --clicks.")
-        corrects = needs in ("propensities", "trust")
+        corrects = uses_curve(needs)
         if self.propensity is None and (corrects or judges):
             purpose = "" if corrects else " to judge by held-out clicks"
             trust = " (with --method trust-bias, it corrects for trust as well)" if needs == "trust" else ""

@@ -121,28 +121,29 @@ def _command(commands: type[MethodCommands], kind: type[Method], model: str | No
 
 
 def _about(kind: type[Method]) -> str:
+    from cldrank.estimators.needs import TRUST_BIAS, learned_from
+
     corrects = f"Corrects {' and '.join(kind.corrects)} bias. " if kind.corrects else ""
-    needs = {
-        "labels": "Learns from labels",
-        "clicks": "Learns from clicks",
-        "propensities": "Learns from clicks and propensities",
-        "trust": "Learns from clicks and affine propensities (`cldrank propensity estimate --method trust-bias`)",
-    }
-    return f"{corrects}{needs[kind.needs]}."
+    estimated = f" ({TRUST_BIAS})" if kind.needs == "trust" else ""
+    return f"{corrects}Learns from {' and '.join(learned_from(kind.needs))}{estimated}."
 
 
 def _evidence(kind: type[Method], judges: bool) -> list[Option]:
     """The options that say where to find what a method learns from."""
+    from cldrank.estimators.needs import uses_clicks, uses_curve
+
     every = field_options(Sources)
-    if kind.needs == "labels":
+    if not uses_clicks(kind.needs):
         return [one for one in every if one.name == "features"]
-    curve = judges or kind.needs != "clicks" or corrects_if_asked(kind)
+    curve = judges or uses_curve(kind.needs) or corrects_if_asked(kind)
     return [one for one in every if curve or one.name != "propensity"]
 
 
 def _reading(kind: type[Method]) -> list[Option]:
     """The options that say how files are to be read."""
-    of_logs = [] if kind.needs == "labels" else field_options(options.LogReading)
+    from cldrank.estimators.needs import uses_clicks
+
+    of_logs = field_options(options.LogReading) if uses_clicks(kind.needs) else []
     return [*of_logs, *field_options(options.Reading)]
 
 
@@ -187,12 +188,13 @@ def _chosen(kind: type[Method], settings: Settings, values: dict[str, Any]) -> L
 def _explain(name: str, spelled: str, model: str | None) -> None:
     """Refuse an option that other methods or models have, and say why this one does not have it."""
     from cldrank.estimators import methods
+    from cldrank.estimators.needs import uses_clicks
     from cldrank.estimators.registry import configured, unused_settings, usable_models
     from cldrank.models import Run, models
 
     kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
     if setting in {one.name for part in (Sources, options.LogReading) for one in fields(part)}:
-        why = "learns from labels, not from clicks" if kind.needs == "labels" else "does not use propensities"
+        why = "does not use propensities" if uses_clicks(kind.needs) else "learns from labels, not from clicks"
         raise UsageError(f"{name} {why}; leave {spelled} out.")
     fitted = type(configured(kind, {"model": model}).model)
     if _is_option(setting, Run, *models().values()):

@@ -210,7 +210,11 @@ class Layout:
         _reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
     ] = None
     missing: Annotated[
-        float | None, _reading("--missing VALUE", "Fill in missing values with this instead of refusing them.")
+        str | None,
+        _reading(
+            "--missing VALUE|keep",
+            "Fill in missing values with this instead of refusing them, or keep them, as trees can use them.",
+        ),
     ] = None
 
     def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
@@ -222,9 +226,16 @@ class Layout:
         for role in columns or ():
             if role in (*REQUIRED, *PAGE, *OPTIONAL) and role not in ("query_id", "doc_id"):
                 raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
-        layout = {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self.missing}
+        layout = {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
         with working(f"reading {', '.join(sources)} …"):
-            return load(sources, **layout, cache=cache)  # type: ignore[arg-type]
+            return load(sources, **layout, cache=cache)
+
+    def _missing(self) -> Any:
+        """A number to fill in, or a word for `load` to judge."""
+        try:
+            return self.missing if self.missing is None else float(self.missing)
+        except ValueError:
+            return self.missing
 
 
 @dataclass(frozen=True)

@@ -261,8 +261,10 @@ def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) 
     try:
         best = choose_method(table, depth)
     except UnidentifiableError:
-        if list(found.estimates) == ["click-through"]:
-            say("click-through alone is left, and it counts relevance as examination: do not train with it.")
+        if "click-through" in found.estimates and set(found.estimates) <= {"click-through", "envelope"}:
+            say("click-through is the only curve left, and it counts relevance as examination: do not train with it.")
+        if "envelope" in found.estimates:
+            say("envelope is a lower bound; `cldrank train` raises an assumed curve that the clicks refute by it.")
         return
     if best.name in found.estimates:
         say(f"`cldrank propensity estimate` chooses {best.name}: {best.reason}.")

@@ -94,6 +94,8 @@ def print_comparison(found: EstimatorComparison) -> None:
     if found.agreements:
         console.print(_apart(found))
         console.print("where two differ most, and by how many standard errors of the difference\n", style="dim")
+    for check in found.bounds:
+        _remark(str(check), "warning" if check.below else "bound")
     noted = {name: list(rho.notes) for name, rho in found.estimates.items()}
     doubts = {note for rho in found.estimates.values() for note in _doubts(rho)}
     for note, names in _by_text(noted).items():
@@ -140,7 +142,12 @@ def _doubts(rho: Propensities) -> list[str]:
 
 def _heads(rho: Propensities) -> list[str]:
     interval = [f"{100 * (rho.confidence or 0):g}% interval"] if rho.low is not None else []
-    return ["position", "examined", *interval, *(["comparisons"] if rho.comparisons is not None else [])]
+    return [
+        "position",
+        "at least" if rho.bound else "examined",
+        *interval,
+        *(["comparisons"] if rho.comparisons is not None else []),
+    ]
 
 
 def _print_side_by_side(curves: Mapping[str, Propensities], fits: bool = False) -> None:
@@ -150,7 +157,8 @@ def _print_side_by_side(curves: Mapping[str, Propensities], fits: bool = False) 
     size = max(len(rho) for rho in curves.values())
     for start in range(0, len(names), fitting):
         part = [curves[name] for name in names[start : start + fitting]]
-        table = new_table("position", *names[start : start + fitting])
+        heads = (f"{name}, at least" if curves[name].bound else name for name in names[start : start + fitting])
+        table = new_table("position", *heads)
         for at in range(min(size, _MOST_POSITIONS)):
             table.add_row(f"{at + 1}", *(_entry(rho, at) for rho in part))
         if fits:
@@ -219,5 +227,8 @@ def comparison_as_dict(found: EstimatorComparison) -> dict[str, Any]:
                 "log_difference": float(pair.differences[pair.worst - 1]),
             }
             for pair in found.agreements
+        ],
+        "bounds": [
+            {"method": check.curve, "bound": check.bound, "below_at": list(check.below)} for check in found.bounds
         ],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from cldrank._typing import IntArray
 FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
 MOST_GROUPS = 2000
 FEWEST_GROUPS = 200
+FEWEST_CLICKED_AGAIN = 20  # candidates at each position that a bound of the curve needs
 _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 
 
@@ -50,6 +51,15 @@ def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> NDArray[np.fl
     """
     random = np.random.default_rng([seed, 1])
     return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
+
+
+def clicked_again(place: IntArray, clicks: NDArray[Any], size: int, others: int = 1) -> IntArray:
+    """(size,) how many candidates were clicked at each place (from 0) by more than so many others.
+
+    >>> clicked_again(np.array([0, 0, 1]), np.array([1, 2, 5]), 3)
+    array([1, 1, 0])
+    """
+    return np.bincount(place[clicks > others], minlength=size)
 
 
 def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:

@@ -28,7 +28,7 @@ from cldrank.reading import reading
 _LOG = logging.getLogger(__name__)
 _ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
 _PER_ROW = ("labels", "doc_ids", "source_rows")
-_LAYOUT = 1  # raise it when the files of an entry change their meaning
+_LAYOUT = 2  # raise it when the files of an entry change their meaning
 
 
 def cached(read: Callable[[], RankingDataset], sources: Sequence[Path], options: Mapping[str, Any]) -> RankingDataset:
@@ -100,7 +100,11 @@ def _dataset(entry: Path) -> RankingDataset:
     if not fits or any(arrays[key] is not None and len(arrays[key]) != rows for key in _PER_ROW):
         raise DataError(f"{entry}: the arrays do not fit together.")
     return RankingDataset._trusted(
-        **arrays, feature_names=names, name=described["name"], synthetic=described["synthetic"]
+        **arrays,
+        feature_names=names,
+        name=described["name"],
+        synthetic=described["synthetic"],
+        has_missing=described["has_missing"],
     )
 
 
@@ -115,6 +119,7 @@ def _write_entry(dataset: RankingDataset, entry: Path) -> None:
             "feature_names": dataset.feature_names,
             "name": dataset.name,
             "synthetic": dataset.synthetic,
+            "has_missing": dataset.has_missing,
         }
         (temporary / "dataset.json").write_text(json.dumps(described))
         try:

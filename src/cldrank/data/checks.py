@@ -7,20 +7,24 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
-from cldrank.errors import DataError, FormatError, Spelling, UsageError
+from cldrank.arguments import check_number, shortened
+from cldrank.errors import DataError, FormatError, Spelling, UsageError, setting
 from cldrank.reading import reason
 
 # How much memory a small file may claim: this much, or this many times its own size.
 FREE_BYTES = 1 << 28
 MOST_TIMES = 512
 LARGEST = 1 << 62  # of whole numbers, and of all impressions or clicks together: sums stay clear of overflow
+Missing = float | Literal["keep"] | None  # what to do with missing values: fill in, keep, refuse
+KEEP: Literal["keep"] = "keep"
+
 NAME_BYTES = 100  # of a feature's name, as Python holds it
 
 
@@ -293,18 +297,62 @@ def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
     return names
 
 
-def check_finite(features: FloatArray, offsets: IntArray, query_ids: NDArray[Any], names: Sequence[str]) -> None:
-    """Refuse NaN and infinity, naming the first."""
+# -- values that are not numbers ---------------------------------------------------------------------------------
+
+
+def check_missing(missing: Any) -> None:
+    """Refuse what cannot say what to do with missing values."""
+    if missing is None or missing == KEEP:
+        return
+    if isinstance(missing, str):
+        raise UsageError(
+            "{} must be a number to fill in, or {!r}, not {}.", setting("missing"), KEEP, shortened(missing)
+        )
+    check_number("missing", missing)
+
+
+def filled(features: NDArray[np.float32], missing: Missing) -> NDArray[np.float32]:
+    """Features with the number that is given, if one is, for those that are missing."""
+    if missing is None or missing == KEEP or not has_missing(features):
+        return features
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
+        return np.where(np.isnan(features), np.float32(missing), features)
+
+
+def has_missing(features: FloatArray) -> bool:
+    """Whether a value is NaN; infinite ones are refused before or after.
+
+    >>> has_missing(np.array([[0.0, np.nan]])), has_missing(np.array([[0.0, 1.0]]))
+    (True, False)
+    """
+    if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
+        return False
+    return bool(np.isnan(features).any())
+
+
+def check_finite(
+    features: FloatArray, offsets: IntArray, query_ids: NDArray[Any], names: Sequence[str], *, keep: bool = False
+) -> None:
+    """Refuse infinity and, unless they are to be kept, missing values, naming the first."""
     if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
         return
-    row, column = (int(found[0]) for found in np.nonzero(~np.isfinite(features)))
-    query = query_ids[np.searchsorted(offsets, row, side="right") - 1]
+    wrong = np.isinf(features) if keep else ~np.isfinite(features)
+    if not wrong.any():
+        return
+    row, column, query = first_of(wrong, offsets, query_ids)
+    remedy = Spelling("missing=0.0", "--missing 0"), setting("missing", KEEP)
     raise DataError(
-        "feature {!r} of row {} (query {}) is {}; features must be finite: fill in missing values, for files with {}, "
-        "or drop those rows.",
+        "feature {!r} of row {} (query {}) is {}; features must be finite"
+        + (": fill in missing values with {}, keep them for trees with {}, or drop those rows." if not keep else "."),
         names[column],
         row,
         query,
         features[row, column],
-        Spelling("missing=0.0", "--missing 0"),
+        *(remedy if not keep else ()),
     )
+
+
+def first_of(wrong: NDArray[np.bool_], offsets: IntArray, query_ids: NDArray[Any]) -> tuple[int, int, Any]:
+    """Row, column and query of the first value that is marked."""
+    row, column = (int(found[0]) for found in np.nonzero(wrong))
+    return row, column, query_ids[np.searchsorted(offsets, row, side="right") - 1]

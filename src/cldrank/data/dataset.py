@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data import checks
-from cldrank.errors import DataError
+from cldrank.data.checks import Missing
+from cldrank.errors import DataError, Spelling
 from cldrank.wording import count
 
 
@@ -30,6 +31,7 @@ class RankingDataset:
     name            what to call the data in reports
     synthetic       True for generated data, whose results must always be labelled as such
     source_rows     (rows,) the place of each row in the file it came from, where reading had to regroup them; or None
+    has_missing     whether a feature is missing somewhere, as NaN; one that is made with False refuses NaN
 
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], [7, 7, 8], labels=[0, 1, 2])
     >>> data
@@ -47,6 +49,7 @@ class RankingDataset:
     name: str = ""
     synthetic: bool = False
     source_rows: IntArray | None = None
+    has_missing: bool = False
 
     def __post_init__(self) -> None:
         features = checks.matrix(self.features)
@@ -64,8 +67,9 @@ class RankingDataset:
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
             "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
+            "has_missing": checks.has_missing(features) if self.has_missing else False,
         }
-        checks.check_finite(features, offsets, query_ids, names)
+        checks.check_finite(features, offsets, query_ids, names, keep=self.has_missing)
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 
@@ -82,17 +86,24 @@ class RankingDataset:
         feature_names: Sequence[str] = (),
         name: str = "",
         synthetic: bool = False,
+        missing: Missing = None,
     ) -> Self:
         """A dataset from arrays with one entry per row; `qid` names the query of each row.
+
+        NaN is refused as a missing value, unless `missing` gives a number to fill in, or says "keep": trees can learn
+        from rows with missing values, other models refuse them.
 
         A table that names its columns (pandas, Polars, Arrow) gives the features those names. The rows of a query must
         lie together, so that every other array you hold stays aligned with the dataset.
 
         >>> RankingDataset.from_arrays(np.eye(3), ["a", "a", "b"]).query_ids
         array(['a', 'b'], dtype='<U1')
+        >>> RankingDataset.from_arrays([[1.0], [float("nan")]], [7, 7], missing="keep").has_missing
+        True
         """
         names = checks.agreed_names(features, feature_names)
-        features = checks.matrix(features)
+        checks.check_missing(missing)
+        features = checks.filled(checks.matrix(features), missing)
         qid = checks.flat_ids(qid, "qid")
         if len(qid) != len(features):
             raise DataError(f"qid has {len(qid):,} entries for {len(features):,} rows; it needs one entry per row.")
@@ -114,6 +125,7 @@ class RankingDataset:
             feature_names=names,
             name=name,
             synthetic=synthetic,
+            has_missing=missing == "keep",
         )
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -155,6 +167,7 @@ class RankingDataset:
             feature_names=first.feature_names,
             name=name or " + ".join(dict.fromkeys(dataset.name for dataset in datasets if dataset.name)),
             synthetic=any(dataset.synthetic for dataset in datasets),
+            has_missing=any(dataset.has_missing for dataset in datasets),
         )
 
     # -- looking at it -------------------------------------------------------------------------------------------
@@ -199,10 +212,36 @@ class RankingDataset:
             parts.append(f"labels {self.labels.min():g}…{self.labels.max():g}")
         if self.doc_ids is not None:
             parts.append("document ids")
+        if self.has_missing:
+            parts.append("missing values")
         title = f"{self.name}: " if self.name else ""
         if self.synthetic:
             title = f"{self.name} (synthetic): " if self.name else "synthetic: "
         return f"RankingDataset({title}{', '.join(parts)})"
+
+    def check_complete(self, user: object, *, trees: bool = False) -> None:
+        """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
+
+        trees   whether trees, which can use them, would do in its place
+
+        >>> RankingDataset.from_arrays([[1.0], [float("nan")]], [7, 7], missing="keep").check_complete("a scaling")
+        Traceback (most recent call last):
+        ...
+        cldrank.errors.DataError: feature 'f1' of row 1 (query 7) is missing, and a scaling cannot use that; ...
+        """
+        if self.has_missing:
+            row, column, query = checks.first_of(np.isnan(self.features), self.offsets, self.query_ids)
+            instead = Spelling(", or fit trees: model=Trees()", ", or fit trees: --model trees") if trees else ""
+            raise DataError(
+                "feature {!r} of row {} (query {}) is missing, and {} cannot use that; fill in missing values on "
+                "loading with {}{}.",
+                self.feature_names[column],
+                row,
+                query,
+                user,
+                Spelling("missing=0.0", "--missing 0"),
+                instead,
+            )
 
     def renamed(self, name: str) -> RankingDataset:
         """The same data under another name."""
@@ -252,8 +291,9 @@ class RankingDataset:
         query_ids = self.query_ids[queries]
         if len(np.unique(query_ids)) < len(query_ids):
             raise DataError("a query is chosen twice; choose each at most once.")
+        features = self.features[rows]
         return self._trusted(
-            features=self.features[rows],
+            features=features,
             offsets=segments.from_lengths(self.sizes[queries]),
             labels=None if self.labels is None else self.labels[rows],
             query_ids=query_ids,
@@ -262,6 +302,7 @@ class RankingDataset:
             name=self.name,
             synthetic=self.synthetic,
             source_rows=None if self.source_rows is None else self.source_rows[rows],
+            has_missing=self.has_missing and checks.has_missing(features),
         )
 
     @classmethod

@@ -7,9 +7,9 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from cldrank.arguments import check_number
 from cldrank.data import catalogue
 from cldrank.data.cache import cached
+from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import is_letor_name, is_parquet
 from cldrank.data.formats.letor_groups import group_candidates
@@ -29,7 +29,7 @@ def load(
     groups: Source | Sequence[Source] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    missing: float | None = None,
+    missing: Missing = None,
     name: str = "",
     cache: bool = True,
 ) -> RankingDataset:
@@ -41,7 +41,8 @@ def load(
     groups       LETOR: files with the number of rows of each query, for rows without `qid:` (see `read_letor`)
     n_features   LETOR: the number of features, if rows may leave out the last ones
     zero_based   LETOR: whether feature ids start at 0; inferred if not given
-    missing      the value to fill in where one is missing; by default a missing value is refused
+    missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
+                 value is refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
 
     >>> import tempfile
@@ -55,8 +56,7 @@ def load(
         raise UsageError(f"load takes paths or names of data sets, not {kind_of(source)}.")
     sources = [source] if isinstance(source, str | PathLike) else list(source)
     paths = [path for one in sources for path in _expanded(one)]
-    if missing is not None:
-        check_number("missing", missing)
+    check_missing(missing)
     group_paths = _group_paths(groups)
     read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
     if cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
@@ -73,7 +73,7 @@ def _reader(
     groups: Sequence[Path] | None,
     n_features: int | None,
     zero_based: bool | None,
-    missing: float | None,
+    missing: Missing,
     name: str,
 ) -> Callable[[], RankingDataset]:
     """The function that reads these files, which must all be of one format."""

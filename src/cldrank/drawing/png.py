@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -62,11 +62,17 @@ def _sheet(figures: Sequence[Figure], columns: int) -> Any:
         entries[figures[0].references] = _ring()
     legend = sheet.legend(
         handles=[Line2D([], [], **look, label="series") for look in entries.values()], loc="outside upper center",
-        ncols=min(len(entries), 3 * across), frameon=False, fontsize=8.5, handlelength=3.2,
+        ncols=_columns(entries, 3.5 * across), frameon=False, fontsize=8.5, handlelength=3.2,
     )  # fmt: skip
     for entry, name in zip(legend.get_texts(), entries, strict=True):
         _write(entry, name)
     return sheet
+
+
+def _columns(names: Iterable[str], inches: float) -> int:
+    """How many names fit side by side in a legend, each with its line."""
+    longest = max(map(len, names), default=0)
+    return max(1, int(inches / (0.6 + 0.078 * longest)))
 
 
 def _draw(axes: Any, series: Series, figure: Figure) -> None:

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError, setting
-from cldrank.estimators.evidence import Evidence, chosen_features, collect
-from cldrank.estimators.method import Method, Result, clipping, features_seen
+from cldrank.estimators.evidence import Evidence, chosen_features
+from cldrank.estimators.method import Method, Result, clipping, features_seen, raising
 from cldrank.estimators.observing import Target, observe
 from cldrank.models import Linear
 from cldrank.models.linear.points import GammaFit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity import Propensities
+from cldrank.propensity.checks.raising import EnvelopeUse
 
 
 @described
@@ -59,7 +60,7 @@ class CLD(Method):
         tried="0.05..0.3",
     )
     target: Target = parameter(
-        default="ips",
+        default="mixed",
         about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of these two; "
         "or clicks, c/ρ of each impression by itself",
     )
@@ -72,6 +73,7 @@ class CLD(Method):
     relevance_features: Sequence[str] | None = features_seen("relevance")
     selection_features: Sequence[str] | None = features_seen("selection")
     clip: float | None = clipping()
+    envelope: EnvelopeUse = raising()
     unshown_ratio: float = parameter(
         default=1.0, about="of a network: unshown candidates per pair of shown ones", least=0
     )
@@ -98,7 +100,7 @@ class CLD(Method):
         self.check()
         if not isinstance(self.model, Linear):
             raise UsageError("gamma_path needs a linear model.")
-        evidence = collect(self.label, self.needs, dataset, clicks, propensities, clip=self.clip)
+        evidence = self._collected(dataset, clicks, propensities)
         return self.model.gamma_path(self._problem(evidence), self._context(evidence.data), gammas)
 
     def _problem(self, evidence: Evidence) -> PointSelection:

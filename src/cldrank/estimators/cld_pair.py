@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import Method, Result, clipping
+from cldrank.estimators.method import Method, Result, clipping, raising
 from cldrank.estimators.observing import observe
 from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models import MLP, Model
 from cldrank.models.targets import PairSelection
 from cldrank.parameters import described, learned, parameter
+from cldrank.propensity.checks.raising import EnvelopeUse
 
 
 @described
@@ -55,6 +56,7 @@ class CLDPair(Method):
     )
     target: Estimate = target_choice()
     clip: float | None = clipping()
+    envelope: EnvelopeUse = raising()
 
     selection_coef_: NDArray[np.float64] = learned()
     selection_intercept_: float = learned()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,11 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks
 from cldrank.propensity.checks.refuted import warn_if_refuted
 from cldrank.wording import kind_of, some
-
-Needs = Literal["labels", "clicks", "propensities", "trust"]
 
 _READ = Spelling("ClickTable.read(path, dataset)", "--clicks FILE")
 _KNOWN = Spelling("Propensities.power(eta, k)", "--propensity power:1.0, or what `cldrank propensity estimate` wrote")
@@ -48,7 +48,7 @@ class Evidence:
 
     @property
     def propensities(self) -> Propensities:
-        """The propensities of the positions, clipped if the method clips."""
+        """The propensities of the positions, clipped and raised as the method says."""
         if not isinstance(self.given_propensities, Propensities):
             raise AssertionError("a method without propensities asks for them")
         return self.given_propensities
@@ -71,8 +71,13 @@ def collect(
     propensities: Propensities | AffineClicks | None,
     *,
     clip: float | None = None,
+    envelope: EnvelopeUse = "off",
 ) -> Evidence:
-    """Check everything that a method was given; what it does not need is refused."""
+    """Check everything that a method was given; what it does not need is refused.
+
+    clip       the least propensity
+    envelope   what is done where the clicks give a lower bound above the propensities, see `held_to_clicks`
+    """
     check_dataset(dataset, user)
     if needs == "labels":
         _refuse("learns from labels", user, clicks=clicks, propensities=propensities)
@@ -83,7 +88,7 @@ def collect(
         _refuse("does not use propensities", user, propensities=propensities)
         return Evidence(dataset, table)
     if needs == "propensities":
-        return Evidence(dataset, table, check_propensities(propensities, table, user, clip))
+        return Evidence(dataset, table, check_propensities(propensities, table, user, clip, envelope))
     return Evidence(dataset, table, check_affine(propensities, table, user, clip))
 
 
@@ -93,7 +98,7 @@ def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
     >>> needed("clicks", "a table", "a curve")
     ('a table', None)
     """
-    return None if needs == "labels" else clicks, propensities if needs in ("propensities", "trust") else None
+    return clicks if uses_clicks(needs) else None, propensities if uses_curve(needs) else None
 
 
 def _refuse(why: str, user: str, **given: object) -> None:
@@ -139,15 +144,16 @@ def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
     return clicks
 
 
-def check_propensities(propensities: Any, clicks: ClickTable, user: str, clip: float | None) -> Propensities:
-    """The propensities, clipped if asked to, that cover all positions of the table."""
+def check_propensities(
+    propensities: Any, clicks: ClickTable, user: str, clip: float | None, envelope: EnvelopeUse
+) -> Propensities:
+    """The propensities, clipped if asked to and held to the clicks, that cover all positions of the table."""
     if not isinstance(propensities, Propensities):
         given = "none" if propensities is None else kind_of(propensities)
         raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
     propensities.at(np.array([clicks.depth]))
     used = propensities if clip is None else propensities.clip(float(clip))
-    warn_if_refuted(used, clicks)
-    return used
+    return held_to_clicks(used, clicks, envelope)
 
 
 def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) -> AffineClicks:

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import Spelling, UsageError, setting
-from cldrank.estimators.evidence import Evidence, Needs, chosen_features
-from cldrank.estimators.method import Method, Result, clipping, features_seen
+from cldrank.estimators.evidence import Evidence, chosen_features
+from cldrank.estimators.method import Method, Result, clipping, features_seen, raising
+from cldrank.estimators.needs import Needs
 from cldrank.estimators.observing import observe
 from cldrank.models import Linear
 from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.stages import TwoStageProblem
 from cldrank.models.targets import Observations
 from cldrank.parameters import described, learned, parameter
+from cldrank.propensity.checks.raising import EnvelopeUse
 
 Weighting = Literal["impressions", "candidates"]
 _CORRECTING = Spelling("position_correction=True", "--position-correction")
@@ -95,6 +97,7 @@ class HeckmanRank(TwoStageMethod):
 
     position_correction: bool = parameter(default=False, about="divide clicks by the propensities")
     clip: float | None = clipping()
+    envelope: EnvelopeUse = raising()
 
     selection_intercept_: float = learned()
 
@@ -104,8 +107,9 @@ class HeckmanRank(TwoStageMethod):
         return "propensities" if self.position_correction else "clicks"
 
     def _learn(self, evidence: Evidence) -> Result:
-        if self.clip is not None and not self.position_correction:
-            raise UsageError("{} is for the propensities; it needs {}.", setting("clip"), _CORRECTING)
+        for name, usual in (("clip", None), ("envelope", "raise")) if not self.position_correction else ():
+            if getattr(self, name) != usual:
+                raise UsageError("{} is for the propensities; it needs {}.", setting(name), _CORRECTING)
         observed = observe(evidence.data, evidence.clicks, evidence.propensities if self.position_correction else None)
         problem = self._problem(evidence, observed, shown_entries(observed, self.weighting))
         found = self.model.fit_stages(problem, self._context(evidence.data))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.method import TargetMethod, clipping
+from cldrank.estimators.method import TargetMethod, clipping, raising
 from cldrank.estimators.observing import observe
 from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models.targets import Targets
 from cldrank.parameters import described
+from cldrank.propensity.checks.raising import EnvelopeUse
 
 
 @described
@@ -35,6 +36,7 @@ class IPS(TargetMethod):
 
     target: Estimate = target_choice()
     clip: float | None = clipping()
+    envelope: EnvelopeUse = raising()
 
     def targets(self, evidence: Evidence) -> Targets:
         """The click-through rate over the propensity of each shown candidate."""

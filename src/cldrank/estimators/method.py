@@ -16,7 +16,8 @@ from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
-from cldrank.estimators.evidence import Evidence, Needs, collect
+from cldrank.estimators.evidence import Evidence, collect
+from cldrank.estimators.needs import Needs
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Facts, Fit, lines_of
 from cldrank.models.linear.inference import Estimates
@@ -59,7 +60,7 @@ class Method(BaseEstimator, ABC):
     Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
     model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
     `constant_features_`, `collinear_features_`; of a network `history_`, `best_epoch_`, `n_queries_`, `n_held_`. The
-    propensities used, clipped if the method clips, are `propensities_`, slopes and bases `affine_`.
+    propensities used, clipped and raised as the method says, are `propensities_`, slopes and bases `affine_`.
     """
 
     name: ClassVar[str]
@@ -123,8 +124,19 @@ class Method(BaseEstimator, ABC):
         What the method has no use for is refused.
         """
         self.check()
-        evidence = collect(self.label, self.required, dataset, clicks, propensities, clip=self.propensity_clip)
-        return self.fit_evidence(evidence)
+        return self.fit_evidence(self._collected(dataset, clicks, propensities))
+
+    def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
+        """What `fit` was given, checked."""
+        return collect(
+            self.label,
+            self.required,
+            dataset,
+            clicks,
+            propensities,
+            clip=self.propensity_clip,
+            envelope=getattr(self, "envelope", "off"),
+        )
 
     def check(self) -> None:
         """Refuse parameters that are wrong or have no effect here, and a model that is not installed."""
@@ -145,6 +157,9 @@ class Method(BaseEstimator, ABC):
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
+        if not self.model.takes_missing:
+            others = any(one.takes_missing and can(one, self.way) for one in models().values())
+            evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
         self._keep(self._learn(evidence), evidence.given_propensities)
         return self
 
@@ -179,6 +194,17 @@ class Method(BaseEstimator, ABC):
         lines = lines_of([("method", " ".join(repr(self).split())), *self.fit_.facts(), *self._facts()])
         table = self.fit_.table()
         return f"{lines}\n\n{table}" if table else lines
+
+    @property
+    def package(self) -> str | None:
+        """The package that a fit imports beyond cldrank's own."""
+        needed = self.model.package(self.way)
+        return None if needed is None else needed[0]
+
+    @property
+    def pace(self) -> float:
+        """Seconds per million feature values, on one core: for a first guess at the time that a fit takes."""
+        return self.model.pace
 
     def set_params(self, **given: Any) -> Self:
         """Set parameters, also those of the model and the run: `set_params(model__epochs=20, run__seed=1)`."""
@@ -251,6 +277,15 @@ class TargetMethod(Method):
 def clipping(about: str = "the least propensity; smaller ones are raised to it") -> Any:
     """Declare the parameter `clip`."""
     return parameter(default=None, about=about, above=0, most=1)
+
+
+def raising() -> Any:
+    """Declare the parameter `envelope`."""
+    return parameter(
+        default="raise",
+        about="where results are clicked again too often for an assumed curve: raise it to the lower bound that this "
+        "proves, warn only, or off",
+    )
 
 
 def features_seen(by: str) -> Any:

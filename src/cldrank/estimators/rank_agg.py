@@ -11,11 +11,12 @@ from cldrank.errors import UsageError, setting
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import HeckmanRank
 from cldrank.estimators.ips import IPS
-from cldrank.estimators.method import Method, Result, clipping
+from cldrank.estimators.method import Method, Result, clipping, raising
 from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models import MLP, Linear, Model, Run
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
+from cldrank.propensity.checks.raising import EnvelopeUse
 from cldrank.rankers import BordaRanker
 
 
@@ -50,6 +51,7 @@ class RankAgg(Method):
     weights: Sequence[float] = parameter(default=(1.0, 1.0), about="votes of IPS and of Heckman^rank", least=0)
     target: Estimate = target_choice()
     clip: float | None = clipping()
+    envelope: EnvelopeUse = raising()
 
     ips_: IPS = learned()
     heckman_: HeckmanRank = learned()
@@ -60,7 +62,9 @@ class RankAgg(Method):
         linear = Linear(**{name: shared[name] for name in ("l2", "scaling") if name in shared})
         heckman = HeckmanRank(model=linear, run=Run(seed=self.run.seed, block_rows=self.run.block_rows))
         heckman.fit_evidence(Evidence(evidence.data, evidence.clicks))
-        ips = IPS(model=self.model, run=self.run, target=self.target, clip=self.clip).fit_evidence(evidence)
+        ips = IPS(
+            model=self.model, run=self.run, target=self.target, clip=self.clip, envelope=self.envelope
+        ).fit_evidence(evidence)
         ranker = BordaRanker(
             feature_names=evidence.data.feature_names,
             members=(ips.ranker_, heckman.ranker_),

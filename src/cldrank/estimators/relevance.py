@@ -21,7 +21,7 @@ MOST = 2.0  # that a clipped estimate says; relevance itself is at most 1
 def target_choice() -> Any:
     """Declare the parameter `target`."""
     return parameter(
-        default="ips",
+        default="mixed",
         about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of the last two",
     )
 
@@ -31,13 +31,13 @@ def relevance(clicks: ClickTable, propensities: Propensities, estimate: Estimate
 
         ips         r̄ = c / (n ρ): without bias, but 0 or 5 after one impression at ρ = 0.2
         clipped     min(r̄, 2)
-        posterior   E[r | c, n, k], where c ~ Binomial(n, ρ r)
+        posterior   E[r | c, n, k], where c ~ Binomial(n, ρ r) and r is at most 1
         mixed       w min(r̄, 2) + (1 - w) posterior,   w = n ρ / (1 + n ρ)
 
-    The prior of the posterior is empirical, one per position: the distribution of click probabilities that makes the
-    clicks at this position most likely (`deconvolution`). So candidates at one position count as draws from one
-    distribution, and the order of production is evidence: a prior common to all positions would put what nobody
-    examined at a low position above what everybody passed over at a high one. All four tend to r as n grows.
+    The prior of the posterior is empirical, one per position: the distribution of relevance that makes the clicks at
+    this position most likely (`deconvolution`). So candidates at one position count as draws from one distribution, and
+    the order of production is evidence: a prior common to all positions would put what nobody examined at a low
+    position above what everybody passed over at a high one. As n grows, all of them tend to r.
 
     >>> from cldrank.data.dataset import RankingDataset
     >>> data = RankingDataset.from_arrays([[0.0]] * 40, range(40))
@@ -70,6 +70,6 @@ def _posterior(clicks: ClickTable, propensities: Propensities) -> Floats:
     found = np.empty(clicks.n_cells)
     for position in np.unique(clicks.position):
         at = np.flatnonzero(clicks.position == position)
-        rates = RateCounts.of(clicks.clicks[at], clicks.impressions[at]).fit()
-        found[at] = rates.expected() / propensities.at(np.array([position]))
+        rho = float(propensities.at(position))
+        found[at] = RateCounts.of(clicks.clicks[at], clicks.impressions[at]).fit(most=min(rho, 1.0)).expected() / rho
     return found

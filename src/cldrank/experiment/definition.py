@@ -56,7 +56,7 @@ from cldrank.reading import reading
 from cldrank.wording import listed
 
 SHIPPED = (
-    "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models",
+    "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models", "rq6-robust",
 )  # fmt: skip
 
 _SECTIONS = ("title", "data", "seeds", "measures", "device", "production", "simulation", "tuning", "methods", "vary")
@@ -290,9 +290,11 @@ def _is_list_of_texts(value: Any) -> bool:
 def _named(experiment: Experiment, name: str) -> MethodEntry:
     from cldrank.experiment.makers import find, named
 
-    for method in experiment.methods:
-        if name.casefold() in (method.label.casefold(), method.use.casefold()):
-            return method
+    by_label = {method.label.casefold(): method for method in experiment.methods}
+    by_use = {method.use.casefold(): method for method in reversed(experiment.methods)}  # the first of each
+    known = {**by_use, **by_label}.get(name.casefold())
+    if known is not None:
+        return known
     kind = find(name)
     if kind is not None:
         return MethodEntry(kind.label, kind.name)

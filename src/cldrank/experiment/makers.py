@@ -8,16 +8,18 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from cldrank.arguments import as_json, shortened
 from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
-from cldrank.estimators.registry import configured
-from cldrank.experiment.peers import PEERS
+from cldrank.estimators.needs import Needs, uses_clicks
+from cldrank.estimators.registry import configured, default_model
+from cldrank.experiment.peers import PEERS, Peer
 from cldrank.reading import reason
 
 _PACE = 0.1
@@ -56,6 +58,30 @@ def _names_a_class(use: str) -> bool:
     return name.isidentifier() and all(re.fullmatch(r"[^\s\0/\\]+", part) for part in module.split("."))
 
 
+@runtime_checkable
+class Participant(Protocol):
+    """What cldrank's own methods and the peers tell about themselves; a class of the user's need not."""
+
+    @property
+    def required(self) -> Needs:
+        """What its fit looks at."""
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether it has a use for a device."""
+
+    @property
+    def package(self) -> str | None:
+        """What its fit imports beyond cldrank's own packages."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds per million feature values of the training data, on one core."""
+
+    def check(self) -> None:
+        """Refuse wrong parameters, and a package that is not installed."""
+
+
 @dataclass(frozen=True)
 class Maker:
     """How to make a method: its name (or `module:Class`) and flat settings, as plain as JSON.
@@ -68,10 +94,10 @@ class Maker:
 
     home: str
     parameters: Mapping[str, Any]
-    needs: str
+    needs: Needs
     seeded: bool
     source: str
-    pace: float = _PACE
+    pace: float
 
     def describe(self, seed: int) -> dict[str, Any]:
         """All that says what would be made, ready for JSON: also the parameters that nobody chose.
@@ -79,7 +105,7 @@ class Maker:
         Not the device: as with the number of threads, results differ by rounding alone.
         """
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
-        model = _made(self.home, chosen)
+        model = make_method(self.home, chosen)
         known = model.get_params() if hasattr(model, "get_params") else {}
         hidden = {*chosen, "run", "device", "checkpoint", "resume", "tensorboard", "on_epoch"}
         defaults = {key: as_json(value) for key, value in known.items() if key.rpartition("__")[2] not in hidden}
@@ -97,74 +123,50 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
     >>> maker("cld", {"gamma": 0.2}, "methods.CLD").chosen(seed=3)
     {'gamma': 0.2, 'seed': 3}
     """
-    kind = find(use)
-    home = use if kind is None else kind.name
-    kind = _class(use) if kind is None else kind
-    source = "" if kind.__module__.startswith("cldrank.") else _source(kind)
-    if issubclass(kind, Method):
-        try:
-            method = configured(kind, parameters)
+    named = find(use)
+    home = use if named is None else named.name
+    kind = named or _class(use)
+    try:
+        method = make_method(home, parameters)
+        if isinstance(method, Participant):
             method.check()
-        except UsageError as error:
-            raise UsageError(f"{place}: {error}") from None
-        given = dict(parameters)
-        if device is not None and method.uses_device:
-            given.setdefault("device", device)
-        return Maker(home, given, _seen(method.required), "seed" not in given, source, method.model.pace)
-    if kind in PEERS.values():
-        kind.check_installed()
-    taken = _parameters_of(kind, home)
-    unknown = [name for name in parameters if taken is not None and name not in taken]
-    if unknown:
-        known = ", ".join(taken or ())
-        raise UsageError(f"{place}.{unknown[0]}: {kind.__name__} has no such parameter; it has {known}.")
-    own = taken or {}
-    given = dict(parameters)
-    if device is not None and "device" in own:
-        given.setdefault("device", device)
-    needs = kind(**given).required if kind in PEERS.values() else "propensities"
-    return Maker(home, given, needs, "seed" in own and "seed" not in given, source)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None
+    source = "" if kind.__module__.startswith("cldrank.") else _source(kind)
+    if isinstance(method, Participant):
+        takes, needs, pace = {"seed", *(["device"] if method.uses_device else [])}, method.required, method.pace
+    else:
+        takes, needs, pace = set(_parameters_of(kind, home) or ()), "propensities", _PACE
+    given = {**({"device": device} if device is not None and "device" in takes else {}), **parameters}
+    return Maker(home, given, needs, "seed" in takes and "seed" not in given, source, pace)
 
 
 def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
     """The method, not yet fitted."""
     kind = find(home) or _class(home)
-    return configured(kind, parameters) if issubclass(kind, Method) else kind(**parameters)
-
-
-def describe(home: str) -> tuple[str, str] | None:
-    """Label and sentence of a method by its name or class; None for a class that says nothing about itself."""
+    if issubclass(kind, Method):
+        return configured(kind, parameters)
+    taken = _parameters_of(kind, home)
+    for name in parameters:
+        if taken is not None and name not in taken:
+            raise UsageError(f"{kind.__name__} has no parameter {name}; it has {', '.join(taken)}.")
     try:
-        kind = find(home) or _class(home)
-    except CldrankError:
-        return None
-    return (kind.label, kind.sentence) if hasattr(kind, "sentence") else None
-
-
-def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
-    """Import the package that a method with these parameters would import in its first fit."""
-    method = make_method(home, parameters)
-    needed = method.model.package(method.way) if isinstance(method, Method) else None
-    if needed is not None:
-        package = import_module(needed[0])
-        if needed[0] == "torch":
-            package.optim.Adam([package.zeros(1, requires_grad=True)])  # the first optimiser imports much more
-    elif type(method) in PEERS.values():
-        import_module(method.package)
-
-
-def _seen(needs: str) -> str:
-    return "propensities" if needs == "trust" else needs
-
-
-def _made(home: str, parameters: Mapping[str, Any]) -> Any:
-    try:
-        return make_method(home, parameters)
+        return kind(**parameters)
     except CldrankError:
         raise
     except Exception as error:  # whatever a class of the user's own does
         why = f"{type(error).__name__}: {reason(error)}"
         raise UsageError(f"{home} cannot be made with {shortened(parameters)} ({why}).") from error
+
+
+def import_what_is_needed(home: str, parameters: Mapping[str, Any]) -> None:
+    """Import the package that a method with these parameters would import in its first fit."""
+    method = make_method(home, parameters)
+    if not isinstance(method, Participant) or method.package is None:
+        return
+    package = import_module(method.package)
+    if method.package == "torch":
+        package.optim.Adam([package.zeros(1, requires_grad=True)])  # the first optimiser imports much more
 
 
 def _parameters_of(kind: Any, home: str) -> Mapping[str, inspect.Parameter] | None:
@@ -214,3 +216,62 @@ def _source(kind: Any) -> str:
         return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:20]
     except (TypeError, OSError):
         return ""
+
+
+# -- who a label is ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a label of an experiment is.
+
+    label   in the experiment
+    kind    its class; None where it is not known
+    model   the name of the model that it fits; empty where that is not known
+    """
+
+    label: str
+    kind: Any = None
+    model: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the method; empty for a class that has none."""
+        return getattr(self.kind, "name", "")
+
+    @property
+    def fits_trees(self) -> bool:
+        """Whether it fits boosted trees, its own or those of another package."""
+        return self.model == Peer.fits
+
+    @property
+    def sees_labels(self) -> bool:
+        """Whether it learns from labels, so that it cannot be a rival of those that learn from clicks."""
+        return not uses_clicks(getattr(self.kind, "needs", "clicks"))
+
+    @property
+    def order(self) -> tuple[bool, bool, int, str]:
+        """Where it stands in lists: trees after other models, what sees the labels at the end."""
+        own: int = getattr(self.kind, "order", Method.order)
+        return self.sees_labels, self.fits_trees, own, self.label.casefold()
+
+
+def identify(label: str, configuration: Mapping[str, Any] | None = None) -> Identity:
+    """Who a label is, by the configuration of one of its units; without one, the label says it.
+
+    >>> sorted(["Oracle", "CLD-pair", "mine", "Naive"], key=lambda label: identify(label).order)
+    ['Naive', 'CLD-pair', 'mine', 'Oracle']
+    >>> identify("Mine", {"method": {"class": "cld-pair", "parameters": {"model": "linear"}}}).model
+    'linear'
+    """
+    described = (configuration or {}).get("method", {})
+    home = str(described.get("class", label))
+    kind = find(home)
+    if kind is None and ":" in home:
+        with suppress(CldrankError):  # a class of somebody else's, perhaps not here
+            kind = _class(home)
+    kind = kind or find(label)
+    if kind is None:
+        return Identity(label)
+    usual = default_model(kind).name if issubclass(kind, Method) else getattr(kind, "fits", "")
+    return Identity(label, kind, str(described.get("parameters", {}).get("model") or usual))

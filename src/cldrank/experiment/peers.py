@@ -23,7 +23,9 @@ from sklearn.base import BaseEstimator
 
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, MissingDependencyError, UsageError
+from cldrank.errors import MissingDependencyError
+from cldrank.estimators.evidence import collect
+from cldrank.estimators.needs import Needs
 from cldrank.parameters import check_all, described, learned, parameter
 
 if TYPE_CHECKING:
@@ -34,13 +36,17 @@ GRADES = 30  # LightGBM's labels are whole numbers below 31
 
 
 class GradedLists(NamedTuple):
-    """Rows for a peer: features, grades, positions and weights of each; `sizes` and `weights` of each list."""
+    """Rows for a peer: features, grades and positions of each; `sizes` and `weights` of each list, `rows` of each row.
+
+    A row has the weight of its list, corrected for its position if the peer is to be given the correction.
+    """
 
     features: NDArray[np.float32]
     grades: IntArray
     position: IntArray
     sizes: IntArray
     weights: NDArray[np.float64]
+    rows: NDArray[np.float64]
 
 
 def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
@@ -53,8 +59,6 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
     >>> lists.position, lists.grades, lists.sizes
     (array([1, 2]), array([30, 10]), array([2]))
     """
-    if not clicks.clicks.any():
-        raise DataError("nothing was clicked; there is nothing to learn from.")
     query = dataset.row_queries[clicks.row]
     order = np.lexsort((clicks.row, clicks.position, query))
     row, shown = clicks.row[order], clicks.impressions[order]
@@ -67,6 +71,7 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
         clicks.position[order],
         sizes,
         pages / pages.mean(),
+        np.repeat(pages / pages.mean(), sizes),
     )
 
 
@@ -78,8 +83,9 @@ class Peer(BaseEstimator):
     label: ClassVar[str]
     sentence: ClassVar[str]
     package: ClassVar[str]
-    needs: ClassVar[str] = "clicks"
-    corrects: ClassVar[tuple[str, ...]] = ()
+    fits: ClassVar[str] = "trees"
+    pace: ClassVar[float] = 0.5
+    uses_device: ClassVar[bool] = False
 
     debias: str | None = parameter(default=None, about="what corrects position bias")
     trees: int = parameter(default=200, about="how many", least=1)
@@ -92,27 +98,39 @@ class Peer(BaseEstimator):
     booster_: Any = learned()
 
     @property
-    def required(self) -> str:
+    def required(self) -> Needs:
         """What it learns from with its parameters as they are."""
         return "propensities" if self.debias == "ips" else "clicks"
 
-    @classmethod
-    def check_installed(cls) -> None:
-        """Refuse it where its package is not installed."""
-        if find_spec(cls.package) is None:
-            raise MissingDependencyError(f"{cls.package} is not installed: pip install 'cldrank[peers]'.")
-
-    def _lists(self, dataset: RankingDataset, clicks: Any, propensities: Any) -> GradedLists:
+    def check(self) -> None:
+        """Refuse wrong parameters, and a package that is not installed."""
         check_all(self)
-        self.check_installed()
-        if clicks is None:
-            raise UsageError(f"{type(self).__name__} learns from clicks; pass them.")
-        if self.required == "propensities" and propensities is None:
-            raise UsageError('debias="ips" needs the propensities of positions; pass them.')
-        if self.required == "clicks" and propensities is not None:
-            raise UsageError(f"{self!r} does not use propensities; leave them out.")
-        clicks.check_same(dataset)
-        return lists_of(dataset, clicks)
+        if find_spec(self.package) is None:
+            raise MissingDependencyError(f"{self.package} is not installed: pip install 'cldrank[peers]'.")
+
+    def fit(
+        self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Propensities | None = None
+    ) -> Self:
+        """Learn from clicks, and with debias="ips" from the propensities of their positions."""
+        self.check()
+        evidence = collect(self.label, self.required, dataset, clicks, propensities)
+        lists = lists_of(dataset, evidence.clicks)
+        if propensities is not None:
+            lists = lists._replace(rows=lists.rows / propensities.at(lists.position))
+        self.booster_ = self._boosted(lists)
+        return self
+
+    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
+        """One score per row."""
+        features = X.features if isinstance(X, RankingDataset) else np.asarray(X, dtype=np.float32)
+        return np.asarray(self._scores(features), dtype=np.float64)
+
+    def _boosted(self, lists: GradedLists) -> Any:
+        """The trees."""
+        raise NotImplementedError
+
+    def _scores(self, features: NDArray[np.float32]) -> Any:
+        return self.booster_.predict(features)
 
 
 @described
@@ -126,9 +144,7 @@ class XGBoostRanker(Peer):
 
     debias: Literal["position"] | None = parameter(default=None, about="what corrects position bias")
 
-    def fit(self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Any = None) -> Self:
-        """Learn from clicks."""
-        lists = self._lists(dataset, clicks, propensities)
+    def _boosted(self, lists: GradedLists) -> Any:
         import xgboost
 
         data = xgboost.DMatrix(lists.features, label=lists.grades, weight=lists.weights, nthread=self.threads or None)
@@ -147,13 +163,10 @@ class XGBoostRanker(Peer):
             "nthread": self.threads,
             "verbosity": 0,
         }
-        self.booster_ = xgboost.train(parameters, data, num_boost_round=self.trees)
-        return self
+        return xgboost.train(parameters, data, num_boost_round=self.trees)
 
-    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """One score per row."""
-        scores = self.booster_.inplace_predict(_features(X))
-        return np.asarray(scores, dtype=np.float64)
+    def _scores(self, features: NDArray[np.float32]) -> Any:
+        return self.booster_.inplace_predict(features)
 
 
 @described
@@ -167,20 +180,13 @@ class LightGBMRanker(Peer):
 
     debias: Literal["position", "ips"] | None = parameter(default=None, about="what corrects position bias")
 
-    def fit(
-        self, dataset: RankingDataset, clicks: ClickTable | None = None, propensities: Propensities | None = None
-    ) -> Self:
-        """Learn from clicks, and with debias="ips" from the propensities of their positions."""
-        lists = self._lists(dataset, clicks, propensities)
+    def _boosted(self, lists: GradedLists) -> Any:
         import lightgbm
 
-        weights = np.repeat(lists.weights, lists.sizes)
-        if propensities is not None:
-            weights = weights / propensities.at(lists.position)
         data = lightgbm.Dataset(
             lists.features,
             label=lists.grades,
-            weight=weights,
+            weight=lists.rows,
             group=lists.sizes,
             position=lists.position - 1 if self.debias == "position" else None,
             free_raw_data=True,
@@ -197,16 +203,7 @@ class LightGBMRanker(Peer):
             "force_row_wise": True,
             "verbosity": -1,
         }
-        self.booster_ = lightgbm.train(parameters, data, num_boost_round=self.trees)
-        return self
-
-    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """One score per row."""
-        return np.asarray(self.booster_.predict(_features(X)), dtype=np.float64)
-
-
-def _features(X: RankingDataset | ArrayLike) -> NDArray[np.float32]:
-    return X.features if isinstance(X, RankingDataset) else np.asarray(X, dtype=np.float32)
+        return lightgbm.train(parameters, data, num_boost_round=self.trees)
 
 
 PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (XGBoostRanker, LightGBMRanker)}

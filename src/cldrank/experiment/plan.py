@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from cldrank._version import __version__
 from cldrank.errors import DataError, UsageError
+from cldrank.estimators.needs import uses_clicks, uses_curve
 from cldrank.experiment import records
 from cldrank.experiment.datasets import Fold, find
 from cldrank.experiment.definition import Experiment, Setting
@@ -106,7 +107,7 @@ def _units(experiment: Experiment) -> list[Unit]:
 def _maker(method: MethodEntry, experiment: Experiment) -> Maker:
     source = experiment.source
     made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
-    if method.tune and made.needs == "labels":
+    if method.tune and not uses_clicks(made.needs):
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, but tuning needs clicks.")
     first = {name: values[0] for name, values in method.tune.items()}
     for name, values in method.tune.items():
@@ -123,16 +124,16 @@ def _configuration(setting: Setting, method: MethodEntry, made: Maker, fold: Fol
         "data": {"name": fold.data, "fold": fold.fold, "fingerprint": fold.fingerprint},
         "method": made.describe(seed),
         "measures": list(experiment.measures),
-        "seed": seed if made.seeded or made.needs != "labels" else None,
+        "seed": seed if made.seeded or uses_clicks(made.needs) else None,
     }
     if fold.made:
         described["data"] |= asdict(fold.made)
-    if made.needs == "labels":
+    if not uses_clicks(made.needs):
         return described
     simulation = asdict(experiment.simulation)
     assumed = simulation.pop("assumed_eta")
     described |= {"production": asdict(experiment.production), "simulation": simulation}
-    if made.needs == "propensities":
+    if uses_curve(made.needs):
         described["propensities"] = {"eta": experiment.simulation.eta if assumed is None else assumed}
     if method.tune:
         described["tuning"] = {"grid": method.tune, "seed": experiment.seeds[0], **asdict(experiment.tuning)}

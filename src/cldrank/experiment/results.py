@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cldrank.errors import DataError, UsageError
+from cldrank.experiment.makers import Identity, identify
 from cldrank.experiment.records import judged
 from cldrank.measures import Interval, mean_interval, parse
 from cldrank.wording import listed
@@ -40,9 +41,12 @@ class Summary:
     failed      the number of units that failed or have no value
     gap         the share of the gap between Naive and Oracle that is closed: 0 is Naive, 1 is Oracle; NaN if either is
                 missing, or if Oracle is not clearly better than Naive (by the same test as `tied`)
-    best        whether no method that learns from clicks (all but Oracle) has a better mean
+    sees_labels whether it learns from labels, as Oracle does; such a method is neither best nor tied
+    best        whether no method that sees no labels has a better mean
     tied        whether a paired t-test over seeds cannot tell it from the best: the 90% t-interval of the difference
                 contains 0. The best itself is tied too
+    behind      its mean difference from the best over the seeds of both, with the bounds of that interval; NaN if it
+                sees labels, or with fewer than two such seeds
     seconds     the mean time of a fit
     peak_mib    the most memory that a fit took
     """
@@ -59,8 +63,12 @@ class Summary:
     seeds: int
     failed: int
     gap: float
+    sees_labels: bool
     best: bool
     tied: bool
+    behind: float
+    behind_low: float
+    behind_high: float
     seconds: float
     peak_mib: float
 
@@ -74,13 +82,24 @@ class Summary:
     def interval(self) -> Interval | None:
         """The mean with its interval, if there is one.
 
-        >>> row = Summary("table1", "msrd", False, "{}", "CLD", "AP", .5, .4, .6, 5, 0, .9, True, True, 1.0, 300.0)
-        >>> print(row.interval)
-        0.500 ± 0.100
+        >>> row = Summary(
+        ...     "table1", "msrd", False, "{}", "CLD", "AP", mean=0.5, low=0.4, high=0.6, seeds=5, failed=0, gap=0.9,
+        ...     sees_labels=False, best=False, tied=True, behind=-0.01, behind_low=-0.03, behind_high=0.01,
+        ...     seconds=1.0, peak_mib=300.0,
+        ... )
+        >>> print(row.interval, row.distance)
+        0.500 ± 0.100 -0.010 ± 0.020
         """
         if math.isnan(self.low):
             return None
         return Interval(self.mean, self.low, self.high, CONFIDENCE, self.seeds)
+
+    @property
+    def distance(self) -> Interval | None:
+        """Its difference from the best with its interval, if there is one."""
+        if math.isnan(self.behind):
+            return None
+        return Interval(self.behind, self.behind_low, self.behind_high, CONFIDENCE, self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, ready for JSON."""
@@ -109,15 +128,15 @@ def per_seed(table: pa.Table) -> dict[Cell, dict[int, float]]:
 def summary(table: pa.Table) -> list[Summary]:
     """Every method in every setting by every measure, in the order of experiment, data, setting, measure, method."""
     by_seed = per_seed(table)
-    facts, configurations = _facts(table), _configurations(table)
+    facts, known = _facts(table), _identities(table)
     groups: dict[tuple[str, str, str, str], list[Cell]] = defaultdict(list)
     for cell in by_seed:
         groups[cell.experiment, cell.data, cell.setting, cell.measure].append(cell)
     measures = list(dict.fromkeys(table["measure"].to_pylist()))
     found: list[Summary] = []
     for group in sorted(groups, key=lambda key: (key[0], key[1], setting_order(key[2]), measures.index(key[3]))):
-        cells = sorted(groups[group], key=lambda cell: method_order(cell.method, configurations[cell]))
-        found += _summarise({cell: by_seed[cell] for cell in cells}, facts)
+        cells = sorted(groups[group], key=lambda cell: known[cell].order)
+        found += _summarise({cell: by_seed[cell] for cell in cells}, facts, known)
     return found
 
 
@@ -136,29 +155,15 @@ def setting_order(setting: str) -> list[Any]:
     ]
 
 
-def method_order(label: str, configuration: Mapping[str, Any] | None = None) -> tuple[int, str]:
-    """A key that sorts methods as their classes say, Oracle last.
-
-    configuration   of one of its units, which names its class; without one, the label does
-
-    >>> sorted(["Oracle", "CLD", "mine", "Naive"], key=method_order)
-    ['Naive', 'CLD', 'mine', 'Oracle']
-    """
-    from cldrank.estimators import Method
-    from cldrank.experiment.makers import find
-
-    described = (configuration or {}).get("method", {})
-    kind = find(str(described.get("class", label))) or find(label)
-    return getattr(kind, "order", Method.order), label.casefold()
-
-
-def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell, dict[str, Any]]) -> list[Summary]:
+def _summarise(
+    by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell, dict[str, Any]], known: Mapping[Cell, Identity]
+) -> list[Summary]:
     """The methods of one setting by one measure."""
     higher = parse(next(iter(by_seed)).measure).higher_is_better
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
     named = {cell.method.casefold(): cell for cell in by_seed}
     floor, width = _gap(named.get("naive"), named.get("oracle"), by_seed, means, higher)
-    rivals = [cell for cell in by_seed if cell.method.casefold() != "oracle" and by_seed[cell]]
+    rivals = [cell for cell in by_seed if not known[cell].sees_labels and by_seed[cell]]
     best = max(rivals, key=lambda cell: means[cell] if higher else -means[cell], default=None)
     return [
         Summary(
@@ -167,12 +172,26 @@ def _summarise(by_seed: Mapping[Cell, Mapping[int, float]], facts: Mapping[Cell,
             **_bounds(seeds),
             seeds=len(seeds),
             gap=(means[cell] - floor) / width,
-            best=best is not None and cell in rivals and means[cell] == means[best],
-            tied=best is not None and cell in rivals and _tied(seeds, by_seed[best]),
+            sees_labels=known[cell].sees_labels,
+            **_distance(cell, best if cell in rivals else None, by_seed, means),
             **facts[cell],
         )
         for cell, seeds in by_seed.items()
     ]
+
+
+def _distance(
+    cell: Cell, best: Cell | None, by_seed: Mapping[Cell, Mapping[int, float]], means: Mapping[Cell, float]
+) -> dict[str, Any]:
+    """How far a cell is behind the best, and whether that can be told from chance."""
+    found = _difference(by_seed[cell], by_seed[best]) if best is not None else None
+    return {
+        "best": best is not None and means[cell] == means[best],
+        "tied": best is not None and _tied(by_seed[cell], by_seed[best]),
+        "behind": math.nan if found is None else found.estimate,
+        "behind_low": math.nan if found is None else found.low,
+        "behind_high": math.nan if found is None else found.high,
+    }
 
 
 def _gap(
@@ -196,14 +215,15 @@ def _bounds(seeds: Mapping[int, float]) -> dict[str, Any]:
     return {"low": interval.low, "high": interval.high}
 
 
+def _difference(mine: Mapping[int, float], others: Mapping[int, float]) -> Interval | None:
+    """The mean difference over the seeds of both with its t-interval; None with fewer than two of them."""
+    common = sorted(mine.keys() & others.keys())
+    return mean_interval([mine[seed] - others[seed] for seed in common], CONFIDENCE) if len(common) > 1 else None
+
+
 def _tied(mine: Mapping[int, float], best: Mapping[int, float]) -> bool:
-    if mine == best:
-        return True
-    common = sorted(mine.keys() & best.keys())
-    if len(common) < 2:
-        return False
-    interval = mean_interval([mine[seed] - best[seed] for seed in common], CONFIDENCE)
-    return interval.low <= 0 <= interval.high
+    found = _difference(mine, best)
+    return mine == best or (found is not None and found.low <= 0 <= found.high)
 
 
 def _facts(table: pa.Table) -> dict[Cell, dict[str, Any]]:
@@ -222,10 +242,10 @@ def _facts(table: pa.Table) -> dict[Cell, dict[str, Any]]:
     }
 
 
-def _configurations(table: pa.Table) -> dict[Cell, dict[str, Any]]:
-    """The configuration of one unit of each cell."""
+def _identities(table: pa.Table) -> dict[Cell, Identity]:
+    """Who the method of each cell is, by the configuration of one of its units."""
     texts = {_cell(row): row["configuration"] for row in table.select([*Cell._fields, "configuration"]).to_pylist()}
-    return {cell: json.loads(text) for cell, text in texts.items()}
+    return {cell: identify(cell.method, json.loads(text)) for cell, text in texts.items()}
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -272,7 +292,8 @@ class Contrast:
 def contrasts(table: pa.Table, first: str, second: str) -> list[Contrast]:
     """Compare two methods over the seeds that both finished, per setting."""
     by_seed = per_seed(table)
-    labels = sorted({cell.method for cell in by_seed}, key=method_order)
+    known = {cell.method: one for cell, one in _identities(table).items()}
+    labels = sorted(known, key=lambda label: known[label].order)
     first, second = (_known_label(label, labels) for label in (first, second))
     found = []
     for cell, mine in by_seed.items():

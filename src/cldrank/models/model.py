@@ -28,6 +28,7 @@ class Model(Value):
     needs    the package that it needs beyond cldrank's own, and the extra that brings it
     pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
     unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
+    takes_missing   whether features may be missing
     """
 
     name: ClassVar[str]
@@ -35,6 +36,7 @@ class Model(Value):
     needs: ClassVar[tuple[str, str] | None] = None
     pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    takes_missing: ClassVar[bool] = False
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""

@@ -10,6 +10,7 @@ from cldrank.propensity.checks.agreement import agreement, applicable, compare_e
 from cldrank.propensity.checks.attraction import check_attraction
 from cldrank.propensity.checks.refusal import impressions_needed
 from cldrank.propensity.click_through import ClickThrough
+from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting.adjacent_chain import AdjacentChain
 from cldrank.propensity.harvesting.all_pairs import AllPairs
@@ -30,6 +31,7 @@ __all__ = [
     "BySegment",
     "ClickThrough",
     "DualLearning",
+    "Envelope",
     "Logged",
     "Pivot",
     "Propensities",

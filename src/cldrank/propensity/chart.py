@@ -44,6 +44,7 @@ def chart(curves: Mapping[str, Propensities], title: str = _TITLE) -> Chart:
     positions = [str(at + 1) for at in range(max(map(len, curves.values())))]
     along = Axis.of_labels(positions, name="position; examination relative to the first")
     top = max(float((curve.values if curve.high is None else curve.high).max()) for curve in curves.values())
+    curves = {f"{name} (lower bound)" if curve.bound else name: curve for name, curve in curves.items()}
     chosen = looks(curves)
     apart = min(_APART * len(positions), 0.6 / len(curves))
     series = tuple(

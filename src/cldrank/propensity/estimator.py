@@ -48,6 +48,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     sentence   what it does, without a full stop
     needs      "cells" alone; the raw "log", for the probabilities of display; or "features" of the candidates
     affine     whether it finds a slope and a base for each position, instead of one propensity
+    bound      whether it finds a lower bound of the curve, instead of the curve
     compared   whether `compare_estimators` includes it
     order      its place in lists: the better founded, the earlier
     """
@@ -70,6 +71,7 @@ class PropensityEstimator(Value, ABC, Generic[Result_co]):
     sentence: ClassVar[str]
     needs: ClassVar[Needs] = "cells"
     affine: ClassVar[bool] = False
+    bound: ClassVar[bool] = False
     compared: ClassVar[bool] = True
     order: ClassVar[int] = 50
 

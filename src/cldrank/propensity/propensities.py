@@ -31,6 +31,8 @@ class Propensities:
     values        (k,) float64: entry 0 is position 1; above 0, and at most 1 unless they were estimated
     origin        where they come from, in words
     clipped       the positions that `clip` raised to its minimum
+    raised        the positions that `raised_to` raised to a lower bound
+    bound         whether they are a lower bound of the curve, as `Envelope` finds it, and not the curve
 
     Estimated ones also have
 
@@ -58,6 +60,8 @@ class Propensities:
     values: Floats
     origin: str = "given"
     clipped: tuple[int, ...] = ()
+    raised: tuple[int, ...] = ()
+    bound: bool = False
     method: str | None = None
     low: Floats | None = None
     high: Floats | None = None
@@ -175,7 +179,7 @@ class Propensities:
     def __str__(self) -> str:
         """A table: one line per position, and what there is to know."""
         low, high, comparisons = self.low, self.high, self.comparisons
-        head = f"{'position':>8}  {'examined':>8}"
+        head = f"{'position':>8}  {'at least' if self.bound else 'examined':>8}"
         if low is not None:
             head += f"  {f'{100 * (self.confidence or 0):g}% interval':>18}"
         if comparisons is not None:
@@ -219,6 +223,45 @@ class Propensities:
         low, high = (None if bound is None else np.maximum(bound, minimum) for bound in (self.low, self.high))
         return replace(self, values=np.maximum(self.values, minimum), origin=origin, clipped=raised, low=low, high=high)
 
+    def raised_to(self, envelope: Propensities) -> Propensities:
+        """The same, raised to a lower bound of the curve wherever it lies significantly below that bound.
+
+        envelope   what `Envelope` found in the clicks; positions that it does not have stay as they are
+
+        A value below the interval of the bound is raised to the bound's own estimate; `origin` and `raised` name the
+        positions.
+
+        >>> bound = Propensities(
+        ...     np.array([1, 0.4, 0.12]), method="Envelope", bound=True, low=[1, 0.3, 0.1], high=[1, 0.5, 0.2], confidence=0.9
+        ... )
+        >>> Propensities.power(2, 3).raised_to(bound)
+        Propensities(1, 0.4, 0.1111; power law, eta 2; raised to the bound of Envelope at position 2)
+        """
+        if not isinstance(envelope, Propensities) or not envelope.bound:
+            raise UsageError("a curve is raised to a lower bound; give what Envelope().fit(clicks) found.")
+        raised = self.refuted_by(envelope)
+        if not raised:
+            return self
+        floor = np.zeros(len(self))
+        at = np.array(raised) - 1
+        floor[at] = envelope.values[at] if self.method is not None else np.minimum(envelope.values[at], 1.0)
+        low, high = (None if end is None else np.maximum(end, floor) for end in (self.low, self.high))
+        return replace(
+            self,
+            values=np.maximum(self.values, floor),
+            origin=f"{self.origin}; raised to the bound of {envelope.method} at {positions(raised, most=len(raised))}",
+            raised=raised,
+            low=low,
+            high=high,
+        )
+
+    def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
+        """The positions, from 1, that lie below the interval of a lower bound; an estimate does if its interval does."""
+        most = self.values if self.high is None else self.high
+        least = envelope.values if envelope.low is None else envelope.low
+        size = min(len(most), len(least))
+        return tuple(int(at) + 1 for at in np.flatnonzero(most[:size] < np.minimum(least[:size], 1.0)))
+
     def smoothed(self, shape: Literal["monotone", "power"]) -> Propensities:
         """The nearest curve that falls (`monotone`), or that is a power law (`power`).
 
@@ -228,6 +271,8 @@ class Propensities:
         from cldrank.propensity.smoothing import monotone, power_law
 
         check_choice("shape", shape, ("monotone", "power"))
+        if self.bound:
+            raise UsageError("a lower bound is not smoothed: the result would not be a bound; raise a curve to it.")
         return monotone(self) if shape == "monotone" else power_law(self)
 
     # -- files ---------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class BySegment:
     estimator: CurveEstimator
 
     def __post_init__(self) -> None:
-        if self.estimator.needs != "cells" or self.estimator.affine:
+        if self.estimator.needs != "cells" or self.estimator.affine or self.estimator.bound:
             raise UsageError(
                 "{} does not take {}; methods that find one curve from cells alone do.",
                 self.estimator.spelling,

@@ -19,13 +19,16 @@ from cldrank.reading import read_json
 
 FORMAT = "cldrank-propensities"
 _CHECKS: dict[str, type[Goodness] | type[Confounding]] = {"goodness": Goodness, "confounding": Confounding}
+_RAISED = ("clipped", "raised")
 _ARRAYS = ("low", "high", "comparisons", "covariance")
 
 
 def save_propensities(propensities: Propensities, path: str | PathLike[str]) -> None:
     """Write them whole or not at all; parts that are not known are left out."""
     content: dict[str, Any] = {"format": FORMAT, "values": propensities.values.tolist(), "origin": propensities.origin}
-    content["clipped"] = list(propensities.clipped)
+    content |= {name: list(getattr(propensities, name)) for name in _RAISED}
+    if propensities.bound:
+        content["bound"] = True
     for name in _ARRAYS:
         array = getattr(propensities, name)
         if array is not None:
@@ -74,10 +77,14 @@ def _parts(content: dict[str, Any], origin: str, size: int) -> dict[str, Any]:
     """All but the values, each of the kind that it must be."""
     parts: dict[str, Any] = {"origin": as_text(content.get("origin", origin), "origin")}
     parts["notes"] = texts(content.get("notes", []), "notes")
-    clipped = content.get("clipped", [])
-    if not isinstance(clipped, list):
-        raise DataError("clipped is not a list of positions.")
-    parts["clipped"] = tuple(as_whole(entry, "an entry of clipped", 1, size) for entry in clipped)
+    for name in _RAISED:
+        raised = content.get(name, [])
+        if not isinstance(raised, list):
+            raise DataError(f"{name} is not a list of positions.")
+        parts[name] = tuple(as_whole(entry, f"an entry of {name}", 1, size) for entry in raised)
+    if not isinstance(content.get("bound", False), bool):
+        raise DataError(f"bound is {content['bound']!r}; it must be true or false.")
+    parts["bound"] = content.get("bound", False)
     for name in ("low", "high", "comparisons"):
         if content.get(name) is not None:
             parts[name] = numbers(content[name], name)

@@ -197,7 +197,7 @@ class ScalingRanker(Ranker):
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
-            for rows, block in self.scaling.blocks(table, block_rows=block_rows):
+            for rows, block in self.scaling.blocks(table, block_rows=block_rows, names=self.feature_names):
                 scores[rows] = self.score_scaled(block)
         return finite_scores(scores)
 

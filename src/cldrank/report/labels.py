@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cldrank.drawing.numbers import plain_number
-from cldrank.experiment.makers import describe
+from cldrank.experiment.makers import identify
 from cldrank.models import models
+from cldrank.wording import listed
 
 # the keys of an experiment's settings that have a name in plain words: the name, and what is written below an axis
 _KEYS = {
@@ -47,19 +48,24 @@ def axis_name(key: str) -> str:
 
 
 def method_sentence(label: str, configuration: Mapping[str, Any]) -> str:
-    """What a method does, in one line, as its class says; empty where it is not known.
+    """What a method does, in one line, as its class says, and what was chosen for it; empty where it is not known.
 
-    >>> method_sentence("CLD-N", {"method": {"class": "cld", "parameters": {"model": "mlp"}}})
-    'CLD with a network: corrects both biases with one likelihood of clicks and of what was not shown'
+    >>> method_sentence("IPS", {"method": {"class": "ips", "parameters": {"model": "mlp", "seed": 3}}})
+    'divides clicks by the propensity of their position (a network)'
+    >>> method_sentence("IPS-c", {"method": {"class": "ips", "parameters": {"clip": 0.1}}})
+    'IPS with clip = 0.1: divides clicks by the propensity of their position'
     """
-    method = configuration.get("method", {})
-    known = describe(str(method.get("class", label)))
-    if known is None:
-        return ""
-    name, sentence = known
-    model = models().get(str(method.get("parameters", {}).get("model")))
-    plain = label.casefold() == name.casefold() or model is None
-    return sentence if plain or model is None else f"{name} with {model.label}: {sentence}"
+    who = identify(label, configuration)
+    sentence: str = getattr(who.kind, "sentence", "")
+    parameters = configuration.get("method", {}).get("parameters", {})
+    chosen = {key: value for key, value in parameters.items() if key != "seed"}
+    given = str(chosen.pop("model", ""))
+    model = getattr(models().get(given), "label", given)
+    words = [*([model] if model else []), *(f"{key} = {setting_value(chosen[key])}" for key in sorted(chosen))]
+    name = getattr(who.kind, "label", label)
+    if not sentence or label.casefold() == name.casefold():
+        return f"{sentence} ({', '.join(words)})" if sentence and words else sentence
+    return f"{name} with {listed(words) or 'its defaults'}: {sentence}"
 
 
 def measure_sentence(name: str) -> str:

@@ -47,7 +47,7 @@ def _environment(section: Section, table: ResultTable, label: str) -> str:
         r"    \midrule",
     ]
     for row in table.rows:
-        if row.apart and row is not table.rows[0]:
+        if row.begins:
             lines.append(r"    \midrule")
         lines.append(f"    {' & '.join([_name(row.method), *map(_entry, row.entries)])} \\\\")
     return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])

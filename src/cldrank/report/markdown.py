@@ -10,8 +10,18 @@ from cldrank.drawing.picture import picture
 from cldrank.report.labels import memory_size
 from cldrank.report.narrative import data_name, experiment_title, what_came_out, what_was_run
 from cldrank.report.plots import figures, method_looks
-from cldrank.report.result_tables import ResultTable, TableEntry, notes, shares, tables
-from cldrank.report.sections import Failure, Section
+from cldrank.report.result_tables import (
+    LEADERS_NOTE,
+    Leader,
+    LeaderRow,
+    ResultTable,
+    TableEntry,
+    leader_rows,
+    notes,
+    shares,
+    tables,
+)
+from cldrank.report.sections import Failure, Section, who_took_part
 from cldrank.wording import count, duration
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$^&!])")
@@ -30,7 +40,7 @@ def render_markdown(sections: Sequence[Section], beside: Mapping[str, str]) -> s
 
 def section_pictures(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
     """The name of each section that has figures, with a picture of them as SVG."""
-    chosen = method_looks(method for section in sections for method in section.methods)
+    chosen = method_looks(who_took_part(sections))
     for section in sections:
         drawn = figures(section, chosen)
         if drawn:
@@ -46,6 +56,9 @@ def _section(section: Section, drawn: str | None) -> list[str]:
     ]
     if drawn is not None:
         parts.append(f"![{_escaped(experiment_title(section.experiment))}]({drawn})")
+    rows = leader_rows(section)
+    if rows:
+        parts += [_leader_table(section, rows), _escaped(LEADERS_NOTE)]
     if section.has_values:
         parts += [_table(table) for table in (*tables(section), *shares(section))]
         parts.append(_escaped(" ".join(notes(section))))
@@ -73,6 +86,21 @@ def _table(table: ResultTable) -> str:
     ]
     along = f" by {_escaped(table.groups[0].name)}" if len(table.groups) == 1 and table.groups[0].name else ""
     return "\n".join([f"**{_escaped(table.title)}**{along}\n", *lines] if table.title else lines)
+
+
+def _leader_table(section: Section, rows: Sequence[LeaderRow]) -> str:
+    """Who is best or tied: a row per setting, a column per measure."""
+    lines = [
+        f"| {' | '.join([_escaped(row.setting), *('; '.join(map(_leader, found)) for found in row.leaders)])} |"
+        for row in rows
+    ]
+    heads = ["best or tied", *section.measures]
+    return "\n".join([f"| {' | '.join(map(_escaped, heads))} |", "|---" * len(heads) + "|", *lines])
+
+
+def _leader(leader: Leader) -> str:
+    name = _escaped(leader.method)
+    return f"{f'**{name}**' if leader.best else name} {_escaped(leader.text)}"
 
 
 def _entry(entry: TableEntry) -> str:

@@ -72,7 +72,7 @@ def what_came_out(section: Section) -> str:
     if not section.has_values:
         return "No unit has finished yet." if not section.failed else "All units failed; the errors are below."
     measure = _PREFERRED if _PREFERRED in section.measures else section.measures[0]
-    settings = [setting for panel in section.panels for setting in panel.settings]
+    settings = section.settings
     if len(settings) == 1:
         return _winner(section, settings[0], measure)
     wins, firsts, chances = Counter[str](), Counter[str](), 0
@@ -83,7 +83,7 @@ def what_came_out(section: Section) -> str:
         firsts.update(cell.method for cell in rivals if cell.best)
         chances += bool(leading)
     if not chances:
-        return "Only Oracle has finished; there is no other method to compare it with."
+        return _only_labels(section)
     order = sorted(wins, key=lambda name: (-wins[name], -firsts[name]))
     named = [f"{method} in {wins[method]}" for method in order]
     found = f"By {measure}, best or statistically tied in {count(chances, 'setting')}: {listed(named)}."
@@ -100,7 +100,7 @@ def _winner(section: Section, setting: str, measure: str) -> str:
     rivals = _rivals(section, setting, measure)
     best = next((cell for cell in rivals if cell.best), None)
     if best is None:
-        return "Only Oracle has finished; there is no other method to compare it with."
+        return _only_labels(section)
     value = f"{best.mean:.3f}" if best.interval is None else f"{best.interval:.3f}"
     if len(rivals) == 1:
         return f"{best.method} has {measure} {value}; there is no other method to compare it with."
@@ -113,9 +113,16 @@ def _winner(section: Section, setting: str, measure: str) -> str:
     return f"{found}."
 
 
+def _only_labels(section: Section) -> str:
+    """Nothing but what learns from labels has finished."""
+    found = [label for label in section.methods if label not in section.rivals]
+    have = "has" if len(found) == 1 else "have"
+    return f"Only {listed(found)} {have} finished; there is no method without labels to compare."
+
+
 def _rivals(section: Section, setting: str, measure: str) -> list[Summary]:
-    found = (section.known(setting, method, measure) for method in section.methods)
-    return [cell for cell in found if cell is not None and cell.method.casefold() != "oracle"]
+    found = (section.known(setting, method, measure) for method in section.rivals)
+    return [cell for cell in found if cell is not None]
 
 
 def _varied(section: Section) -> list[str]:

@@ -11,55 +11,84 @@ from cldrank.drawing.axis import Axis
 from cldrank.drawing.figure import Figure, Point, Series
 from cldrank.drawing.looks import SOLID, Kind, Look, looks
 from cldrank.drawing.png import check_matplotlib, save_png
-from cldrank.experiment.results import Summary, method_order
+from cldrank.experiment.makers import Identity
+from cldrank.experiment.results import Summary
 from cldrank.report.labels import axis_name, key_name, setting_value
 from cldrank.report.published import published
-from cldrank.report.sections import Panel, Section
+from cldrank.report.sections import Panel, Section, who_took_part
 
 _LONGEST_LABEL = 18  # of a row
 
-# the methods of the paper look the same in every report
-_LOOKS: dict[str, Kind] = {
-    "naive": ("grey", (2, 2.5), "cross"),
-    "ips": ("amber", (7, 3), "square"),
-    "heckman^rank": ("purple", (9, 3, 2, 3), "down"),
-    "rankagg": ("green", (5, 2, 2, 2, 2, 2), "up"),
-    "cld": ("blue", SOLID, "circle"),
-    "cld-pair": ("red", SOLID, "diamond"),
-    "oracle": ("ink", (3, 3), "plus"),
-    "cld-n": ("sky", (7, 3), "right"),
-    "cld-pair-l": ("brown", (7, 3), "left"),
+_MOST_LINES = 10  # of a figure; where there are more, trees have figures of their own
+
+# A method has its colour and its marker in every report, a model its dash.
+_METHODS = {
+    "naive": ("grey", "cross"),
+    "ips": ("amber", "square"),
+    "heckman": ("purple", "down"),
+    "rankagg": ("green", "up"),
+    "cld": ("blue", "circle"),
+    "cld-pair": ("red", "diamond"),
+    "oracle": ("ink", "plus"),
+    "xgboost": ("sky", "right"),
+    "lightgbm": ("olive", "left"),
 }
+_DASHES: dict[str, tuple[float, ...]] = {"trees": SOLID, "mlp": (7, 3), "linear": (2, 2.5)}
+_MORE_DASHES = ((9, 3, 2, 3), (5, 2, 2, 2, 2, 2), (12, 3))  # for the next of one method with one model
 
 
-def method_looks(methods: Iterable[str]) -> dict[str, Look]:
+def method_looks(methods: Iterable[Identity]) -> dict[str, Look]:
     """A look for each method, the same in all figures of a report.
 
-    >>> chosen = method_looks(["MyRanker", "Naive", "CLD"])
-    >>> list(chosen), chosen["Naive"].marker
-    (['Naive', 'CLD', 'MyRanker'], 'cross')
+    >>> from cldrank.estimators import Naive
+    >>> trees, mlp = (Identity(f"Naive {model}", Naive, model) for model in ("trees", "mlp"))
+    >>> chosen = method_looks([Identity("MyRanker"), trees, mlp])
+    >>> list(chosen), chosen["Naive mlp"].light == chosen["Naive trees"].light, chosen["Naive trees"].dash
+    (['Naive mlp', 'MyRanker', 'Naive trees'], True, ())
     """
-    return looks(sorted(set(methods), key=method_order), _LOOKS)
+    known = {method.label: method for method in sorted(methods, key=lambda method: method.order)}
+    fixed: dict[str, Kind] = {}
+    for label, method in known.items():
+        colour, marker = _METHODS.get(method.name, ("", ""))
+        dashes = (_DASHES.get(method.model, SOLID), *_MORE_DASHES)
+        free = [look for dash in dashes if (look := (colour, dash, marker)) not in fixed.values()]
+        if colour and free:
+            fixed[label.lower()] = free[0]
+    return looks(known, fixed)
 
 
 def figures(section: Section, chosen: Mapping[str, Look]) -> tuple[Figure, ...]:
     """The figures of a section: panel by panel, one for each measure. Panels share the axis of a measure."""
     found = {
-        (panel, measure): _series(section, panel, measure, chosen)
+        (_titled(measure, panel.label, name), panel, measure): _series(section, methods, panel, measure, chosen)
         for panel in section.panels
+        for name, methods in _groups(section)
         for measure in section.measures
     }
     axes = {}
     for measure in section.measures:
-        drawn = [p for (_, other), lines in found.items() if other == measure for line in lines for p in line.points]
+        drawn = [p for (*_, other), lines in found.items() if other == measure for line in lines for p in line.points]
         if drawn:
             most = 8 if section.across else 5
             axes[measure] = Axis.around(_ends(drawn, whole=section.across is None), most, name=measure)
     return tuple(
-        _figure(section, panel, f"{measure} · {panel.label}" if panel.label else measure, series, axes[measure])
-        for (panel, measure), series in found.items()
+        _figure(section, panel, title, series, axes[measure])
+        for (title, panel, measure), series in found.items()
         if series
     )
+
+
+def _groups(section: Section) -> list[tuple[str, list[str]]]:
+    """The methods that are drawn together, under a name if not all are: curves soon hide one another."""
+    if section.across is None or len(section.methods) <= _MOST_LINES:
+        return [("", list(section.methods))]
+    trees = [label for label, method in section.methods.items() if method.fits_trees]
+    others = [label for label in section.methods if label not in trees]
+    return [(name, methods) for name, methods in (("linear and neural", others), ("trees", trees)) if methods]
+
+
+def _titled(*parts: str) -> str:
+    return " · ".join(filter(None, parts))
 
 
 def _figure(section: Section, panel: Panel, title: str, series: tuple[Series, ...], values: Axis) -> Figure:
@@ -74,9 +103,11 @@ def _figure(section: Section, panel: Panel, title: str, series: tuple[Series, ..
     return Figure(title, rows, Axis.of_rows(labels), values, "rows", references="published" if has_references else "")
 
 
-def _series(section: Section, panel: Panel, measure: str, chosen: Mapping[str, Look]) -> tuple[Series, ...]:
+def _series(
+    section: Section, methods: Iterable[str], panel: Panel, measure: str, chosen: Mapping[str, Look]
+) -> tuple[Series, ...]:
     found = []
-    for method in section.methods:
+    for method in methods:
         points = []
         for index, setting in enumerate(panel.settings):
             cell = section.known(setting, method, measure)
@@ -123,7 +154,7 @@ def _shortened(label: str) -> str:
 def save_pictures(sections: Sequence[Section], folder: Path) -> tuple[Path, ...]:
     """Draw the figures of each section into `<section>.png`; sections without results have none."""
     check_matplotlib()
-    chosen = method_looks(method for section in sections for method in section.methods)
+    chosen = method_looks(who_took_part(sections))
     written = []
     for section in sections:
         drawn = figures(section, chosen)

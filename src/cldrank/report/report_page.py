@@ -14,14 +14,14 @@ from cldrank.drawing.templating import render_page
 from cldrank.report.labels import measure_sentence, memory_size
 from cldrank.report.narrative import data_name, experiment_title, what_came_out, what_was_run
 from cldrank.report.plots import figures, method_looks
-from cldrank.report.result_tables import notes, shares, tables
-from cldrank.report.sections import Failure, Section
+from cldrank.report.result_tables import LEADERS_NOTE, leader_rows, notes, shares, tables
+from cldrank.report.sections import Failure, Section, who_took_part
 from cldrank.wording import count, duration, listed
 
 
 def render_report(sections: Sequence[Section]) -> str:
     """The whole page."""
-    chosen = method_looks(method for section in sections for method in section.methods)
+    chosen = method_looks(who_took_part(sections))
     leading = _leading(sections)
     context = {
         "title": _title(sections),
@@ -106,6 +106,8 @@ def _section(section: Section, chosen: Mapping[str, Look], *, is_leading: bool) 
         "data": data_name(section.data),
         "run": what_was_run(section),
         "conclusion": "" if is_leading else what_came_out(section),
+        "leaders": leader_rows(section),
+        "leaders_note": LEADERS_NOTE,
         "tables": tables(section) if section.has_values else (),
         "shares": shares(section) if section.has_values else (),
         "notes": notes(section),

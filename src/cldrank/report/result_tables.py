@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ SHARE = "share of the gap from Naive to Oracle"
 class TableEntry:
     """One entry of a table.
 
-    best, tied    the best of its column (Oracle aside); statistically tied with the best
+    best, tied    the best of its column among those that see no labels; statistically tied with it
     share         the share of the gap from Naive to Oracle, for a bar
     note          what restricts the number, such as fewer seeds than for the others
     """
@@ -45,11 +46,16 @@ class ColumnGroup:
 
 @dataclass(frozen=True)
 class MethodRow:
-    """A method with its entries; `apart` from those that learn from clicks if it does not."""
+    """A method with its entries.
+
+    apart    from those that learn from clicks, as it does not
+    begins   methods of another kind than the row above: trees, or what sees the labels
+    """
 
     method: str
     entries: tuple[TableEntry, ...]
     apart: bool = False
+    begins: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,53 @@ class ResultTable:
         return f"{about} = {column}" if len(self.groups) == 1 else f"{column}, {about}"
 
 
+@dataclass(frozen=True)
+class Leader:
+    """A method that is best or tied in a setting by a measure.
+
+    text    of the best, its mean with its interval; of another, its difference from the best, paired over seeds
+    best    whether none is better
+    """
+
+    method: str
+    text: str
+    best: bool
+
+
+@dataclass(frozen=True)
+class LeaderRow:
+    """The methods that lead in a setting, for each measure; the best come first."""
+
+    setting: str
+    leaders: tuple[tuple[Leader, ...], ...]
+
+
+def leader_rows(section: Section) -> tuple[LeaderRow, ...]:
+    """Who is best or tied in each setting among the methods that see no labels; nothing where there is no choice."""
+    if len(section.rivals) < 2 or not section.has_values:
+        return ()
+    return tuple(
+        LeaderRow(_setting_name(setting), tuple(_leaders(section, setting, measure) for measure in section.measures))
+        for setting in section.settings
+    )
+
+
+def _leaders(section: Section, setting: str, measure: str) -> tuple[Leader, ...]:
+    cells = [cell for label in section.rivals if (cell := section.known(setting, label, measure)) is not None]
+    leading = sorted((cell for cell in cells if cell.best or cell.tied), key=lambda cell: not cell.best)
+    return tuple(Leader(cell.method, _lead(cell), cell.best) for cell in leading)
+
+
+def _lead(cell: Summary) -> str:
+    if cell.best or cell.distance is None:
+        return f"{cell.mean:.3f}" if cell.interval is None else f"{cell.interval:.3f}"
+    return f"{cell.distance:+z.3f}".replace("-", "−")
+
+
+def _setting_name(setting: str) -> str:
+    return ", ".join(f"{key_name(key)} = {setting_value(value)}" for key, value in json.loads(setting).items())
+
+
 def tables(section: Section) -> tuple[ResultTable, ...]:
     """One table per panel; where something numeric varies, one for each measure in each panel."""
     if section.across is None:
@@ -90,24 +143,30 @@ def shares(section: Section) -> tuple[ResultTable, ...]:
     )
 
 
+LEADERS_NOTE = (
+    "Best or tied: the best mean of those that see no labels, and those whose difference from it cannot be told from 0 "
+    "(paired over seeds, 90% t-interval); the difference is given."
+)
+
+
 def notes(section: Section) -> tuple[str, ...]:
     """What must be known to read the tables, in plain sentences."""
     if not section.has_values:
         return ("No unit has finished, so there is nothing to measure yet.",)
     found = []
-    rivals = [method for method in section.methods if method.casefold() != "oracle"]
     if section.has_intervals:
         found.append("Mean over seeds ± half of its 90% t-interval.")
         if len(section.seeds) == 2:
             found.append("Two seeds leave intervals very wide; five seeds can separate differences from chance.")
-        if len(rivals) > 1:
+        if len(section.rivals) > 1:
             found.append(
-                "Bold: the best, Oracle aside. ≈: statistically tied with the best (paired t-test over seeds, 90%)."
+                "Bold: the best of those that see no labels. ≈: statistically tied with it (paired t-test over seeds, "
+                "90%)."
             )
     else:
         found.append("One seed: there are no intervals, and any difference may be chance.")
-        if len(rivals) > 1:
-            found.append("Bold: the best, Oracle aside.")
+        if len(section.rivals) > 1:
+            found.append("Bold: the best of those that see no labels.")
     if section.has_gaps:
         found.append(
             "The share of the gap is how far a method gets from Naive (0%) to Oracle (100%), taken between means."
@@ -148,7 +207,7 @@ def _overview(section: Section, panel: Panel) -> ResultTable:
             TableEntry(f"{beside[method, measure]:.3f}" if (method, measure) in beside else MISSING)
             for measure in known
         ]
-        rows.append(_row(method, entries))
+        rows.append(_row(section, method, entries))
     return ResultTable(panel.label, tuple(groups), tuple(rows))
 
 
@@ -156,15 +215,23 @@ def _along(section: Section, panel: Panel, measure: str, as_share: bool = False)
     rows = []
     for method in section.methods:
         cells = [section.cells.get((setting, method, measure)) for setting in panel.settings]
-        rows.append(_row(method, [_share(cell) if as_share else _mean(section, cell) for cell in cells]))
+        rows.append(_row(section, method, [_share(cell) if as_share else _mean(section, cell) for cell in cells]))
     title = f"{measure}, {SHARE}" if as_share else measure
     varied = section.across or ""
     group = ColumnGroup(axis_name(varied), tuple(map(setting_value, panel.places)), brief=key_name(varied))
     return ResultTable(f"{title} · {panel.label}" if panel.label else title, (group,), tuple(rows))
 
 
-def _row(method: str, entries: Sequence[TableEntry]) -> MethodRow:
-    return MethodRow(method, tuple(entries), apart=method.casefold() == "oracle")
+def _row(section: Section, method: str, entries: Sequence[TableEntry]) -> MethodRow:
+    labels = list(section.methods)
+    place = labels.index(method)
+    begins = place > 0 and _kind(section, labels[place - 1]) != _kind(section, method)
+    return MethodRow(method, tuple(entries), apart=method not in section.rivals, begins=begins)
+
+
+def _kind(section: Section, method: str) -> str:
+    who = section.methods[method]
+    return "labels" if who.sees_labels else "trees" if who.fits_trees else ""
 
 
 def _mean(section: Section, cell: Summary | None) -> TableEntry:
@@ -172,8 +239,7 @@ def _mean(section: Section, cell: Summary | None) -> TableEntry:
         return TableEntry("failed" if cell is not None and cell.failed else MISSING)
     text = f"{cell.mean:.3f}" if cell.interval is None else f"{cell.interval:.3f}"
     note = count(cell.seeds, "seed") if cell.seeds < len(section.seeds) else ""
-    rivals = sum(method.casefold() != "oracle" for method in section.methods)
-    if rivals < 2:
+    if len(section.rivals) < 2:
         return TableEntry(text, note=note)
     return TableEntry(text, best=cell.best, tied=cell.tied and not cell.best, note=note)
 

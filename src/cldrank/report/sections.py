@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from cldrank.experiment.decoding import dotted
 from cldrank.experiment.definition import SHIPPED
-from cldrank.experiment.results import Summary, method_order, setting_order, summary
+from cldrank.experiment.makers import Identity, identify
+from cldrank.experiment.results import Summary, setting_order, summary
 from cldrank.report.labels import key_name, method_sentence, setting_value
 
 _SHARED = (
@@ -72,6 +73,7 @@ class Section:
     """One experiment on one data set.
 
     name            for anchors and files; no two sections share one
+    methods         who took part, by label, in the order that all lists have
     cells           the summary, by setting, method and measure
     across          the key on the horizontal axis; None where nothing numeric varies
     fixed           what was simulated on which data, as far as it did not vary, with dotted keys
@@ -87,7 +89,7 @@ class Section:
     synthetic: bool
     folds: tuple[str, ...]
     seeds: tuple[int, ...]
-    methods: tuple[str, ...]
+    methods: Mapping[str, Identity]
     measures: tuple[str, ...]
     cells: Mapping[tuple[str, str, str], Summary]
     across: str | None
@@ -111,6 +113,16 @@ class Section:
         """The summary of a method there; None where no seed of it finished."""
         found = self.cells.get((setting, method, measure))
         return None if found is None or math.isnan(found.mean) else found
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """All settings as JSON, panel by panel."""
+        return tuple(setting for panel in self.panels for setting in panel.settings)
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The methods that see no labels."""
+        return tuple(label for label, method in self.methods.items() if not method.sees_labels)
 
     @cached_property
     def has_values(self) -> bool:
@@ -145,12 +157,20 @@ def sections(table: pa.Table) -> tuple[Section, ...]:
     return tuple(_section(name, rows[key], cells[key]) for name, key in zip(names, order, strict=True))
 
 
+def who_took_part(found: Iterable[Section]) -> list[Identity]:
+    """The methods of some sections."""
+    return list({label: method for section in found for label, method in section.methods.items()}.values())
+
+
 def _section(name: str, rows: list[dict[str, Any]], cells: list[Summary]) -> Section:
     units = {(row["fold"], row["setting"], row["method"], row["seed"]): row for row in rows}
     fits = {row["unit"]: row for row in units.values()}
     configurations = {key: json.loads(row["configuration"] or "{}") for key, row in units.items()}
     settings = sorted({cell.setting for cell in cells}, key=setting_order)
     across, panels = _panels(settings)
+    told = {key[2]: configuration for key, configuration in configurations.items()}
+    known = sorted((identify(label, found) for label, found in told.items()), key=lambda one: one.order)
+    methods = {one.label: one for one in known}
     failed = [row for row in units.values() if row["status"] != "ok"]
     warned = [{**row, "error": text} for row in units.values() for text in dict.fromkeys(_list(row["warnings"]))]
     return Section(
@@ -160,17 +180,17 @@ def _section(name: str, rows: list[dict[str, Any]], cells: list[Summary]) -> Sec
         synthetic=cells[0].synthetic,
         folds=_distinct(rows, "fold"),
         seeds=tuple(sorted({row["seed"] for row in rows})),
-        methods=tuple(sorted({cell.method for cell in cells}, key=method_order)),
+        methods=methods,
         measures=tuple(dict.fromkeys(cell.measure for cell in cells)),
         cells={(cell.setting, cell.method, cell.measure): cell for cell in cells},
         across=across,
         panels=panels,
         fixed=_fixed(configurations.values()),
-        sentences={key[2]: method_sentence(key[2], found) for key, found in configurations.items()},
-        parameters=_parameters((key[2], configuration) for key, configuration in configurations.items()),
-        timings=_timings(fits.values()),
-        failures=_failures(failed),
-        warnings=_failures(warned),
+        sentences={label: method_sentence(label, found) for label, found in told.items()},
+        parameters=_parameters(methods, ((key[2], found) for key, found in configurations.items())),
+        timings=_timings(methods, fits.values()),
+        failures=_failures(methods, failed),
+        warnings=_failures(methods, warned),
         units=len(units),
         failed=len(failed),
         seconds=math.fsum(row["seconds"] for row in fits.values() if not math.isnan(row["seconds"])),
@@ -224,9 +244,9 @@ def _fixed(configurations: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {key: value for key, value in known.items() if all(other.get(key, value) == value for other in found)}
 
 
-def _parameters(configurations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+def _parameters(methods: Iterable[str], configurations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
     """The class and parameters of each method; all values, where units differ."""
-    values: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    values: dict[str, dict[str, list[str]]] = {label: defaultdict(list) for label in methods}
     for label, configuration in configurations:
         method = configuration.get("method", {})
         chosen = {**method.get("defaults", {}), **method.get("parameters", {}), **configuration.get("tuned", {})}
@@ -235,30 +255,32 @@ def _parameters(configurations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict
                 values[label][key].append(setting_value(value))
     return {
         label: ", ".join([*found.pop("class", []), *(f"{key} = {' or '.join(found[key])}" for key in sorted(found))])
-        for label, found in sorted(values.items(), key=lambda entry: method_order(entry[0]))
+        for label, found in values.items()
     }
 
 
-def _timings(fits: Iterable[dict[str, Any]]) -> tuple[Timing, ...]:
-    by_method: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def _timings(methods: Iterable[str], fits: Iterable[dict[str, Any]]) -> tuple[Timing, ...]:
+    by_method: dict[str, list[dict[str, Any]]] = {label: [] for label in methods}
     for row in fits:
         if row["status"] == "ok":
             by_method[row["method"]].append(row)
     found = []
-    for method in sorted(by_method, key=method_order):
-        seconds = [row["seconds"] for row in by_method[method]]
-        peak = max(row["peak_mib"] for row in by_method[method])
-        found.append(Timing(method, len(seconds), median(seconds), min(seconds), max(seconds), peak))
+    for method, rows in by_method.items():
+        seconds = [row["seconds"] for row in rows]
+        if seconds:
+            peak = max(row["peak_mib"] for row in rows)
+            found.append(Timing(method, len(seconds), median(seconds), min(seconds), max(seconds), peak))
     return tuple(found)
 
 
-def _failures(rows: list[dict[str, Any]]) -> tuple[Failure, ...]:
+def _failures(methods: Iterable[str], rows: list[dict[str, Any]]) -> tuple[Failure, ...]:
+    order = {label: place for place, label in enumerate(methods)}
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[row["method"], row["error"]].append(row)
     return tuple(
         Failure(method, error, len(found), _where(found))
-        for (method, error), found in sorted(groups.items(), key=lambda entry: (method_order(entry[0][0]), entry[0][1]))
+        for (method, error), found in sorted(groups.items(), key=lambda entry: (order[entry[0][0]], entry[0][1]))
     )
 
 

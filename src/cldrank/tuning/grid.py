@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cldrank.estimators import Method
 from cldrank.estimators.evidence import needed
 from cldrank.tuning.judging import hold_out, mean_of
 from cldrank.tuning.trials import Trial, distances
@@ -59,6 +58,5 @@ def grid(
 
 
 def _fitted(model: Any, dataset: RankingDataset, clicks: ClickTable, propensities: Any) -> Any:
-    """Fit anything with `fit`; a method is given only what it needs."""
-    given = needed(model.required, clicks, propensities) if isinstance(model, Method) else (clicks, propensities)
-    return model.fit(dataset, *given)
+    """Fit anything with `fit`; what says what it needs is given that alone."""
+    return model.fit(dataset, *needed(getattr(model, "required", "propensities"), clicks, propensities))

@@ -114,7 +114,7 @@ def hold_out(
     if isinstance(propensities, AffineClicks):
         propensities.at(np.array([table.depth]))
     else:
-        check_propensities(propensities, table, "tuning", None)
+        propensities = check_propensities(propensities, table, "tuning", None, "raise")
     displayed = np.flatnonzero(table.query_impressions)
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):

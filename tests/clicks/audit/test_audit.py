@@ -51,7 +51,7 @@ class TestPropensities:
         made = logs()
         result = audit(made.add(2000, made.shuffled).write())
         assert result.facts.order.looks == "random"
-        assert possible(result) == {"Randomised"} | HARVESTING
+        assert possible(result) == {"Randomised", "Envelope"} | HARVESTING
         assert "Randomised" in result.verdict.sentence
         assert found(result, "propensities").advice.startswith("Estimate them with `Randomised`")
 
@@ -70,8 +70,9 @@ class TestPropensities:
 
         result = audit(made.add(1000, halves).write())
         assert result.facts.overlap.components == ((1, 2), (3, 4))
-        assert possible(result) == set()
+        assert possible(result) == {"Envelope"}
         assert "2 sets" in found(result, "propensities").found
+        assert "Find a lower bound with `Envelope`" in found(result, "propensities").advice
 
 
 class TestAmounts:

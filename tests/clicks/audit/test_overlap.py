@@ -19,7 +19,7 @@ from cldrank.clicks.audit.ways import USABLE
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
-from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised
+from cldrank.propensity import AdjacentChain, AllPairs, Pivot, Randomised, applicable
 
 
 def counts(n: NDArray[np.int64], clicks: NDArray[np.int64]) -> ClickTable:
@@ -216,6 +216,18 @@ class TestPrecision:
         assert not found["AllPairs"].possible
         assert "several clicks" in found["AllPairs"].reason
         assert found["Pivot"].possible
+        assert not found["Envelope"].possible
+        assert "also of one person" in found["Envelope"].reason
+
+    @pytest.mark.parametrize(("clicked", "possible"), [(19, False), (20, True)])
+    def test_a_bound_needs_results_that_two_people_clicked(self, clicked: int, possible: bool) -> None:
+        n = np.full((60, 3), 50)
+        clicks = np.ones_like(n)
+        clicks[:clicked] = 2
+        cells = counts(n, clicks)
+        (found,) = [method for method in audit_table(cells).facts.ways if method.name == "Envelope"]
+        assert found.possible == possible == (applicable(cells)["Envelope"] is None)
+        assert found.error is None
 
     def test_the_step_is_what_repetition_shows(self) -> None:
         """The spread of the Mantel–Haenszel log ratio over repeated experiments."""

@@ -102,6 +102,16 @@ class TestWhatIsInTheWild:
         path = write("0 qid:1 1:NULL 2:nan 3:NaN 4:na 5: 6:1\n")
         assert table(read_letor([path], missing=-1)) == [[-1, -1, -1, -1, -1, 1]]
 
+    def test_missing_values_can_be_kept(self, write: Write) -> None:
+        data = read_letor([write("0 qid:1 1:NULL 2:nan 4: 5:1\n1 qid:2 5:2\n")], missing="keep")
+        nan = np.nan
+        np.testing.assert_array_equal(data.features, np.array([[nan, nan, 0, nan, 1], [0, 0, 0, 0, 2]], np.float32))
+        assert data.has_missing  # what a row does not list is 0
+        whole = read_letor([write("0 qid:1 1:3\n")], missing="keep")
+        assert not whole.has_missing
+        with pytest.raises(FormatError, match=r"the value of feature 1 is 'inf'; features must be finite"):
+            read_letor([write("0 qid:1 1:inf\n")], missing="keep")
+
     @pytest.mark.parametrize("suffix", [".query", ".group"])
     def test_group_file_beside_the_data(self, write: Write, suffix: str) -> None:
         path = write("1 1:1\n0 1:2\n2 1:3\n")

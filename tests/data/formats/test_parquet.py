@@ -134,6 +134,22 @@ class TestForeignFiles:
         with pytest.raises(CldrankError, match="feature 'x' of row 1 .* is nan"):
             read_parquet(path)
 
+    @pytest.mark.parametrize("layout", ["columns", "list"])
+    def test_missing_values_can_be_kept_and_saved(self, tmp_path: Path, layout: Any) -> None:
+        path = written(tmp_path / "a.parquet", query_id=[1, 1, 2], x=[1.0, None, float("nan")], y=[1.0, 2.0, 3.0])
+        data = read_parquet(path, missing="keep")
+        np.testing.assert_array_equal(data.features, np.array([[1, 1], [np.nan, 2], [np.nan, 3]], np.float32))
+        assert data.has_missing
+        save_parquet([data], tmp_path / "b.parquet", features=layout)
+        again = read_parquet(tmp_path / "b.parquet")  # it knows what it holds
+        assert again.has_missing
+        np.testing.assert_array_equal(again.features, data.features)
+        filled = read_parquet(tmp_path / "b.parquet", missing=7)
+        assert (filled.has_missing, filled.features[:, 0].tolist()) == (False, [1, 7, 7])
+        infinite = written(tmp_path / "i.parquet", query_id=[1, 1], x=[None, float("inf")])
+        with pytest.raises(CldrankError, match="feature 'x' of row 1 .* is inf; features must be finite"):
+            read_parquet(infinite, missing="keep")
+
     def test_files_that_do_not_fit(self, tmp_path: Path) -> None:
         garbage = tmp_path / "g.parquet"
         garbage.write_bytes(b"PAR1 and then nothing of the kind")

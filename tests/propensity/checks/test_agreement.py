@@ -12,6 +12,7 @@ from cldrank.propensity import (
     AdjacentChain,
     AllPairs,
     ClickThrough,
+    Envelope,
     Propensities,
     Randomised,
     RegressionEM,
@@ -19,6 +20,7 @@ from cldrank.propensity import (
     applicable,
     compare_estimators,
 )
+from cldrank.propensity.checks.agreement import above_bounds
 
 
 def test_all_that_apply_and_why_the_others_do_not(world: Any, tmp_path: Path) -> None:
@@ -29,7 +31,8 @@ def test_all_that_apply_and_why_the_others_do_not(world: Any, tmp_path: Path) ->
     assert verdicts["AllPairs", "AdjacentChain"]
     assert not verdicts["AllPairs", "ClickThrough"]
     text = str(found)
-    assert text.splitlines()[0].split()[1:] == list(found.estimates)
+    assert text.splitlines()[0].replace(", at least", "").split()[1:] == list(found.estimates)
+    assert "Envelope, at least" in text
     assert "Randomised refuses: " in text
     assert "AllPairs and ClickThrough disagree" in text
     found.plot(tmp_path / "all.svg")
@@ -78,6 +81,7 @@ def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
     assert "RegressionEM" not in applicable(clicks)
     reasons = applicable(clicks, dataset=data)
     assert [name for name, reason in reasons.items() if reason is None] == [
+        "Envelope",
         "RegressionEM",
         "DualLearning",
         "ClickThrough",
@@ -91,3 +95,19 @@ def test_with_a_dataset_relevance_is_modelled_too(logistic: Any) -> None:
     assert "needs the features" in str(compare_estimators(clicks, few).refusals["RegressionEM"])
     with pytest.raises(CldrankError, match="no estimators"):
         applicable(clicks, {})
+
+
+def test_curves_are_checked_against_a_bound_and_do_not_agree_with_it(world: Any) -> None:
+    few = {"AllPairs": AllPairs(), "Envelope": Envelope(), "ClickThrough": ClickThrough()}
+    found = compare_estimators(world.two_rankers(), few)
+    assert [(entry.first, entry.second) for entry in found.agreements] == [("AllPairs", "ClickThrough")]
+    below = {entry.curve: entry.below for entry in found.bounds}
+    assert below == {"AllPairs": (), "ClickThrough": (2, 3, 4, 5)}
+    assert "ClickThrough lies below the lower bound of Envelope at positions 2, 3, 4 and 5" in str(found)
+    assert "AllPairs lies above the lower bound of Envelope" in str(found)
+
+
+def test_a_given_curve_below_a_bound_without_error() -> None:
+    bound = Propensities(np.array([1, 0.4, 0.3]), method="b", covariance=np.zeros((3, 3)), bound=True)
+    (found,) = above_bounds({"b": bound, "given": Propensities(np.array([1, 0.5, 0.2]))})
+    assert (found.curve, found.below) == ("given", (3,))

@@ -19,6 +19,7 @@ from cldrank.clicks.cell_file import is_cells, load_cells
 from cldrank.clicks.log.engines import connected, querying
 from cldrank.clicks.log.paths import Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
+from cldrank.clicks.units import clicked_again
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
 from cldrank.wording import some
@@ -94,6 +95,7 @@ def _judged(
     by_position = curve(table)
     common, order = overlap(table), display_order(table)
     errors = precision(table, by_position)
+    twice = None if table.every_click else clicked_again(table.position - 1, table.clicks, table.depth).tolist()
     facts = Facts(
         source=source,
         rejects=rejects,
@@ -102,7 +104,7 @@ def _judged(
         overlap=common,
         order=order,
         precision=errors,
-        ways=ways(by_position, order, common, errors, bool((table.clicks > table.impressions).any())),
+        ways=ways(by_position, order, common, errors, twice, bool((table.clicks > table.impressions).any())),
         log=log,
     )
     return Audit(facts, judge(facts))

@@ -21,7 +21,7 @@ class Facts:
     source     what was audited, in words
     rejects    the account of the rows of the log; None where only cells were given
     curve      clicks by position
-    ways       which comparisons of positions the log supports
+    ways       which comparisons of positions the log supports, and whether a lower bound
     log        what only the log can say (pages, surfaces, users, drift); None where only cells were given
     """
 

@@ -95,7 +95,8 @@ def _not_compared(facts: Facts, language: Language) -> Finding:
             Severity.warning,
             f"Each of the {overlap.candidates:,} candidates was shown at one position only, as by a ranker that never "
             "changes: comparing cannot separate position from relevance.",
-            "Model relevance from features as well, or assume a known curve; or swap results on a few pages and log "
+            _bounded(facts, language)
+            + "Model relevance from features as well, or assume a known curve; or swap results on a few pages and log "
             "again.",
         )
     share = overlap.impressions / max(facts.impressions, 1)
@@ -111,6 +112,7 @@ def _not_compared(facts: Facts, language: Language) -> Finding:
         f"Only {overlap.moving:,} of {overlap.candidates:,} candidates ({share:.1%} of impressions) were shown at "
         f"several positions, and {parts}.",
         _first_positions(facts, language)
+        + _bounded(facts, language)
         + "Model relevance from features as well, or assume a known curve; or randomise a small share of pages and log "
         "again.",
     )
@@ -123,6 +125,12 @@ def _first_positions(facts: Facts, language: Language) -> str:
         return ""
     upper = worded("Estimate the first {} positions alone ({})", (depth, setting("depth", depth)), language)
     return f"{upper}, to within {USABLE:.0%}. Or: "
+
+
+def _bounded(facts: Facts, language: Language) -> str:
+    """The advice to bound the curve from below, where that is possible."""
+    found = [way for way in facts.ways if way.name == "Envelope" and way.possible]
+    return worded("Find a lower bound with {}. ", (_estimator(found[0]),), language) if found else ""
 
 
 def judge_precision(facts: Facts, language: Language) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cldrank.clicks.audit.overlap import COMPARISONS, Order, Overlap, Precision
 from cldrank.clicks.audit.positions import Position
+from cldrank.clicks.units import FEWEST_CLICKED_AGAIN
 from cldrank.errors import Spelling
 from cldrank.wording import positions
 
@@ -56,9 +57,14 @@ def ways(
     order: Order,
     overlap: Overlap,
     precision: Sequence[Precision],
+    clicked_twice: Sequence[int] | None,
     every_click: bool = False,
 ) -> tuple[PropensityWay, ...]:
-    """Judge each comparison, the best founded first; `every_click`: some impressions count several clicks."""
+    """Judge each comparison, the best founded first, and last the bound that needs none.
+
+    clicked_twice   how many candidates were clicked by at least two at each position; None where that is unknown
+    every_click     whether some impressions count several clicks
+    """
     missing = next((at for at, entry in enumerate(curve, start=1) if entry.position != at), None)
     if len(curve) < 2 or missing is not None:
         reason = (
@@ -66,7 +72,8 @@ def ways(
             if len(curve) < 2
             else f"position {missing} was never shown, so nothing leads from the first to those below it"
         )
-        return tuple(PropensityWay(_class_name(comparison), False, reason) for comparison in COMPARISONS)
+        names = [*map(_class_name, COMPARISONS), "Envelope"]
+        return tuple(PropensityWay(name, False, reason) for name in names)
     unknown = {name: [entry.position for entry in precision if getattr(entry, name) is None] for name in COMPARISONS}
     reasons = {
         "randomised": (order.looks == "random", _order_reason(order)),
@@ -77,7 +84,8 @@ def ways(
         "adjacent_chain": (not unknown["adjacent_chain"], _chain_reason(unknown["adjacent_chain"])),
         "pivot": (not unknown["pivot"], _pivot_reason(unknown["pivot"])),
     }
-    return tuple(_judged(name, *reasons[name], precision) for name in COMPARISONS)
+    bound = PropensityWay("Envelope", *_bound_reason(clicked_twice))
+    return (*(_judged(name, *reasons[name], precision) for name in COMPARISONS), bound)
 
 
 def _judged(comparison: str, possible: bool, reason: str, precision: Sequence[Precision]) -> PropensityWay:
@@ -138,3 +146,14 @@ def _pivot_reason(lacking: Sequence[int]) -> str:
     if lacking:
         return f"{positions(lacking)} {'has' if len(lacking) == 1 else 'have'} too few in common with position 1"
     return "every position has clicked candidates in common with position 1"
+
+
+def _bound_reason(clicked_twice: Sequence[int] | None) -> tuple[bool, str]:
+    if clicked_twice is None:
+        return False, "it counts who clicked what others clicked, but here every click counts, also of one person"
+    few = [at for at, candidates in enumerate(clicked_twice, start=1) if candidates < FEWEST_CLICKED_AGAIN]
+    if few:
+        return False, f"fewer than {FEWEST_CLICKED_AGAIN} candidates were clicked twice at {positions(few)}"
+    return True, (
+        "a lower bound of the curve, if results clicked at low positions are no more relevant than those at the first"
+    )

@@ -24,6 +24,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import check_flag, check_whole
 from cldrank.data import checks
+from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import letor_kernel as kernel
 from cldrank.data.formats.letor_groups import group_files, read_groups
@@ -42,7 +43,7 @@ def read_letor(
     groups: Sequence[Path] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    missing: float | None = None,
+    missing: Missing = None,
     name: str = "",
 ) -> RankingDataset:
     r"""Read LETOR / SVMlight text: one file, or one data set split into several.
@@ -51,7 +52,8 @@ def read_letor(
                  beside the data (`train.txt.query`, `train.txt.group`) if not given
     n_features   the number of features, if rows may leave out the last ones
     zero_based   whether feature ids start at 0; by default they do if an id 0 occurs
-    missing      the value to fill in where one is missing (`NULL`, `nan`, `NA`, or nothing); by default refused
+    missing      the value to fill in where one is missing (`NULL`, `nan`, `NA`, or nothing), or "keep"; by default
+                 refused. A feature that a row does not list is 0, not missing
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +70,8 @@ def read_letor(
         check_whole("n_features", n_features, least=1, most=10**12)
     if zero_based is not None:
         check_flag("zero_based", zero_based)
-    fill = np.nan if missing is None else float(missing)
+    checks.check_missing(missing)
+    fill = np.inf if missing is None else np.nan if missing == checks.KEEP else float(missing)
     with checks.about(paths[0]):
         with_queries = _rows_carry_queries(paths)
         group_paths = group_files(paths, groups, with_queries)
@@ -86,10 +89,10 @@ def read_letor(
                 Spelling("n_features=…", "--n-features"),
                 path=paths[0],
             )
-        return _dataset(rows, group_paths, name)
+        return _dataset(rows, group_paths, name, keep=missing == checks.KEEP)
 
 
-def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str) -> RankingDataset:
+def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str, *, keep: bool) -> RankingDataset:
     """The rows of each query brought together, with ids and names."""
     if group_paths:
         offsets = read_groups(group_paths, rows.count)
@@ -109,6 +112,7 @@ def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str) -> RankingD
         feature_names=tuple(f"f{rows.layout.first_id + column}" for column in range(rows.layout.width)),
         name=name,
         source_rows=order,
+        has_missing=keep,
     )
 
 
@@ -298,8 +302,9 @@ def _format_error(block: LineBlock, parsed: _Parsed, layout: _Layout) -> FormatE
     found, feature = repr(block.token(parsed.at)), parsed.feature
     words: tuple[Any, ...] = ()
     if parsed.problem == kernel.MISSING_VALUE:
-        message = "the value of feature {} is missing ({}); clean the file, or choose a value to fill in with {}."
-        words = (feature, found, Spelling("missing=0.0", "--missing 0"))
+        message = "the value of feature {} is missing ({}); clean the file, choose a value to fill in with {}, or {}."
+        keep = Spelling("keep it for trees with missing='keep'", "keep it for trees with --missing keep")
+        words = (feature, found, Spelling("missing=0.0", "--missing 0"), keep)
     elif parsed.problem == kernel.OUT_OF_LAYOUT:
         given = Spelling("n_features or zero_based", "--n-features")
         message = "feature {} is outside the features {} … {} that {} implies."

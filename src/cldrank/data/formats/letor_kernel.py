@@ -187,7 +187,7 @@ def _odd_value(text, at):
 def parse_rows(text, first_id, fill, with_queries, block):  # noqa: C901 - one loop over bytes; calls would cost its speed
     """Parse whole lines into a block: (problem, byte, feature id, rows, runs).
 
-    `first_id` is the id of column 0; `fill` replaces missing values, NaN refuses them; `with_queries` says whether
+    `first_id` is the id of column 0; `fill` replaces missing values, infinity refuses them; `with_queries` says whether
     rows carry `qid:`.
     """
     width = block.features.shape[1]
@@ -287,7 +287,7 @@ def parse_rows(text, first_id, fill, with_queries, block):  # noqa: C901 - one l
             value, end = _number(text, at)
             if end < 0 or not _ends_token(text[end]):
                 problem = _odd_value(text, at)
-                if problem != MISSING_VALUE or np.isnan(fill):
+                if problem != MISSING_VALUE or np.isinf(fill):
                     return problem, at, feature, row, runs
                 value = fill
                 end = at

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cldrank.data import checks
+from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats.parquet_columns import METADATA, READABLE, ColumnNames, ParquetPart, Roles, is_text
 from cldrank.data.grouping import gather_queries
@@ -30,7 +31,7 @@ def read_parquet(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     columns: ColumnNames | None = None,
-    missing: float | None = None,
+    missing: Missing = None,
     name: str = "",
 ) -> RankingDataset:
     """Read one Parquet file, or one data set split into several.
@@ -38,7 +39,8 @@ def read_parquet(
     columns   the names of the columns, where they differ from `query_id`, `doc_id`, `label`; `features` is the name of
               a list column, or a list of columns. By default the features are in a list column called `features`, or
               else every other column is a feature.
-    missing   the value to fill in where a feature is null or NaN; by default such a feature is refused
+    missing   the value to fill in where a feature is null or NaN, or "keep"; by default such a feature is refused,
+              unless a dataset that has missing values was saved
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4]], ["a", "b"], labels=[0, 1])
@@ -55,6 +57,7 @@ def read_parquet(
         roles.check(part)
     if not sum(part.rows for part in parts):
         raise FormatError("holds no rows.", path=parts[0].path)
+    checks.check_missing(missing)
     with checks.about(parts[0].path):
         return _dataset(parts, roles, missing, name)
 
@@ -90,8 +93,10 @@ def save_parquet(
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: float | None, name: str) -> RankingDataset:
+def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: Missing, name: str) -> RankingDataset:
     described = [part.description() for part in parts]
+    if missing is None and any(one.get("has_missing", False) for one in described):
+        missing = checks.KEEP
     rows = sum(part.rows for part in parts)
     run_starts, run_ids = _runs(_ids(parts, roles.query_id))
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
@@ -112,6 +117,7 @@ def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: float | None, 
         name=name or described[0].get("name", ""),
         synthetic=any(one.get("synthetic", False) for one in described),
         source_rows=order,
+        has_missing=missing == checks.KEEP,
     )
 
 
@@ -178,7 +184,7 @@ def _labels(part: ParquetPart, column: str) -> NDArray[np.float32]:
     return labels
 
 
-def _features(parts: Sequence[ParquetPart], roles: Roles, rows: int, missing: float | None) -> NDArray[np.float32]:
+def _features(parts: Sequence[ParquetPart], roles: Roles, rows: int, missing: Missing) -> NDArray[np.float32]:
     """The feature table, filled batch by batch so that no second copy of it ever exists."""
     features = np.empty((0, 0), dtype=np.float32)
     end = 0
@@ -196,9 +202,7 @@ def _features(parts: Sequence[ParquetPart], roles: Roles, rows: int, missing: fl
                     f"{features.shape[1]} before.",
                     path=part.path,
                 )
-            if missing is not None:
-                np.nan_to_num(block, copy=False, nan=missing, posinf=np.inf, neginf=-np.inf)
-            block = block[: start + part.rows - end]
+            block = checks.filled(block[: start + part.rows - end], missing)
             features[end : end + len(block)] = block
             end += len(block)
         if end - start != part.rows:
@@ -258,7 +262,9 @@ def _table(dataset: RankingDataset, layout: Literal["columns", "list"]) -> pa.Ta
     else:
         for index, feature in enumerate(dataset.feature_names):
             columns[feature] = pa.array(np.ascontiguousarray(dataset.features[:, index]))
-    described = {"name": dataset.name, "synthetic": dataset.synthetic}
+    described: dict[str, Any] = {"name": dataset.name, "synthetic": dataset.synthetic}
+    if dataset.has_missing:
+        described["has_missing"] = True
     if layout == "list":
         described["feature_names"] = list(dataset.feature_names)
     return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(described).encode()})

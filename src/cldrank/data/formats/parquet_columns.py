@@ -80,10 +80,9 @@ class ParquetPart:
         if isinstance(described, dict):
             names = described.get("feature_names", [])
             is_listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
-            is_named = isinstance(described.get("name", ""), str) and isinstance(
-                described.get("synthetic", False), bool
-            )
-            if is_listed and is_named:
+            is_named = isinstance(described.get("name", ""), str)
+            flags = [described.get(key, False) for key in ("synthetic", "has_missing")]
+            if is_listed and is_named and all(isinstance(flag, bool) for flag in flags):
                 return described
         raise FormatError(
             "the metadata 'cldrank', with the name of the data and whether it is synthetic, is damaged; write the file "

@@ -32,29 +32,30 @@ class Trees(Model):
     label = "boosted trees"
     needs = ("xgboost", "trees")
     pace = 1.3
+    takes_missing = True
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("selection", *_OF_OTHERS),
         "fit_pairs": _OF_OTHERS,
     }
 
-    rounds: int = parameter(default=300, about="most trees", least=1, most=_MOST)
+    rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
     learning_rate: float = parameter(
-        default=0.1, about="how much of each tree is taken", above=0, most=1, tried="0.03..0.3:log"
+        default=0.05, about="how much of each tree is taken", above=0, most=1, tried="0.03..0.3:log"
     )
     leaves: int = parameter(default=15, about="most leaves of a tree", least=2, most=1 << 16, tried="7,15,31,63")
     min_weight: float = parameter(
-        default=5.0,
+        default=20.0,
         about="least weight (sum of second derivatives) of a leaf; a shown candidate has about 1",
         least=0,
-        tried="1.0..30.0:log",
+        tried="5.0..50.0:log",
     )
-    l2: float = parameter(default=1.0, about="ridge penalty on the values of leaves", least=0)
+    l2: float = parameter(default=10.0, about="ridge penalty on the values of leaves", least=0)
     column_share: float = parameter(
-        default=0.3, about="share of the features, drawn at random, that a split chooses from", above=0, most=1
+        default=0.2, about="share of the features, drawn at random, that a split chooses from", above=0, most=1
     )
     validation: float = parameter(default=0.1, about="share of queries that choose the rounds", least=0, most=0.9)
     patience: int | None = parameter(
-        default=30, about="stop after this many rounds without a better one", least=1, most=_MOST
+        default=50, about="stop after this many rounds without a better one", least=1, most=_MOST
     )
     max_bin: int = parameter(
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from cldrank.propensity.affine_clicks import AffineClicks, curve_of
 from cldrank.propensity.checks.refuted import with_refutation
 from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.propensities import Propensities
+from cldrank.wording import positions
 
 if TYPE_CHECKING:
     from cldrank.propensity.chart import Chart
@@ -54,10 +55,7 @@ class Agreement:
     @property
     def agree(self) -> bool:
         """Whether no position differs by more than chance would in 1% of comparisons of as many positions."""
-        from scipy.special import ndtri
-
-        bound = -ndtri(0.01 / (2 * max(len(self.scores) - 1, 1)))
-        return bool(np.abs(self.scores).max() <= bound)
+        return bool(np.abs(self.scores).max() <= _beyond_chance(2 * (len(self.scores) - 1)))
 
     def __str__(self) -> str:
         at = self.worst - 1
@@ -68,8 +66,49 @@ class Agreement:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class BoundCheck:
+    """Whether a curve lies above a lower bound.
+
+    curve, bound   their names
+    scores         (k,) log ρ less the log of the bound, in joint standard errors; 0 at position 1
+    below          the positions where the curve lies below the bound by more than chance would bring about in 1% of
+                   comparisons of as many positions
+    """
+
+    curve: str
+    bound: str
+    scores: Floats
+    below: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if not self.below:
+            return f"{self.curve} lies above the lower bound of {self.bound}, or within chance of it"
+        return (
+            f"{self.curve} lies below the lower bound of {self.bound} at {positions(self.below)}, by up to "
+            f"{-self.scores.min():.1f} standard errors"
+        )
+
+
+def above_bounds(estimates: Mapping[str, Propensities]) -> list[BoundCheck]:
+    """Check every curve against every lower bound among the estimates, on the positions that both have.
+
+    >>> curve = Propensities(np.array([1, 0.5, 0.2]), method="a", covariance=np.diag([0, 0.01, 0.01]))
+    >>> bound = Propensities(np.array([1, 0.4, 0.3]), method="b", covariance=np.diag([0, 0.01, 0.01]), bound=True)
+    >>> print(above_bounds({"a": curve, "b": bound})[0])
+    a lies below the lower bound of b at position 3, by up to 2.9 standard errors
+    """
+    found = []
+    for curve, bound in product(estimates, estimates):
+        if estimates[bound].bound and not estimates[curve].bound:
+            scores = _compared(estimates, curve, bound).scores
+            below = np.flatnonzero(scores < -_beyond_chance(len(scores) - 1)) + 1
+            found.append(BoundCheck(curve, bound, scores, tuple(below.tolist())))
+    return found
+
+
 def agreement(estimates: Mapping[str, Propensities]) -> list[Agreement]:
-    """Compare every two estimates, on the positions that both have.
+    """Compare every two estimates, on the positions that both have; lower bounds are left to `above_bounds`.
 
     >>> from dataclasses import replace
     >>> one = Propensities(np.array([1, 0.5]), method="a", covariance=np.diag([0, 0.01]))
@@ -77,16 +116,26 @@ def agreement(estimates: Mapping[str, Propensities]) -> list[Agreement]:
     >>> print(agreement({"a": one, "b": two})[0])
     a and b disagree: at most 3.3 standard errors, at position 2 (-37.5%)
     """
-    found = []
-    for (first, one), (second, two) in combinations(estimates.items(), 2):
-        size = min(len(one), len(two))
-        difference = np.log(one.values[:size]) - np.log(two.values[:size])
-        error, paired = _joint_error(one, two, size, (first, second))
-        known = error > _EXACT
-        scores = np.where(known, difference / np.where(known, error, 1.0), 0.0)
-        unlike = ~known & (np.abs(difference) > _EXACT)
-        found.append(Agreement(first, second, difference, np.where(unlike, np.inf, scores), paired))
-    return found
+    curves = [name for name, estimate in estimates.items() if not estimate.bound]
+    return [_compared(estimates, first, second) for first, second in combinations(curves, 2)]
+
+
+def _compared(estimates: Mapping[str, Propensities], first: str, second: str) -> Agreement:
+    one, two = estimates[first], estimates[second]
+    size = min(len(one), len(two))
+    difference = np.log(one.values[:size]) - np.log(two.values[:size])
+    error, paired = _joint_error(one, two, size, (first, second))
+    known = error > _EXACT
+    scores = np.where(known, difference / np.where(known, error, 1.0), 0.0)
+    unlike = ~known & (np.abs(difference) > _EXACT)
+    return Agreement(first, second, difference, np.where(unlike, np.copysign(np.inf, difference), scores), paired)
+
+
+def _beyond_chance(tests: int) -> float:
+    """The score that chance exceeds in 1% of as many tests, each of one side."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(0.01 / max(tests, 1)))
 
 
 def _joint_error(one: Propensities, two: Propensities, size: int, names: tuple[str, str]) -> tuple[Floats, bool]:
@@ -114,25 +163,28 @@ class EstimatorComparison:
     estimates    the propensities of those that could estimate them, by name
     refusals     the errors of the others, by name
     agreements   how far any two estimates are apart
+    bounds       whether estimates lie above those that are lower bounds
     """
 
     estimates: Mapping[str, Propensities]
     refusals: Mapping[str, CldrankError]
     agreements: Sequence[Agreement]
+    bounds: Sequence[BoundCheck] = ()
 
     def __str__(self) -> str:
         """A table with one column per estimator, then refusals, fits and agreements."""
         size = max((len(estimate) for estimate in self.estimates.values()), default=0)
         lines = []
         if self.estimates:
-            lines.append("position  " + "  ".join(f"{name:>20}" for name in self.estimates))
+            names = (f"{name}, at least" if one.bound else name for name, one in self.estimates.items())
+            lines.append("position  " + "  ".join(f"{name:>20}" for name in names))
         for at in range(size):
             entries = (_entry(estimate, at) for estimate in self.estimates.values())
             lines.append(f"{at + 1:>8}  " + "  ".join(f"{entry:>20}" for entry in entries))
         for check in ("goodness", "confounding"):
             found = {name: getattr(estimate, check) for name, estimate in self.estimates.items()}
             lines += [f"{name}: {verdict}" for name, verdict in found.items() if verdict is not None]
-        lines += [str(agreement) for agreement in self.agreements]
+        lines += [str(found) for found in (*self.agreements, *self.bounds)]
         lines += [f"{name} refuses: {refusal}" for name, refusal in self.refusals.items()]
         return "\n".join(lines)
 
@@ -163,7 +215,7 @@ def applicable(
     >>> fixed = {"position": [1] * 30 + [2] * 30, "impressions": [100] * 60, "clicks": [40] * 30 + [10] * 30}
     >>> found = applicable(cr.ClickTable.from_arrays(data, **fixed))
     >>> [name for name, refusal in found.items() if refusal is None]
-    ['ClickThrough']
+    ['Envelope', 'ClickThrough']
     """
     found: dict[str, CldrankError | None] = {}
     for name, estimator in _chosen(estimators, dataset).items():
@@ -198,7 +250,7 @@ def compare_estimators(
             continue
         curve = curve_of(found)
         estimates[name] = curve if estimator.affine else with_refutation(curve, clicks)
-    return EstimatorComparison(estimates, refusals, agreement(estimates))
+    return EstimatorComparison(estimates, refusals, agreement(estimates), above_bounds(estimates))
 
 
 def _chosen(named: Estimators | None, dataset: RankingDataset | None) -> Estimators:

@@ -120,6 +120,28 @@ def too_few(
     )
 
 
+def clicked_too_rarely(who: Spelling, counts: IntArray, clicks: int, needed: int) -> UnidentifiableError:
+    """The error of a bound for which too few candidates were clicked often enough.
+
+    counts   (positions,) how many were clicked at least `clicks` times there; `needed` would do
+    """
+    weak = np.flatnonzero(counts < needed) + 1
+    depth = int(weak[0]) - 1
+    return UnidentifiableError(
+        "{} cannot bound {}: {} clicked at position {} at least {} times, and it needs {}. Needed are more pages of "
+        "the same queries. {}",
+        who,
+        positions(weak.tolist()),
+        count(int(counts[depth]), "candidate was", "candidates were"),
+        depth + 1,
+        clicks,
+        needed,
+        _way_out(depth),
+        positions=tuple(weak.tolist()),
+        depth=depth,
+    )
+
+
 def counts_every_click(who: Spelling, instead: Spelling | None = None) -> UnidentifiableError:
     """The error of estimators whose model has at most one click per impression."""
     return UnidentifiableError(

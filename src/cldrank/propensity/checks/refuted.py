@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 REFUTED = "the clicks refute this curve"
 CHANCE = 1e-4  # that clicks refute a true curve, at any position
 _MOST = 3  # positions in a warning
+_HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
 
     which is tested for every candidate at every position, and for every position as a whole; the chance that any of
     these tests refutes a true curve is below 1 in 10,000. For an estimate, rho is the upper end of its interval. Tables
-    that count every click are not tested: there an impression may have several.
+    that count every click are not tested: there an impression may have several. Nor is a lower bound of a curve.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
@@ -65,7 +66,7 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
     >>> print(refutations(Propensities.power(1, 4), clicks)[0])
     at position 4 the click-through rate is 0.4 where at most 0.25 would be examined
     """
-    if clicks.every_click or not clicks.n_cells:
+    if clicks.every_click or not clicks.n_cells or propensities.bound:
         return ()
     size = min(clicks.depth, len(propensities))
     bound = np.minimum(propensities.values if propensities.high is None else propensities.high, 1.0)[:size]
@@ -85,6 +86,35 @@ def refutations(propensities: Propensities, clicks: ClickTable) -> tuple[Refutat
             rate, seen, count = c[worst] / n[worst], n[worst], len(own)
         found.append(Refutation(int(at) + 1, float(bound[at]), float(rate), int(seen), count))
     return tuple(found)
+
+
+def least_unrefuted(clicks: ClickTable, size: int) -> Floats:
+    """(size,) the smallest propensities that the clicks do not refute, see `refutations`; 0 where there are no clicks.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 2, [0] * 2)
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 4], impressions=[500, 500], clicks=[250, 200])
+    >>> least_unrefuted(clicks, 4).round(3)
+    array([0.396, 0.   , 0.   , 0.301])
+    """
+    low, high = np.zeros(size), np.zeros(size)
+    if clicks.every_click or not clicks.n_cells:
+        return low
+    used = (clicks.impressions > 0) & (clicks.position <= size)
+    place, n, c = clicks.position[used] - 1, clicks.impressions[used].astype(float), clicks.clicks[used].astype(float)
+    limit = np.log((len(n) + min(clicks.depth, size)) / CHANCE)
+    shown, clicked = (np.bincount(place, part, size).astype(np.float64) for part in (n, c))
+    tests = [np.concatenate(parts) for parts in ((place, np.arange(size)), (n, shown), (c, clicked))]
+    place, n, c = (part[tests[2] > 0] for part in tests)
+    np.maximum.at(high, place, c / n)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        refuting = _evidence(n, c, middle[place]) > limit
+        refuted = np.bincount(place[refuting], minlength=size) > 0
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+        kept = refuting | ~refuted[place]  # what does not refute this does not refute more either
+        place, n, c = place[kept], n[kept], c[kept]
+    return high
 
 
 def warn_if_refuted(propensities: Propensities, clicks: ClickTable) -> None:

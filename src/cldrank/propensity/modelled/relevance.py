@@ -87,6 +87,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         if dataset is None:
             raise AssertionError("`fit` and `check` refuse to go on without features")
         clicks.check_same(dataset)
+        dataset.check_complete(self.spelling)
         self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
         shown = ShownCandidates.of(dataset, cells, scalings.fit(self.model.scaling, dataset.features))
         explained = explained_order(shown.features, cells, shown.row)

@@ -1,0 +1,167 @@
+"""Methods hold a curve to the clicks: an assumed one is raised, an estimated one warned of, and it is said once."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.errors import CldrankWarning, UsageError
+from cldrank.propensity import AllPairs, Envelope, Propensities
+from cldrank.propensity.checks.raising import held_to_clicks
+from cldrank.propensity.checks.refuted import least_unrefuted, refutations
+from tests.propensity.conftest import logistic_log
+
+STEEP = Propensities.power(3, 5)
+
+
+@pytest.fixture(scope="module")
+def log() -> Any:
+    return logistic_log(follows=1.0)[1]
+
+
+def said(call: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(entry.message) for entry in caught]
+
+
+def test_an_assumed_curve_is_raised_and_told_of_once(log: Any) -> None:
+    texts = said(lambda: held_to_clicks(STEEP, log))
+    refute = [text for text in texts if "clicked too often" in text]
+    assert len(refute) == 1
+    assert "the clicks refute these propensities (power law, eta 3)" in refute[0]
+    assert "positions 2, 3, 4 and 5" in refute[0]
+    assert "0.125, at least 0.4" in refute[0]
+    assert len(texts) == 1
+    assert "envelope='off'" in refute[0]
+    with pytest.warns(CldrankWarning):
+        found = held_to_clicks(STEEP, log)
+    least = Envelope(confidence=0.99).fit(log).low
+    assert least is not None
+    np.testing.assert_allclose(found.values, np.maximum(least, [1, *least_unrefuted(log, 5)[1:]]))
+    assert not refutations(found, log)
+    assert found.raised == (2, 3, 4, 5)
+
+
+def test_warn_and_off_leave_the_curve(log: Any) -> None:
+    with pytest.warns(CldrankWarning, match="clicked too often"):
+        assert held_to_clicks(STEEP, log, "warn") is STEEP
+    assert not [text for text in said(lambda: held_to_clicks(STEEP, log, "off")) if "clicked too often" in text]
+    assert held_to_clicks(Propensities.power(1, 5), log, "off").values[1] == 0.5
+
+
+def test_the_shell_is_told_in_its_words(log: Any) -> None:
+    with pytest.warns(CldrankWarning) as caught:
+        held_to_clicks(STEEP, log)
+    text = caught[0].message.said("shell")  # type: ignore[union-attr]
+    assert "--envelope off" in text
+    assert "`cldrank propensity compare`" in text
+
+
+def test_a_position_is_not_refuted_twice(log: Any) -> None:
+    """By candidates clicked too often for the curve, and by those clicked again: one message, unless one says more."""
+    texts = said(lambda: held_to_clicks(Propensities.power(2, 5), log, "warn"))
+    assert len(texts) == 1
+
+
+def test_true_and_flat_curves_are_left_alone(log: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for eta in (0, 0.5, 1):
+            rho = Propensities.power(eta, 5)
+            assert held_to_clicks(rho, log) is rho
+
+
+def test_an_estimate_is_only_warned_of_and_held_to_its_interval(log: Any) -> None:
+    steep = Propensities(STEEP.values, method="AllPairs")
+    with pytest.warns(CldrankWarning, match="clicked too often"):
+        assert held_to_clicks(steep, log) is steep
+    wide = replace(steep, low=steep.values, high=np.ones(5), confidence=0.9)
+    assert not said(lambda: held_to_clicks(wide, log))
+
+
+def test_few_clicks_and_every_click_prove_nothing() -> None:
+    data, log = logistic_log(follows=1.0, queries=15)
+    assert not [text for text in said(lambda: held_to_clicks(STEEP, log)) if "clicked too often" in text]
+    _, rich = logistic_log(follows=1.0)
+    parts = {name: getattr(rich, name) for name in ("candidates", "row", "position", "impressions", "clicks")}
+    assert not said(lambda: held_to_clicks(STEEP, cr.ClickTable(**parts, every_click=True)))
+    assert data.n_queries == 15
+
+
+def test_positions_above_one_that_is_too_thin_are_still_raised() -> None:
+    _, log = logistic_log(follows=1.0)
+    thin = log.position == 4
+    parts = {name: getattr(log, name) for name in ("candidates", "row", "position", "impressions")}
+    with pytest.warns(CldrankWarning):
+        found = held_to_clicks(STEEP, cr.ClickTable(**parts, clicks=np.where(thin, 0, log.clicks)))
+    assert found.raised == (2, 3, 5)  # the last by single results, which need no comparison
+    assert not refutations(found, cr.ClickTable(**parts, clicks=np.where(thin, 0, log.clicks)))
+
+
+def test_what_single_results_prove_is_the_least_that_they_do_not_refute(log: Any) -> None:
+    least = least_unrefuted(log, 5)
+    rho = np.concatenate([[1.0], least[1:]])
+    assert not refutations(Propensities(rho), log)
+    for place in range(1, 5):
+        lower = rho.copy()
+        lower[place] *= 0.999
+        assert [found.position for found in refutations(Propensities(lower), log)] == [place + 1]
+
+
+def test_a_bound_as_the_curve_is_not_held_to_itself(log: Any) -> None:
+    bound = Envelope().fit(log)
+    assert not said(lambda: held_to_clicks(bound, log))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [cr.IPS(), cr.CLD(), cr.CLDPair(model=cr.Linear()), cr.HeckmanRank(position_correction=True)],
+    ids=lambda m: type(m).__name__,
+)
+def test_methods_keep_the_raised_curve(method: Any) -> None:
+    data, log = logistic_log(follows=1.0)
+    with pytest.warns(CldrankWarning, match="clicked too often"):
+        method.fit(data, log, STEEP)
+    assert method.propensities_.raised == (2, 3, 4, 5)
+    with pytest.warns(CldrankWarning):
+        method.set_params(envelope="warn").fit(data, log, STEEP)
+    assert method.propensities_ is STEEP
+    with pytest.raises(UsageError, match="envelope must be 'raise', 'warn' or 'off'"):
+        method.set_params(envelope="no").fit(data, log, STEEP)
+
+
+def test_the_parts_of_rankagg_learn_from_the_raised_curve() -> None:
+    data, log = logistic_log(follows=1.0)
+    with pytest.warns(CldrankWarning, match="clicked too often"):
+        method = cr.RankAgg(model=cr.Linear()).fit(data, log, STEEP)
+    assert method.propensities_ is method.ips_.propensities_
+    assert method.propensities_.raised == (2, 3, 4, 5)
+
+
+def test_a_path_of_gammas_is_fitted_to_the_raised_curve() -> None:
+    data, log = logistic_log(follows=1.0)
+    with pytest.warns(CldrankWarning, match="clicked too often"):
+        raised = cr.CLD().gamma_path(data, log, STEEP, [0.1])
+    with pytest.warns(CldrankWarning):
+        plain = cr.CLD(envelope="off").gamma_path(data, log, STEEP, [0.1])
+    assert raised[0].log_likelihood > plain[0].log_likelihood
+
+
+def test_without_a_curve_there_is_nothing_to_raise() -> None:
+    data, log = logistic_log(follows=1.0)
+    with pytest.raises(UsageError, match="envelope is for the propensities; it needs position_correction=True"):
+        cr.HeckmanRank(envelope="off").fit(data, log)
+
+
+def test_an_estimate_of_the_same_log_lies_above_the_bound(world: Any) -> None:
+    log = world.two_rankers()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        held_to_clicks(AllPairs().fit(log), log)

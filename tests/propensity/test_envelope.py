@@ -1,0 +1,258 @@
+"""The bound holds, is tight where it can be, and is refused where clicks are too few; curves are raised to it."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cldrank as cr
+from cldrank.clicks.simulate import PositionBased, Simulation
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import UnidentifiableError, UsageError
+from cldrank.propensity import BySegment, ClickThrough, Envelope, Propensities, Randomised
+from cldrank.propensity.counts import Cells
+from cldrank.propensity.envelope import _tally
+
+TRUTH = 1 / np.arange(1, 6)
+
+
+def one_ranker(
+    relevance: Any, pages: Any, seed: int = 0, queries: int = 2000, rho: Any = TRUTH, every_click: bool = False
+) -> ClickTable:
+    """Each query shows one result at each position; `relevance(random, place, queries)` draws theirs."""
+    random = np.random.default_rng([seed, 7])
+    size = len(rho)
+    data = cr.RankingDataset.from_arrays(np.zeros((queries * size, 1)), np.repeat(np.arange(queries), size))
+    shown = np.repeat(random.poisson(pages, queries), size)
+    r = np.stack([relevance(random, place, queries) for place in range(size)], axis=1).ravel()
+    position = np.tile(np.arange(1, size + 1), queries)
+    clicks = random.binomial(shown, np.tile(rho, queries) * r)
+    position = np.where(shown > 0, position, 0)
+    return ClickTable.from_arrays(data, position=position, impressions=shown, clicks=clicks, every_click=every_click)
+
+
+def binary(random: Any, place: int, queries: int) -> Any:
+    """60% relevant at the top, 20% at position 5; irrelevant ones are clicked with 0.1."""
+    return np.where(random.random(queries) < 0.6 - 0.1 * place, 1.0, 0.1)
+
+
+def graded(random: Any, place: int, queries: int) -> Any:
+    return random.beta(2, 2 + place, queries)
+
+
+def test_products_are_those_of_all_who_clicked_one_after_the_other() -> None:
+    """c clicks in n impressions as n people: of all ways to take m + 1 of them, in how many all clicked."""
+    table = one_ranker(binary, 4, queries=8)
+    cells = Cells.of(table, None, "candidates", 0)
+    for others in (1, 2):
+        before, again, _ = _tally(cells, others)
+        for place in range(5):
+            expected = np.zeros(2)
+            for n, c in zip(cells.impressions[cells.place == place], cells.clicks[cells.place == place], strict=True):
+                if n <= others:
+                    continue
+                people = [1] * int(c) + [0] * int(n - c)
+                weight = n * (n - 1) / (1 + (n / 20) ** 2)
+                expected += [
+                    weight * np.mean([all(who) for who in permutations(people, others + more)]) for more in (0, 1)
+                ]
+            np.testing.assert_allclose([before[:, place].sum(), again[:, place].sum()], expected)
+
+
+@pytest.mark.parametrize("others", [1, 2, 3])
+def test_the_estimate_is_the_ratio_of_moments_of_relevance(others: int) -> None:
+    """With many impressions U is ρ E[r^(m+1)] / E[r^m], here from the distribution of relevance itself."""
+
+    def ratio(place: int) -> float:
+        share = 0.6 - 0.1 * place
+        moments = [share + (1 - share) * 0.1**power for power in (others, others + 1)]
+        return moments[1] / moments[0]
+
+    rho = Envelope(others=others).fit(one_ranker(binary, 300, queries=20_000))
+    expected = TRUTH * [ratio(place) / ratio(0) for place in range(5)]
+    np.testing.assert_allclose(rho.values, expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("relevance", [binary, graded])
+@pytest.mark.parametrize(("pages", "queries"), [(1.0, 20_000), (10.0, 3000), (100.0, 3000)])
+def test_it_holds_and_is_nearer_than_click_through_rates(relevance: Any, pages: float, queries: int) -> None:
+    log = one_ranker(relevance, pages, queries=queries)
+    rho = Envelope().fit(log)
+    assert rho.low is not None
+    assert (rho.low <= TRUTH).all()
+    assert (rho.values[1:] > ClickThrough().fit(log).values[1:]).all()
+    assert rho.bound
+    assert rho.method == "Envelope"
+    assert "a lower bound, not the curve itself" in rho.notes[0]
+
+
+def test_few_impressions_do_not_bias_it() -> None:
+    """One or two impressions per candidate: the mean of many logs is what many impressions give."""
+    few = [
+        Envelope(others=1, depth=2, refuse_above=2, replicates=20).fit(one_ranker(binary, 1.0, seed))
+        for seed in range(60)
+    ]
+    many = Envelope(others=1, depth=2).fit(one_ranker(binary, 300, queries=20_000))
+    values = [rho.values[1] for rho in few]
+    assert np.mean(values) == pytest.approx(many.values[1], abs=4 * np.std(values) / np.sqrt(60) + 0.01)
+
+
+def test_it_is_the_curve_where_the_order_is_random(world: Any) -> None:
+    log = world.shuffled(sessions=2e5)
+    found, true = Envelope().fit(log), Randomised().fit(log)
+    np.testing.assert_allclose(found.values, true.values, rtol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pages", "queries"), [(1.0, 20_000), (10.0, 3000)])
+def test_its_lower_end_holds_as_often_as_it_says(pages: float, queries: int) -> None:
+    """Relevance that does not depend on the position, so that the bound is the curve: the hardest case."""
+    held = []
+    for seed in range(100):
+        rho = Envelope(refuse_above=2).fit(one_ranker(lambda random, _, n: random.beta(2, 2, n), pages, seed, queries))
+        assert rho.low is not None
+        held.append((rho.low <= TRUTH)[1:].mean())
+    assert np.mean(held) > 0.95 - 0.03
+
+
+def test_more_others_only_where_enough_clicked() -> None:
+    log = one_ranker(binary, 12, queries=1500)
+    mixed, one, three = Envelope().fit(log), Envelope(others=1).fit(log), Envelope(others=3, refuse_above=2).fit(log)
+    assert mixed.values[1] == three.values[1]
+    assert mixed.values[4] == one.values[4]
+
+
+def test_too_few_clicks_are_refused_with_what_would_do() -> None:
+    log = one_ranker(binary, 0.15, queries=3000)
+    with pytest.raises(
+        UnidentifiableError, match=r"Envelope cannot bound .*: \d+ candidates were clicked at"
+    ) as caught:
+        Envelope().fit(log)
+    assert "at least 2 times, and it needs 20" in str(caught.value)
+    assert caught.value.positions
+    with pytest.raises(UnidentifiableError, match="cannot bound position"):
+        Envelope().check(log)
+
+
+def test_one_impression_each_says_nothing() -> None:
+    random = np.random.default_rng(0)
+    data = cr.RankingDataset.from_arrays(np.zeros((4000, 1)), np.arange(4000) // 2)
+    clicks = ClickTable.from_arrays(
+        data, position=[1, 2] * 2000, impressions=[1] * 4000, clicks=random.binomial(1, 0.5, 4000)
+    )
+    with pytest.raises(UnidentifiableError, match="0 candidates were clicked at position 1 at least 2 times"):
+        Envelope().fit(clicks)
+
+
+def test_tables_that_count_every_click_are_refused() -> None:
+    with pytest.raises(UnidentifiableError, match="this table counts every click"):
+        Envelope().fit(one_ranker(binary, 10, every_click=True))
+
+
+def test_a_bound_above_1_says_whether_by_chance() -> None:
+    rho = Envelope().fit(one_ranker(binary, 20, rho=np.array([0.5, 0.5, 0.9])))
+    assert rho.values[2] > 1.5
+    assert any("position 3 is examined more often than the first" in note and "beyond" in note for note in rho.notes)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    log = one_ranker(binary, 10)
+    one, two, other = (Envelope(seed=seed).fit(log) for seed in (1, 1, 2))
+    assert one.low is not None
+    assert two.low is not None
+    assert other.low is not None
+    np.testing.assert_array_equal(one.low, two.low)
+    assert (one.low != other.low).any()
+
+
+def test_segments_and_smoothing_do_not_take_bounds() -> None:
+    with pytest.raises(UsageError, match="Envelope does not take segments"):
+        BySegment(Envelope())
+    with pytest.raises(UsageError, match="a lower bound is not smoothed"):
+        Envelope().fit(one_ranker(binary, 10)).smoothed("power")
+
+
+# -- curves raised to it ---------------------------------------------------------------------------------------------
+
+
+def bound(values: Any, low: Any) -> Propensities:
+    high = np.array(values) + 0.1
+    return Propensities(np.array(values), method="Envelope", bound=True, low=np.array(low), high=high, confidence=0.9)
+
+
+def test_a_curve_is_raised_where_it_lies_below() -> None:
+    found = Propensities.power(1, 4).raised_to(bound([1, 0.6, 0.45], [1, 0.4, 0.4]))
+    np.testing.assert_allclose(found.values, [1, 0.5, 0.4, 0.25])
+    assert found.raised == (3,)
+    assert found.origin == "power law, eta 1; raised to the bound of Envelope at position 3"
+    np.testing.assert_allclose(
+        Propensities.power(1, 4).raised_to(bound([1, 0.6, 0.45], [1, 0.4, 0.4]), to="value").values,
+        [1, 0.6, 0.45, 0.25],
+    )
+
+
+def test_a_curve_above_stays_as_it_is() -> None:
+    rho = Propensities.power(0.5, 3)
+    assert rho.raised_to(bound([1, 0.4, 0.2], [1, 0.3, 0.1])) is rho
+
+
+def test_an_assumed_curve_is_raised_to_1_at_most_and_intervals_go_along() -> None:
+    high = bound([1, 1.3], [1, 1.2])
+    assert Propensities.power(1, 2).raised_to(high).values.tolist() == [1, 1]
+    estimated = Propensities(
+        np.array([1, 0.5]), method="AllPairs", low=np.array([1, 0.4]), high=np.array([1, 0.6]), confidence=0.9
+    )
+    raised = estimated.raised_to(high)
+    assert raised.low is not None
+    assert raised.high is not None
+    assert (raised.values[1], raised.low[1], raised.high[1]) == (1.2, 1.2, 1.2)
+
+
+def test_only_bounds_raise() -> None:
+    with pytest.raises(UsageError, match="a curve is raised to a lower bound"):
+        Propensities.power(1, 2).raised_to(Propensities.power(0.5, 2))
+    with pytest.raises(UsageError, match="to must be"):
+        Propensities.power(1, 2).raised_to(bound([1, 1], [1, 1]), to="high")  # type: ignore[arg-type]
+
+
+def test_files_keep_what_was_raised_and_what_is_a_bound(tmp_path: Path) -> None:
+    found = Propensities.power(1, 4).raised_to(bound([1, 0.6, 0.45], [1, 0.4, 0.4]))
+    found.save(tmp_path / "rho.json")
+    again = Propensities.load(tmp_path / "rho.json")
+    assert (again.raised, again.bound, again.origin) == ((3,), False, found.origin)
+    bound([1, 0.6], [1, 0.4]).save(tmp_path / "bound.json")
+    assert Propensities.load(tmp_path / "bound.json").bound
+
+
+shares = st.lists(st.floats(0.01, 1), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(shares, shares)
+def test_raising_is_the_larger_of_both_and_done_once(curve: list[float], least: list[float]) -> None:
+    rho = Propensities(np.array([1, *curve]))
+    envelope = bound([1, *least], [1, *least])
+    found = rho.raised_to(envelope)
+    both = min(len(curve), len(least)) + 1
+    np.testing.assert_allclose(found.values[:both], np.maximum(rho.values, found.values)[:both])
+    np.testing.assert_allclose(found.values[:both], np.maximum(rho.values[:both], envelope.values[:both]))
+    np.testing.assert_array_equal(found.values[both:], rho.values[both:])
+    assert found.raised_to(envelope) is found
+
+
+def test_the_simulator_gives_what_the_formula_says() -> None:
+    """The whole way, from labels by the project's own simulator."""
+    random = np.random.default_rng(0)
+    labels = random.choice(5, p=[0.4, 0.2, 0.1, 0.2, 0.1], size=500 * 12)
+    data = cr.RankingDataset.from_arrays(np.zeros((len(labels), 1)), np.repeat(np.arange(500), 12), labels)
+    log = Simulation(data, labels + random.normal(0, 2, len(labels)), PositionBased(1, 0.1), depth=5).draw(2e5, seed=1)
+    rho = Envelope().fit(log)
+    assert rho.low is not None
+    assert (rho.low[1:] > 0.85 * TRUTH[1:]).all()
+    assert (rho.low[1:] < TRUTH[1:]).all()

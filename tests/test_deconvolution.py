@@ -1,0 +1,137 @@
+"""The distribution behind counts: known mixtures come back, and nothing makes the counts more likely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import binom
+
+from cldrank.deconvolution import RateCounts
+
+
+def drawn(rates: Any, impressions: Any, seed: int = 0) -> RateCounts:
+    n = np.broadcast_to(impressions, np.shape(rates))
+    return RateCounts.of(np.random.default_rng(seed).binomial(n, rates), n)
+
+
+def log_likelihood(counts: RateCounts, rates: Any, mass: Any) -> float:
+    """By scipy, the mean of a candidate."""
+    chance = binom.pmf(counts.clicks[:, None], counts.impressions[:, None], rates) @ mass
+    return float(counts.number @ np.log(chance) / counts.number.sum())
+
+
+def best_by_frank_wolfe(counts: RateCounts, rates: Any) -> float:
+    """The largest mean log-likelihood by another road: linear programs, each followed by the best step."""
+    chance = binom.pmf(counts.clicks[:, None], counts.impressions[:, None], rates)
+    share, mass = counts.number / counts.number.sum(), np.full(len(rates), 1 / len(rates))
+    for _ in range(3000):
+        slope = (share / (chance @ mass)) @ chance
+        corner = linprog(-slope, A_eq=np.ones((1, len(rates))), b_eq=[1], method="highs-ds").x
+        if slope @ corner - 1 < 1e-4:
+            break
+        steps = np.linspace(0, 1, 201)[1:-1]
+        values = [share @ np.log(chance @ (mass + step * (corner - mass))) for step in steps]
+        mass = mass + steps[int(np.argmax(values))] * (corner - mass)
+    return float(share @ np.log(chance @ mass))
+
+
+def test_nothing_makes_the_counts_more_likely() -> None:
+    counts = drawn(np.random.default_rng(1).choice([0.05, 0.3, 0.7], 400), 6)
+    found = counts.fit()
+    reached = log_likelihood(counts, found.rates, found.mass)
+    assert reached == pytest.approx(best_by_frank_wolfe(counts, found.rates), abs=3e-4)
+
+
+def test_no_rate_would_gain_by_more_mass() -> None:
+    """At the maximum the directional derivative towards any rate is at most 0 (Lindsay 1983)."""
+    counts = drawn(np.random.default_rng(1).beta(2, 5, 2000), 20)
+    found = counts.fit()
+    chance = binom.pmf(counts.clicks[:, None], counts.impressions[:, None], found.rates)
+    slope = (counts.number / counts.number.sum() / (chance @ found.mass)) @ chance
+    assert slope.max() - 1 < 0.01
+
+
+def test_a_known_mixture_comes_back() -> None:
+    counts = drawn(np.repeat([0.1, 0.5], [3000, 1000]), 200)
+    found = counts.fit()
+    near = np.abs(found.rates - 0.5) < 0.06
+    assert found.mass[near].sum() == pytest.approx(0.25, abs=0.01)
+    assert found.mass @ found.rates == pytest.approx(0.2, abs=0.005)
+    assert found.quantile(0.5) == pytest.approx(0.1, abs=0.02)
+    assert found.quantile(0.9) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_smooth_distribution_comes_back() -> None:
+    true = np.random.default_rng(2).beta(2, 5, 20_000)
+    found = drawn(true, 100).fit()
+    for share in (0.1, 0.5, 0.9):
+        assert found.quantile(share) == pytest.approx(np.quantile(true, share), abs=0.02)
+
+
+def test_expectations_are_those_of_bayes() -> None:
+    counts = drawn(np.random.default_rng(3).beta(2, 5, 300), np.random.default_rng(4).integers(1, 9, 300))
+    found = counts.fit()
+    chance = binom.pmf(counts.clicks[:, None], counts.impressions[:, None], found.rates) * found.mass
+    expected = (chance @ found.rates / chance.sum(axis=1))[counts.pair]
+    np.testing.assert_allclose(found.expected(), expected, rtol=1e-10)
+
+
+def test_expectations_shrink_and_leave_the_mean() -> None:
+    true = np.random.default_rng(3).beta(2, 5, 5000)
+    clicks = np.random.default_rng(4).binomial(10, true)
+    found = RateCounts.of(clicks, np.full(5000, 10)).fit().expected()
+    assert found.mean() == pytest.approx(clicks.mean() / 10, abs=1e-3)
+    assert np.mean((found - true) ** 2) < 0.7 * np.mean((clicks / 10 - true) ** 2)
+
+
+def test_several_logs_are_fitted_as_each_alone() -> None:
+    counts = drawn(np.random.default_rng(5).beta(1, 3, 500), 12)
+    weights = np.random.default_rng(6).integers(0, 5, (3, len(counts.number))).astype(float)
+    together = counts.fit(weights).quantile(0.9)
+    alone = [float(counts.fit(one).quantile(0.9)) for one in weights]
+    np.testing.assert_allclose(together, alone, atol=0.01)
+
+
+def test_weights_are_repetitions() -> None:
+    once = RateCounts.of([0, 1, 3, 3], [4, 4, 4, 9])
+    twice = RateCounts.of([0, 1, 3, 3] * 2, [4, 4, 4, 9] * 2)
+    np.testing.assert_allclose(once.fit().mass, twice.fit().mass)
+    np.testing.assert_allclose(once.fit(2 * once.number).mass, once.fit().mass)
+
+
+def test_a_largest_rate_is_kept() -> None:
+    found = RateCounts.of([8, 9], [10, 10]).fit(most=0.5)
+    assert found.rates.max() == 0.5
+
+
+def test_very_many_pairs_are_made_fewer_and_keep_their_rates() -> None:
+    random = np.random.default_rng(0)
+    n = random.integers(1, 10**6, 50_000)
+    counts = RateCounts.of(random.binomial(n, 0.3), n)
+    assert len(counts.number) < 40_000
+    assert counts.number.sum() == 50_000
+    assert (counts.clicks <= counts.impressions).all()
+    assert (counts.impressions >= 1).all()
+    assert counts.fit().quantile(0.5) == pytest.approx(0.3, abs=0.02)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=40))
+def test_pairs_hold_every_candidate_and_masses_add_up(cells: list[tuple[int, int]]) -> None:
+    clicks, impressions = np.array(cells).T
+    counts = RateCounts.of(clicks, impressions)
+    np.testing.assert_array_equal(counts.clicks[counts.pair], np.minimum(clicks, impressions))
+    np.testing.assert_array_equal(counts.impressions[counts.pair], impressions)
+    found = counts.fit()
+    assert found.mass.sum() == pytest.approx(1)
+    assert (found.mass >= 0).all()
+    expected = found.expected()
+    assert (expected >= 0).all()
+    assert (expected <= 1).all()
+    quantiles = [float(found.quantile(share)) for share in (0.1, 0.5, 0.9)]
+    assert quantiles == sorted(quantiles)
