@@ -19,7 +19,7 @@ from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence, collect
 from cldrank.estimators.needs import Needs
 from cldrank.models import Epoch, Linear, Model, Run, models
-from cldrank.models.fit import Context, Facts, Fit, lines_of
+from cldrank.models.fit import Context, Facts, Fit, FitSummary, lines_of
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.model import can
 from cldrank.models.targets import Targets
@@ -188,12 +188,12 @@ class Method(BaseEstimator, ABC):
         self._check_fitted()
         return self.ranker_.predict(X)
 
-    def summary(self) -> str:
-        """The fit to read: what is known about it, and the parameters of a linear model."""
+    def summary(self) -> FitSummary:
+        """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
         self._check_fitted()
         lines = lines_of([("method", " ".join(repr(self).split())), *self.fit_.facts(), *self._facts()])
         table = self.fit_.table()
-        return f"{lines}\n\n{table}" if table else lines
+        return FitSummary(f"{lines}\n\n{table}" if table else lines, chart=self.fit_.chart())
 
     @property
     def package(self) -> str | None:

@@ -14,6 +14,7 @@ from cldrank.estimators.ips import IPS
 from cldrank.estimators.method import Method, Result, clipping, raising
 from cldrank.estimators.relevance import Estimate, target_choice
 from cldrank.models import MLP, Linear, Model, Run
+from cldrank.models.fit import FitSummary
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import described, learned, parameter
 from cldrank.propensity.checks.raising import EnvelopeUse
@@ -73,10 +74,10 @@ class RankAgg(Method):
         )
         return Result(replace(ips.fit_, ranker=ranker), {"ips_": ips, "heckman_": heckman})
 
-    def summary(self) -> str:
+    def summary(self) -> FitSummary:
         """Both fits, one after the other."""
         self._check_fitted()
-        return f"{self.ips_.summary()}\n\n{self.heckman_.summary()}"
+        return FitSummary(f"{self.ips_.summary()}\n\n{self.heckman_.summary()}")
 
     def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         votes = np.asarray(self.weights, dtype=np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.run import Epoch, Run
-from cldrank.rankers import LinearRanker, Provenance, Ranker
+from cldrank.rankers import LinearRanker, Provenance, Ranker, TreeRanker
 from cldrank.scaling import Scaling
 from cldrank.wording import count, some
+
+_MOST_FEATURES = 10  # that a summary names
 
 Facts = list[tuple[str, str]]
 
@@ -57,6 +60,29 @@ class Fit:
     def table(self) -> str:
         """What a summary shows below these lines."""
         return ""
+
+    def chart(self) -> str:
+        """What a summary shows in a notebook below that, as SVG."""
+        return ""
+
+
+class FitSummary(str):
+    """The text of a summary; a notebook shows its chart as well.
+
+    >>> FitSummary("method    IPS()", chart="<svg/>")._repr_html_()
+    '<pre>method    IPS()</pre><svg/>'
+    """
+
+    chart: str
+
+    def __new__(cls, text: str, *, chart: str = "") -> Self:
+        """A text and, for notebooks, a chart as SVG."""
+        made = super().__new__(cls, text)
+        made.chart = chart
+        return made
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>{self.chart}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -173,6 +199,14 @@ class TreesFit(Fit):
             ("status", f"{self.status}, {count(self.n_iter, 'round')}, {seconds:.1f} s"),
             ("kept", f"{count(self.best_epoch, 'round')}: loss {kept.loss:.4f}, {held}"),
         ]
+
+    def table(self) -> str:
+        """The features that the trees rely on most."""
+        return self.ranker.importance().table(_MOST_FEATURES) if isinstance(self.ranker, TreeRanker) else ""
+
+    def chart(self) -> str:
+        """The same as bars."""
+        return self.ranker.importance()._repr_svg_() if isinstance(self.ranker, TreeRanker) else ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

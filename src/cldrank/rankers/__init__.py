@@ -7,6 +7,7 @@ Loading reads data only; nothing in a folder can make code run.
 
 from cldrank.rankers.base import Provenance, Ranker, ScalingRanker, check_features
 from cldrank.rankers.borda import BordaRanker
+from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.files import load_ranker, save_ranker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer, NetworkRanker
@@ -15,6 +16,8 @@ from cldrank.rankers.trees import TreeRanker
 
 __all__ = [
     "BordaRanker",
+    "Contributions",
+    "Importance",
     "Layer",
     "LinearRanker",
     "ModuleRanker",

@@ -17,10 +17,11 @@ from cldrank._version import __version__
 from cldrank.arguments import as_json
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError
+from cldrank.errors import DataError, UsageError
+from cldrank.rankers.explaining import Contributions
 from cldrank.reading import reason
 from cldrank.scaling import Scaling, as_table
-from cldrank.wording import count, some
+from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
@@ -122,6 +123,27 @@ class Ranker(ABC):
         `feature_names` to have the columns of an array checked by name too. A table that names its columns (pandas,
         Polars, Arrow) must have just those features, in any order. Rows without a dataset are those of one query.
         """
+        table, offsets = self._table_of(features, feature_names)
+        return self.score_rows(table, offsets, block_rows=block_rows)
+
+    def explain(
+        self, features: RankingDataset | ArrayLike, *, feature_names: Sequence[str] | None = None
+    ) -> Contributions:
+        """How much each feature adds to the score of each row; features as `predict` takes them."""
+        table, _ = self._table_of(features, feature_names)
+        return self.contributions(table)
+
+    def contributions(self, table: NDArray[Any]) -> Contributions:
+        """The same for a table with the right features."""
+        del table
+        raise UsageError(
+            f"{kind_of(self)} cannot say what each feature contributes; rankers that are linear or boosted trees can."
+        )
+
+    def _table_of(
+        self, features: RankingDataset | ArrayLike, feature_names: Sequence[str] | None
+    ) -> tuple[NDArray[Any], IntArray | None]:
+        """The table to score, and which rows belong to one query; refused where the features are not the ranker's."""
         if isinstance(features, RankingDataset):
             table: NDArray[Any] = features.features
             names: Sequence[str] | None = features.feature_names
@@ -134,7 +156,7 @@ class Ranker(ABC):
             check_features(self.feature_names, names)
         if table.shape[1] != len(self.feature_names):
             raise DataError(f"the ranker knows {len(self.feature_names)} features, the table has {table.shape[1]}.")
-        return self.score_rows(table, offsets, block_rows=block_rows)
+        return table, offsets
 
     def _picked(self, table: Any, own: tuple[str, ...], said: Sequence[str]) -> NDArray[np.float32]:
         """The ranker's features from a table that names its columns, in the ranker's order."""

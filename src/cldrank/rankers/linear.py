@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank.errors import DataError
 from cldrank.rankers.base import Config, ScalingRanker, Weights
+from cldrank.rankers.explaining import Contributions
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -49,6 +50,20 @@ class LinearRanker(ScalingRanker):
         # and equal rows must get equal scores
         total: NDArray[np.float64] = np.einsum("ij,j->i", block.astype(np.float64), self.coefficients)
         return total + self.intercept
+
+    def contributions(self, table: NDArray[Any]) -> Contributions:
+        """Coefficient times scaled value; the base is the intercept.
+
+        >>> from cldrank import scaling
+        >>> names = ("bm25", "pagerank")
+        >>> ranker = LinearRanker(feature_names=names, scaling=scaling.fit(None, [[1, 1]]), coefficients=[2, -1])
+        >>> ranker.explain([[1, 0], [3, 1]]).values
+        array([[ 2., -0.], [ 6., -1.]])
+        """
+        values = np.empty(table.shape)
+        for rows, block in self.scaling.blocks(table, names=self.feature_names):
+            values[rows] = block.astype(np.float64) * self.coefficients
+        return Contributions(self.feature_names, values, np.full(len(table), self.intercept))
 
     def scorer_state(self) -> tuple[Config, Weights]:
         """`coefficients`, one per feature, and `intercept`."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, MissingDependencyError
 from cldrank.rankers.base import Config, Provenance, Ranker, Weights, finite_scores
+from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.tree_file import checked_trees, parsed_trees
 from cldrank.reading import reason
 from cldrank.scaling import row_blocks
@@ -70,6 +71,28 @@ class TreeRanker(Ranker):
     def n_splits(self) -> int:
         """How many splits all trees have."""
         return sum(child >= 0 for tree in self.trees for child in tree["left_children"])
+
+    def importance(self) -> Importance:
+        """How much the trees rely on each feature."""
+        width = len(self.feature_names)
+        gain, cover, weight = np.zeros(width), np.zeros(width), np.zeros(width, dtype=np.int64)
+        for tree in self.trees:
+            splits = np.array(tree["left_children"]) >= 0
+            features = np.array(tree["split_indices"])[splits]
+            np.add.at(gain, features, np.array(tree["loss_changes"])[splits])
+            np.add.at(cover, features, np.array(tree["sum_hessian"])[splits])
+            np.add.at(weight, features, 1)
+        return Importance(self.feature_names, gain, cover, weight)
+
+    def contributions(self, table: NDArray[Any]) -> Contributions:
+        """SHAP values of the trees (Lundberg and others 2020), in float32; the base is the mean score in training."""
+        width = len(self.feature_names)
+        values, base = np.empty((len(table), width)), np.empty(len(table))
+        for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(width, 1))):
+            block = _engine().DMatrix(np.ascontiguousarray(table[start:end], dtype=np.float32))
+            found = self.booster.predict(block, pred_contribs=True)
+            values[start:end], base[start:end] = found[:, :-1], found[:, -1]
+        return Contributions(self.feature_names, values, base)
 
     def to_state(self) -> tuple[Config, Weights]:
         """The engine's own file."""
