@@ -276,10 +276,11 @@ class TestInterruption:
 
     def test_trees_speak_of_rounds(self, run: Run) -> None:
         trees = ("train", "cld-pair", *FROM, "--model", "trees", "--rounds", "4", "--min-weight", "0.1", "-o", "trees")
-        shown = run(*trees, "--summary")
+        shown = run(*trees, "--summary", "--validation", "0")
         assert shown.code == 0, shown.err
         assert "round 4 of 4 kept: loss " in shown.out
         assert "nothing held out" in shown.out
+        assert "share of gain" in shown.out
         held = run(*trees, "--validation", "0.5", "--checkpoint", "rounds.json")
         assert ", held-out loss " in held.out
         assert "held-out loss chooses the round" in held.err

@@ -90,6 +90,11 @@ def checkpoint(path: Path) -> State:
     return _digest(*(name.encode() + value.tobytes() for name, value in sorted(load_file(path).items())))
 
 
+def rounds(path: Path) -> State:
+    """The trees of a checkpoint."""
+    return _digest(json.loads(path.read_text())["trees"].encode()) if path.exists() else None
+
+
 def results(path: Path) -> State:
     """The values of an experiment's units."""
     from cldrank.experiment.records import load_results
@@ -119,6 +124,11 @@ SCENARIOS = {
     "train cld-pair": Scenario(
         f"train cld-pair {_DATA} --hidden 3 --epochs 2 --checkpoint state-{{v}}.safetensors --out ranker",
         {"ranker": ranker, "state-1.safetensors": checkpoint},
+        grows=True,
+    ),
+    "train trees": Scenario(
+        f"train cld-pair {_DATA} --model trees --rounds 3 --min-weight 0.1 --checkpoint rounds-{{v}}.json --out ranker",
+        {"ranker": ranker, "rounds-1.json": rounds},
         grows=True,
     ),
     "tune": Scenario(f"tune cld {_DATA} --trials 3 --out tuned-{{v}}", {"tuned-1/ranker": ranker}, grows=True),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from cldrank.models.targets import PairSelection, Targets
     from cldrank.models.trees.model import Trees
 
-_FEWEST_HELD = 20  # fewer queries say too little about where to stop to be worth holding out
-
 
 def fit_targets(model: Trees, targets: Targets, context: Context) -> TreesFit:
     """Boost on pairs of one query in the order of their targets."""
@@ -70,10 +68,8 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
-    """The queries to learn from, and those held out."""
-    wanted = int(model.validation * count)
-    held_count = wanted if wanted >= _FEWEST_HELD else 0
-    held = np.sort(np.random.default_rng([seed, 7]).permutation(count)[:held_count])
+    """The queries to learn from, and those held out: even two of twenty stop better than all rounds would do."""
+    held = np.sort(np.random.default_rng([seed, 7]).permutation(count)[: int(model.validation * count)])
     return np.setdiff1d(np.arange(count), held), held
 
 

@@ -21,8 +21,8 @@ _MOST = 2**31 - 1
 class Trees(Model):
     """Boosted trees, grown leaf by leaf by XGBoost; missing values go to the better side of each split.
 
-    Pairs are those of networks, with a candidate's weight on average 1. The rounds that are kept are those with the
-    least loss on held-out queries; where less than twenty queries could be held out, none is, and all rounds are kept.
+    Pairs are those of networks, with weights such that a candidate's is 1 on average. The rounds up to the least loss
+    on held-out queries are kept, all where none are held out.
 
     >>> Trees(rounds=100, leaves=31)
     Trees(rounds=100, leaves=31)
