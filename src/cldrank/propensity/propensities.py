@@ -232,7 +232,7 @@ class Propensities:
         positions.
 
         >>> bound = Propensities(
-        ...     np.array([1, 0.4, 0.12]), method="Envelope", bound=True, low=[1, 0.3, 0.1], high=[1, 0.5, 0.2], confidence=0.9
+        ...     [1, 0.4, 0.12], method="Envelope", bound=True, low=[1, 0.3, 0.1], high=[1, 0.5, 0.2], confidence=0.9
         ... )
         >>> Propensities.power(2, 3).raised_to(bound)
         Propensities(1, 0.4, 0.1111; power law, eta 2; raised to the bound of Envelope at position 2)
@@ -256,7 +256,7 @@ class Propensities:
         )
 
     def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
-        """The positions, from 1, that lie below the interval of a lower bound; an estimate does if its interval does."""
+        """The positions, from 1, that lie below the interval of a lower bound; of an estimate, its whole interval."""
         most = self.values if self.high is None else self.high
         least = envelope.values if envelope.low is None else envelope.low
         size = min(len(most), len(least))
