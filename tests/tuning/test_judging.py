@@ -129,6 +129,7 @@ def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:
     steep = Propensities(np.array([1, 0.1]))
     with pytest.warns(CldrankWarning, match="results at position 2 are clicked too often"):
         _, judge = judging.hold_out(data, table, steep, 0.3, 1)
+    with pytest.warns(CldrankWarning):
         raised = check_propensities(steep, table, "tuning", None, "raise").values[1]
     assert 0.2 < raised < 0.5
     preferences = 100 * np.abs(np.array([0.8 - 0.15 / raised, 0.2 - 0.25 / raised]))  # one pair on each page

@@ -22,7 +22,7 @@ def target_choice() -> Any:
     """Declare the parameter `target`."""
     return parameter(
         default="mixed",
-        about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of the last two",
+        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed",
     )
 
 
