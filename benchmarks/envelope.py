@@ -123,6 +123,13 @@ def numbers(values: Any) -> str:
     return " ".join("–" if np.isnan(value) else f"{value:.3f}".lstrip("0") for value in values[1:])
 
 
+def mean(values: Floats) -> Floats:
+    """Of the logs whose bound was not refused, by position; NaN where it nearly always was."""
+    known = ~np.isnan(values)
+    sums = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.where(known.mean(axis=0) > 0.1, sums, np.nan)
+
+
 def percent(values: Any) -> str:
     return f"{100 * np.nanmean(values):.0f}%"
 
@@ -139,11 +146,11 @@ def simulated(worlds: dict[str, World], logs: int) -> None:
                 name,
                 f"{sessions:,.0f}",
                 percent(np.isnan(parts["value"][:, 1:])),
-                numbers(np.nanmean(parts["value"], axis=0)),
-                numbers(np.nanmean(parts["low"], axis=0)),
+                numbers(mean(parts["value"])),
+                numbers(mean(parts["low"])),
                 percent(parts["below"][:, 1:]),
                 percent(parts["held"][:, 1:]),
-                numbers(np.nanmean(parts["quantile"], axis=0)),
+                numbers(mean(parts["quantile"])),
             )
 
 

@@ -145,7 +145,7 @@ def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
 
 
 def check_propensities(
-    propensities: Any, clicks: ClickTable, user: str, clip: float | None, envelope: EnvelopeUse
+    propensities: Any, clicks: ClickTable, user: str, clip: float | None, envelope: EnvelopeUse = "off"
 ) -> Propensities:
     """The propensities, clipped if asked to and held to the clicks, that cover all positions of the table."""
     if not isinstance(propensities, Propensities):

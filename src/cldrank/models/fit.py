@@ -176,17 +176,6 @@ class TreesFit(Fit):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SelectionTreesFit(TreesFit):
-    """Boosted trees beside a linear model of selection, `selection_coef` and `selection_intercept`.
-
-    The coefficients belong to standardised features.
-    """
-
-    selection_coef: NDArray[np.float64]
-    selection_intercept: float
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class LinearPairFit(SelectionNetworkFit):
     """A linear model trained on pairs by the loop of networks; `coef` and `intercept` of the score, without errors."""
 

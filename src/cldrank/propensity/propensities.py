@@ -231,9 +231,8 @@ class Propensities:
         A value below the interval of the bound is raised to the bound's own estimate; `origin` and `raised` name the
         positions.
 
-        >>> bound = Propensities(
-        ...     [1, 0.4, 0.12], method="Envelope", bound=True, low=[1, 0.3, 0.1], high=[1, 0.5, 0.2], confidence=0.9
-        ... )
+        >>> interval = {"low": [1, 0.3, 0.1], "high": [1, 0.5, 0.2], "confidence": 0.9}
+        >>> bound = Propensities(np.array([1, 0.4, 0.12]), method="Envelope", bound=True, **interval)
         >>> Propensities.power(2, 3).raised_to(bound)
         Propensities(1, 0.4, 0.1111; power law, eta 2; raised to the bound of Envelope at position 2)
         """

@@ -100,16 +100,6 @@ def test_trees_learn_what_a_line_cannot() -> None:
     assert found[0] < 0.8 < 0.95 < found[1]
 
 
-def test_selection_is_held_or_left_out() -> None:
-    held, none = (small_boosted(selection=how).fit(*GIVEN_TREES) for how in ("held", "none"))
-    assert held.selection_coef_.any()
-    assert held.selection_intercept_
-    assert not none.selection_coef_.any()
-    assert (held.predict(GIVEN_TREES.data) != none.predict(GIVEN_TREES.data)).any()
-    with pytest.raises(UsageError, match="Oracle has no use for selection, as it fits boosted trees"):
-        cr.Oracle(model=Trees(selection="none")).fit(labelled())
-
-
 def test_missing_values_are_scored() -> None:
     fitted = small_boosted().fit(*GIVEN_TREES)
     features = GIVEN_TREES.data.features[:5].copy()

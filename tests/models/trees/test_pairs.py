@@ -26,11 +26,14 @@ def every(table: PairTable) -> NDArray[np.int64]:
 
 
 def by_torch(
-    observed: Observations, scores: NDArray[Any], selection: NDArray[Any], share: float, ratio: float
+    observed: Observations, scores: NDArray[Any], share: float, ratio: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
-    """Loss, gradient and diagonal of the Hessian over the dataset's rows, and all preference: one query at a time."""
+    """Loss, gradient and diagonal of the Hessian over the dataset's rows, and all preference: one query at a time.
+
+    The loss is that of ω = 0, without log σ(-ω) = -log 2 of what was not shown.
+    """
     f = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
-    omega = torch.tensor(selection, dtype=torch.float64)
+    omega = torch.zeros_like(f)
     mean, weight, _ = observed.by_row()
     target, weights = np.zeros(len(observed.rows)), np.zeros(len(observed.rows))
     target[observed.shown], weights[observed.shown] = mean, weight
@@ -44,7 +47,11 @@ def by_torch(
         each = ratio * float(preference.sum()) / max(len(shown) * len(unshown), 1)
         mixed = torch.full((1, len(shown), len(unshown)), each, dtype=torch.float64)
         scored = [(f[rows][None], omega[rows][None]) for rows in (shown, unshown)]
-        total = total + losses.cld_pair(*scored[0], *scored[1], preference, mixed, share).sum()
+        total = (
+            total
+            + losses.cld_pair(*scored[0], *scored[1], preference, mixed, share).sum()
+            - share * mixed.sum() * np.log(2)
+        )
         whole += float(preference.sum())
     (gradient,) = torch.autograd.grad(total, f, create_graph=True)
     curve = torch.stack([torch.autograd.grad(one, f, retain_graph=True)[0][at] for at, one in enumerate(gradient)])
@@ -57,11 +64,11 @@ def by_torch(
 def test_derivatives_are_those_of_the_loss_in_torch(share: float, ratio: float, spread: float) -> None:
     rows = GIVEN.data.n_rows
     scores = (spread * RANDOM.normal(size=rows)).astype(np.float32)
-    selection = RANDOM.normal(size=rows) * bool(share)
-    loss, gradient, curve, whole = by_torch(OBSERVED, scores, selection, share, ratio)
+    loss, gradient, curve, whole = by_torch(OBSERVED, scores, share, ratio)
+    whole *= 1 + 2 * share
     table = PairTable.of_observations(OBSERVED, share, ratio)
     scale = float(table.totals().sum()) / whole
-    found = PairLoss(table.with_selection(selection[table.rows]), every(table), 1).at(scores[table.rows])
+    found = PairLoss(table, every(table), 1).at(scores[table.rows])
     assert found.loss == pytest.approx(float(loss) / whole, rel=1e-9)
     np.testing.assert_allclose(found.gradient, scale * gradient.numpy()[table.rows], rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(found.hessian, scale * curve.numpy()[table.rows], rtol=2e-5, atol=1e-6)
@@ -72,11 +79,10 @@ def test_derivatives_are_those_of_the_loss_in_torch(share: float, ratio: float, 
 def test_scores_far_apart_do_not_overflow() -> None:
     table = PairTable.of_observations(OBSERVED, 0.05, 1.0)
     scores = (200 * RANDOM.normal(size=len(table.rows))).astype(np.float32)
-    for odds in (-1e4, 1e4):
-        found = PairLoss(table.with_selection(np.full(len(table.rows), odds)), every(table), 1).at(scores)
-        assert np.isfinite(found.loss)
-        assert np.isfinite(found.gradient).all()
-        assert (found.hessian >= 0).all()
+    found = PairLoss(table, every(table), 1).at(scores)
+    assert np.isfinite(found.loss)
+    assert np.isfinite(found.gradient).all()
+    assert (found.hessian >= 0).all()
 
 
 def test_a_shown_candidate_weighs_about_1() -> None:
@@ -128,17 +134,6 @@ def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() ->
         agreed += float(losses.concordance(own, preference)[0])
         whole += float(preference.sum())
     assert judged_pairs(table, held, scores) == pytest.approx((loss / whole, agreed / whole))
-
-
-def test_weights_of_selection_are_those_of_the_terms() -> None:
-    """Σ w log σ(±ω) is CLD-pair's loss at equal scores, without the terms of relevance."""
-    table = PairTable.of_observations(OBSERVED, 1.0, 1.5)
-    omega = RANDOM.normal(size=len(table.rows))
-    weight, shown = table.selection_weights()
-    zero = np.zeros(len(table.rows), dtype=np.float32)
-    with_relevance = PairLoss(table.with_selection(omega), every(table), 1).at(zero).loss
-    terms = float(weight @ np.logaddexp(0, np.where(shown, -omega, omega))) / float(table.totals().sum())
-    assert with_relevance == pytest.approx(np.log(2) + terms)
 
 
 def test_queries_without_a_preference_are_left_out() -> None:

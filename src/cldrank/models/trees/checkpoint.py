@@ -79,7 +79,6 @@ def digest_of(table: PairTable, some_features: bytes, identity: Any) -> str:
         table.target,
         table.weight,
         table.mixed,
-        table.odds,
     ):
         digest.update(array.tobytes())
     digest.update(some_features)

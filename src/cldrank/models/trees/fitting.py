@@ -8,12 +8,11 @@ import numpy as np
 
 from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, setting, warn
-from cldrank.models.fit import Context, SelectionTreesFit, TreesFit
+from cldrank.models.fit import Context, TreesFit
 from cldrank.models.trees.checkpoint import TreesCheckpoint, digest_of
 from cldrank.models.trees.engine import TreeEngine
 from cldrank.models.trees.loop import Grown, grow_trees
 from cldrank.models.trees.pairs import PairLoss, PairTable
-from cldrank.models.trees.selection import fit_selection, no_selection
 from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
@@ -30,14 +29,10 @@ def fit_targets(model: Trees, targets: Targets, context: Context) -> TreesFit:
     return TreesFit(**_boosted(model, PairTable.of_targets(targets), context))
 
 
-def fit_pairs(model: Trees, problem: PairSelection, context: Context) -> SelectionTreesFit:
-    """Boost on CLD's pairs, with selection fitted first."""
+def fit_pairs(model: Trees, problem: PairSelection, context: Context) -> TreesFit:
+    """Boost on CLD's pairs."""
     share, ratio = float(problem.selection_weight), float(problem.unshown_ratio)
-    table = PairTable.of_observations(problem.observed, share, ratio)
-    fit = fit_selection if model.selection == "held" and share else no_selection
-    chosen = fit(table, context.data.features)
-    known = _boosted(model, table.with_selection(chosen.log_odds), context)
-    return SelectionTreesFit(**known, selection_coef=chosen.coefficients, selection_intercept=chosen.intercept)
+    return TreesFit(**_boosted(model, PairTable.of_observations(problem.observed, share, ratio), context))
 
 
 def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]:

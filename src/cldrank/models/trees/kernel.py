@@ -31,9 +31,7 @@ def exponentials(scores, order, low, high, found):
 
 
 @njit(**_options)
-def derivatives(
-    scores, queries, order, offsets, ends, follows, target, weight, odds, mixed, share, gradient, hessian, lost
-):
+def derivatives(scores, queries, order, offsets, ends, follows, target, weight, mixed, gradient, hessian, lost):
     """First and second derivatives of CLD-pair's loss by each score, and the loss of each query.
 
     scores             (rows,) f
@@ -42,9 +40,7 @@ def derivatives(
     offsets            (queries + 1,) the places of a query; up to `ends` (queries,) those of the shown
     follows            (rows,) for each shown place, the first of the shown with a lower target
     target, weight     (rows,) by place
-    odds               (rows,) exp(ω) by place
     mixed              (queries,) the weight of each pair of a shown and an unshown candidate
-    share              C; 0 for pairs of shown candidates alone
     gradient, hessian  (rows,) and `lost` (queries,): written, for these queries alone
     """
     longest = 0
@@ -58,13 +54,10 @@ def derivatives(
         second[:size] = 0.0
         loss = 0.0
         for i in range(shown):
-            loss += _shown_pairs(
-                i, follows[low + i] - low, shown, e, target[low:], weight[low:], odds[low:], share, first, second
-            )
-        each = share * mixed[query]
-        if each > 0.0:
+            loss += _shown_pairs(i, follows[low + i] - low, shown, e, target[low:], weight[low:], first, second)
+        if mixed[query] > 0.0:
             for i in range(shown):
-                loss += _mixed_pairs(i, shown, size, e, e[i] * odds[low + i], each, first, second)
+                loss += _mixed_pairs(i, shown, size, e, mixed[query], first, second)
         lost[query] = loss
         for place in range(size):
             row = order[low + place]
@@ -73,40 +66,32 @@ def derivatives(
 
 
 @njit(**_options)
-def _shown_pairs(i, start, stop, e, target, weight, odds, share, first, second):
+def _shown_pairs(i, start, stop, e, target, weight, first, second):
     """The pairs of shown candidate `i` with those that it is preferred to, and what they lose."""
     own_first = own_second = loss = 0.0
     for j in range(start, stop):
         preference = (target[i] - target[j]) * min(weight[i], weight[j])
         whole = 1 / (e[i] + e[j])
         wrong, right = e[j] * whole, e[i] * whole
-        slope, curve, lost = wrong, wrong * right, math.log(right)
-        if share > 0.0:
-            for odd in (odds[i], odds[j]):
-                chosen = e[i] * odd
-                whole = 1 / (chosen + e[j])
-                wrong, right = e[j] * whole, chosen * whole
-                slope += share * wrong
-                curve += share * wrong * right
-                lost += share * math.log(right)
-        own_first += preference * slope
-        own_second += preference * curve
-        loss -= preference * lost
-        first[j] += preference * slope
-        second[j] += preference * curve
+        slope, curve = preference * wrong, preference * wrong * right
+        own_first += slope
+        own_second += curve
+        first[j] += slope
+        second[j] += curve
+        loss -= preference * math.log(right)
     first[i] -= own_first
     second[i] += own_second
     return loss
 
 
 @njit(**_options)
-def _mixed_pairs(i, start, stop, e, chosen, each, first, second):
+def _mixed_pairs(i, start, stop, e, each, first, second):
     """The pairs of shown candidate `i` with those not shown, and what they lose; all have one weight."""
     own_first = own_second = 0.0
     for j in range(start, stop):
-        whole = 1 / (chosen + e[j])
+        whole = 1 / (e[i] + e[j])
         wrong = e[j] * whole
-        curve = wrong * (chosen * whole)
+        curve = wrong * (e[i] * whole)
         own_first += wrong
         own_second += curve
         first[j] += each * wrong
@@ -115,7 +100,7 @@ def _mixed_pairs(i, start, stop, e, chosen, each, first, second):
     second[i] += each * own_second
     loss, product = 0.0, 1.0  # one logarithm for many pairs
     for j in range(start, stop):
-        product *= chosen / (chosen + e[j])
+        product *= e[i] / (e[i] + e[j])
         if product < _SMALL:
             loss -= math.log(product)
             product = 1.0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from cldrank.models.fit import Context
 from cldrank.models.model import Model
 from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
-    from cldrank.models.fit import SelectionTreesFit, TreesFit
+    from cldrank.models.fit import TreesFit
     from cldrank.models.targets import PairSelection, Targets
 
 _OF_OTHERS = ("block_rows", "precision", "resident", "graph")  # of a run
@@ -34,7 +34,7 @@ class Trees(Model):
     pace = 1.3
     takes_missing = True
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "fit_targets": ("selection", *_OF_OTHERS),
+        "fit_targets": _OF_OTHERS,
         "fit_pairs": _OF_OTHERS,
     }
 
@@ -60,9 +60,6 @@ class Trees(Model):
     max_bin: int = parameter(
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
-    selection: Literal["held", "none"] = parameter(
-        default="held", about="of CLD-pair: a linear model fitted first and held, or none", option=False
-    )
 
     def progress(self, way: str) -> tuple[str, int]:
         """Rounds."""
@@ -78,8 +75,11 @@ class Trees(Model):
 
         return fitting.fit_targets(self, targets, context)
 
-    def fit_pairs(self, problem: PairSelection, context: Context) -> SelectionTreesFit:
-        """CLD-pair's loss with all pairs of a shown and an unshown candidate, and a linear model of selection."""
+    def fit_pairs(self, problem: PairSelection, context: Context) -> TreesFit:
+        """CLD-pair's loss with all pairs of a shown and an unshown candidate; relevance alone explains selection.
+
+        ω is 0: a linear one, fitted first and held, ranked no better.
+        """
         from cldrank.models.trees import fitting
 
         return fitting.fit_pairs(self, problem, context)

@@ -16,7 +16,6 @@ from cldrank.models.targets import Observations, Targets
 from cldrank.models.trees import kernel
 
 Floats = NDArray[np.float64]
-_MOST_LOG_ODDS = 100.0
 _PARTS = 4  # per thread: they take unequally long
 
 
@@ -39,8 +38,6 @@ class PairTable:
     target     (rows,) by place
     weight     (rows,) by place; 0 for a candidate not shown
     mixed      (queries,) the weight of each pair of a shown and an unshown candidate
-    share      C, the weight of selection
-    odds       (rows,) by place, exp(ω): the odds of being shown that selection alone explains
     """
 
     rows: IntArray
@@ -51,8 +48,6 @@ class PairTable:
     target: Floats
     weight: Floats
     mixed: Floats
-    share: float
-    odds: Floats
 
     @classmethod
     def of_targets(cls, targets: Targets) -> PairTable:
@@ -61,9 +56,10 @@ class PairTable:
 
     @classmethod
     def of_observations(cls, observed: Observations, share: float, ratio: float) -> PairTable:
-        """Pairs of shown candidates, and all pairs of a shown and an unshown one.
+        """CLD-pair with ω = 0: pairs of shown candidates count 1 + 2 C, and all pairs of a shown and an unshown one C.
 
-        These have `ratio` times the weight of the others in the same query.
+        share   C
+        ratio   the weight of all pairs with an unshown candidate, over that of the others in the same query
         """
         target, weight = np.zeros(len(observed.rows)), np.zeros(len(observed.rows))
         target[observed.shown], weight[observed.shown], _ = observed.by_row()
@@ -87,22 +83,6 @@ class PairTable:
         sums: Floats = segments.sums_of_segments(self.preferences(), self.offsets)
         return sums / 2
 
-    def selection_weights(self) -> tuple[Floats, NDArray[np.bool_]]:
-        """By candidate, its weight in the terms of selection, and whether it was shown."""
-        unshown = np.diff(self.offsets) - self.n_shown
-        owner = segments.segment_of_rows(self.offsets)
-        shown = np.arange(len(self.order)) < self.ends[owner]
-        by_place = np.where(
-            shown, self.preferences() + (self.mixed * unshown)[owner], (self.mixed * self.n_shown)[owner]
-        )
-        weight, flags = np.empty_like(by_place), np.empty_like(shown)
-        weight[self.order], flags[self.order] = by_place, shown
-        return weight, flags
-
-    def with_selection(self, log_odds: Floats) -> PairTable:
-        """The same pairs with ω of each candidate."""
-        return replace(self, odds=np.exp(np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS))[self.order])
-
 
 class PairLoss:
     """CLD-pair's loss of some queries of a table; `threads` share the work, and change nothing else."""
@@ -114,9 +94,6 @@ class PairLoss:
         cost = np.cumsum(shown * size + size)
         cuts = np.searchsorted(cost, np.linspace(0, cost[-1], threads * _PARTS + 1)[1:-1])
         self._parts = [part for part in np.split(queries, cuts) if len(part)]
-        absent = np.where(np.arange(len(table.order)) < np.repeat(table.ends, np.diff(table.offsets)), 0.0, 1.0)
-        unseen = segments.sums_of_segments(absent * np.log1p(table.odds), table.offsets)[queries]
-        self._fixed = float(table.share * (table.mixed[queries] * shown * unseen).sum())  # of log σ(-ω)
         self._gradient = np.zeros(len(table.rows), dtype=np.float32)
         self._hessian = np.zeros(len(table.rows), dtype=np.float32)
         self._lost = np.zeros(len(table))
@@ -124,11 +101,11 @@ class PairLoss:
     def at(self, scores: NDArray[np.float32]) -> Slopes:
         """The derivatives at some scores, one per candidate; the arrays are those of the next call as well."""
         table = self._table
-        given = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight, table.odds)
+        given = (table.order, table.offsets, table.ends, table.follows, table.target, table.weight)
         written = (self._gradient, self._hessian, self._lost)
 
         def work(queries: IntArray) -> None:
-            kernel.derivatives(scores, queries, *given, table.mixed, table.share, *written)
+            kernel.derivatives(scores, queries, *given, table.mixed, *written)
 
         if self._threads == 1:
             for part in self._parts:
@@ -136,7 +113,7 @@ class PairLoss:
         else:
             with ThreadPoolExecutor(self._threads) as pool:
                 list(pool.map(work, self._parts))
-        loss = (float(self._lost[self._queries].sum()) + self._fixed) / self._total
+        loss = float(self._lost[self._queries].sum()) / self._total
         return Slopes(self._gradient, self._hessian, loss)
 
 
@@ -167,11 +144,12 @@ def _table(
     follows = run_ends[np.cumsum(np.append(0, changes[: len(order) - 1]))] if len(order) else order
     ends = offsets[:-1] + segments.sums_of_segments((weight > 0).astype(np.int64), offsets)
     nothing = np.zeros(len(offsets) - 1)
-    plain = PairTable(rows, order, offsets, ends, follows, target, weight, nothing, share, np.ones(len(rows)))
+    plain = PairTable(rows, order, offsets, ends, follows, target, weight, nothing)
     totals = plain.totals()
     whole = float(totals.sum())
     if not np.isfinite(whole):
         raise DataError("the targets are too large to be added up; clip the propensities with {}.", setting("clip"))
     scale = 2 * plain.n_shown.sum() / whole if whole else 1.0  # so that a candidate's second derivative is about 1
     pairs = plain.n_shown * (np.diff(offsets) - plain.n_shown)
-    return replace(plain, weight=weight * scale, mixed=ratio * scale * totals / np.maximum(pairs, 1))
+    mixed = share * ratio * scale * totals / np.maximum(pairs, 1)
+    return replace(plain, weight=weight * scale * (1 + 2 * share), mixed=mixed)
