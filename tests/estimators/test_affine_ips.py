@@ -28,7 +28,7 @@ def trusting(seed: int) -> tuple[RankingDataset, cr.ClickTable, RankingDataset]:
 
 def test_without_a_base_it_is_ips() -> None:
     given = scene(0)
-    ips = IPS(clip=0.4, model=Linear(l2=0.01)).fit(*given)
+    ips = IPS(target="ips", clip=0.4, model=Linear(l2=0.01)).fit(*given)
     for curve in (given.propensities, AffineClicks.from_propensities(given.propensities)):
         model = AffineIPS(clip=0.4, model=Linear(l2=0.01)).fit(given.data, given.clicks, curve)
         np.testing.assert_allclose(model.coef_, ips.coef_, rtol=1e-12)

@@ -69,9 +69,9 @@ def written_out(given: Scene, model: CLD) -> tuple[Any, int]:
 @pytest.mark.parametrize(
     "parameters",
     [
-        {},
+        {"target": "ips"},
         {"gamma": 0.8, "target": "clicks", "scaling": "minmax"},
-        {"gamma": -0.5, "likelihood": "tobit", "sigma": 0.4},
+        {"gamma": -0.5, "likelihood": "tobit", "sigma": 0.4, "target": "ips"},
         {"gamma": 0.4, "likelihood": "tobit", "sigma": "estimate", "target": "clicks"},
     ],
 )
@@ -407,7 +407,7 @@ def test_stochastic_training_ranks_as_newton_does() -> None:
     [
         ({"gamma": 1}, "gamma must be a number above -1 and below 1, or 'profile', not 1"),
         ({"gamma": "best"}, "gamma must be a number above -1 and below 1, or 'profile', not 'best'"),
-        ({"target": "labels"}, "target must be 'expected' or 'clicks'"),
+        ({"target": "labels"}, "target must be 'ips', 'clipped', 'posterior', 'mixed' or 'clicks'"),
         ({"likelihood": "logit"}, "likelihood must be 'paper' or 'tobit'"),
         ({"sigma": "estimate"}, "only with likelihood='tobit'"),
         ({"sigma": 2.0}, "the paper's form has no sigma"),

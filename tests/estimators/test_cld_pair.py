@@ -74,7 +74,7 @@ def test_an_independent_optimiser_finds_the_same_optimum(selection_weight: float
         schedule="linear",
         clip_norm=None,
     )
-    model = CLDPair(selection_weight=selection_weight, unshown_ratio=ratio, model=whole)
+    model = CLDPair(selection_weight=selection_weight, unshown_ratio=ratio, target="ips", model=whole)
     model.fit(*given)
     assert isinstance(model.ranker_, LinearRanker)
     found = np.concatenate([model.ranker_.coefficients, model.selection_coef_, [model.selection_intercept_]])
@@ -180,6 +180,7 @@ def test_a_network_ranks_better_than_a_line_where_relevance_is_bent() -> None:
         ({"selection_weight": "1"}, "selection_weight must be a number of at least 0, not '1'"),
         ({"unshown_ratio": np.nan}, "unshown_ratio must be a number of at least 0, not nan"),
         ({"unshown_ratio": np.inf}, "unshown_ratio must be a number of at least 0, not inf"),
+        ({"target": "clicks"}, "target must be 'ips', 'clipped', 'posterior' or 'mixed', not 'clicks'"),
         ({"clip": 0}, "clip must be a number above 0"),
     ],
 )
@@ -203,4 +204,4 @@ def test_without_a_pair_to_learn_from_it_says_so() -> None:
     with pytest.raises(
         DataError, match="no query has one candidate preferred to another; CLD-pair with a network learns"
     ):
-        CLDPair().fit(GIVEN.data, equal, Propensities.power(0, 3))
+        CLDPair(target="ips").fit(GIVEN.data, equal, Propensities.power(0, 3))

@@ -157,7 +157,7 @@ def test_the_first_stage_is_the_probit_of_the_selection_objective() -> None:
 
 def test_propensities_are_used_only_where_asked() -> None:
     data, clicks = log()
-    rho = Propensities.power(1.0, k=3)
+    rho = Propensities.power(0.5, k=3)
     with pytest.raises(UsageError, match="Heckman.rank does not use propensities; leave propensities out"):
         HeckmanRank().fit(data, clicks, rho)
     corrected = HeckmanRank(position_correction=True, model=PLAIN).fit(data, clicks, rho)

@@ -23,14 +23,14 @@ def test_it_regresses_each_impression_s_weighted_click_on_the_features() -> None
     extended = np.hstack([X, np.ones((len(X), 1))])
     penalty = np.diag([0.01 * len(X)] * 3 + [0.0])
     solution = np.linalg.solve(extended.T @ extended + penalty, extended.T @ targets)
-    model = IPS(model=Linear(l2=0.01)).fit(*given)
+    model = IPS(target="ips", model=Linear(l2=0.01)).fit(*given)
     np.testing.assert_allclose(model.coef_, solution[:-1], rtol=1e-7)
     assert model.intercept_ == pytest.approx(solution[-1])
 
 
 def test_equal_propensities_make_it_naive() -> None:
     given = scene(1)
-    model = IPS().fit(given.data, given.clicks, Propensities.power(0, 3))
+    model = IPS(target="ips").fit(given.data, given.clicks, Propensities.power(0, 3))
     np.testing.assert_allclose(model.coef_, Naive().fit(given.data, given.clicks).coef_, rtol=1e-12)
 
 
@@ -107,7 +107,7 @@ def test_a_network_learns_the_order_of_corrected_clicks() -> None:
         schedule="linear",
         clip_norm=None,
     )
-    model = IPS(model=whole).fit(*given)
+    model = IPS(target="ips", model=whole).fit(*given)
     assert isinstance(model.ranker_, LinearRanker)
     np.testing.assert_allclose(model.ranker_.coefficients, best.x, rtol=0.02)
     assert model.history_[-1].loss == pytest.approx(best.fun, rel=1e-4)

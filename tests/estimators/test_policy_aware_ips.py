@@ -98,7 +98,7 @@ def test_one_page_for_all_makes_it_ips() -> None:
         data, position=[1, 2, 3] * 4, impressions=[40] * 12, clicks=[9, 3, 1, 8, 8, 2, 30, 5, 0, 1, 1, 1]
     )
     rho = Propensities.power(1, 3)
-    aware, plain = PolicyAwareIPS().fit(data, table, rho), IPS().fit(data, table, rho)
+    aware, plain = PolicyAwareIPS().fit(data, table, rho), IPS(target="ips").fit(data, table, rho)
     np.testing.assert_allclose(aware.coef_, plain.coef_, rtol=1e-9)
     np.testing.assert_allclose(aware.standard_errors_, plain.standard_errors_, rtol=1e-9)
 

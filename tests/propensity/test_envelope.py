@@ -20,6 +20,7 @@ from cldrank.propensity.counts import Cells
 from cldrank.propensity.envelope import _tally
 
 TRUTH = 1 / np.arange(1, 6)
+_TOP_TWO = Envelope(depth=2)
 
 
 def one_ranker(
@@ -50,7 +51,7 @@ def test_products_are_those_of_all_who_clicked_one_after_the_other() -> None:
     """c clicks in n impressions as n people: of all ways to take m + 1 of them, in how many all clicked."""
     table = one_ranker(binary, 4, queries=8)
     cells = Cells.of(table, None, "candidates", 0)
-    for others in (1, 2):
+    for others in (0, 1, 2):
         before, again, _ = _tally(cells, others)
         for place in range(5):
             expected = np.zeros(2)
@@ -58,14 +59,14 @@ def test_products_are_those_of_all_who_clicked_one_after_the_other() -> None:
                 if n <= others:
                     continue
                 people = [1] * int(c) + [0] * int(n - c)
-                weight = n * (n - 1) / (1 + (n / 20) ** 2)
+                weight = n * (n - 1) / (1 + (n / 20) ** 2) if others else n / (1 + n / 20)
                 expected += [
                     weight * np.mean([all(who) for who in permutations(people, others + more)]) for more in (0, 1)
                 ]
             np.testing.assert_allclose([before[:, place].sum(), again[:, place].sum()], expected)
 
 
-@pytest.mark.parametrize("others", [1, 2, 3])
+@pytest.mark.parametrize("others", [0, 1, 2, 3])
 def test_the_estimate_is_the_ratio_of_moments_of_relevance(others: int) -> None:
     """With many impressions U is ρ E[r^(m+1)] / E[r^m], here from the distribution of relevance itself."""
 
@@ -129,25 +130,52 @@ def test_more_others_only_where_enough_clicked() -> None:
 
 
 def test_too_few_clicks_are_refused_with_what_would_do() -> None:
-    log = one_ranker(binary, 0.15, queries=3000)
+    log = one_ranker(binary, 0.15, queries=1000)
     with pytest.raises(
         UnidentifiableError, match=r"Envelope cannot bound .*: \d+ candidates were clicked at"
     ) as caught:
         Envelope().fit(log)
-    assert "at least 2 times, and it needs 20" in str(caught.value)
+    assert "at all, and it needs 20" in str(caught.value)
     assert caught.value.positions
     with pytest.raises(UnidentifiableError, match="cannot bound position"):
         Envelope().check(log)
 
 
-def test_one_impression_each_says_nothing() -> None:
-    random = np.random.default_rng(0)
-    data = cr.RankingDataset.from_arrays(np.zeros((4000, 1)), np.arange(4000) // 2)
-    clicks = ClickTable.from_arrays(
-        data, position=[1, 2] * 2000, impressions=[1] * 4000, clicks=random.binomial(1, 0.5, 4000)
-    )
+def shown_once(at_second: int) -> ClickTable:
+    """200 candidates at each of two positions, shown once each: 80 clicked at the first, so many at the second."""
+    data = cr.RankingDataset.from_arrays(np.zeros((400, 1)), np.arange(400) // 2)
+    clicks = np.zeros((200, 2), dtype=int)
+    clicks[:80, 0] = clicks[:at_second, 1] = 1
+    return ClickTable.from_arrays(data, position=[1, 2] * 200, impressions=[1] * 400, clicks=clicks.ravel())
+
+
+def test_one_impression_each_gives_click_through_rates() -> None:
+    rho = Envelope().fit(shown_once(20))
+    assert rho.values == pytest.approx([1, 0.25], rel=1e-12)
+    assert rho.values == pytest.approx(ClickThrough().fit(shown_once(20)).values, rel=1e-12)
+    assert rho.low is not None
+    assert rho.high is not None
+    assert 0 < rho.low[1] < 0.25 < rho.high[1] < 0.5
+    with pytest.raises(UnidentifiableError, match="bound position 2: 19 candidates were clicked at position 2 at all"):
+        Envelope().fit(shown_once(19))
     with pytest.raises(UnidentifiableError, match="0 candidates were clicked at position 1 at least 2 times"):
-        Envelope().fit(clicks)
+        Envelope(others=1).fit(shown_once(20))
+
+
+def test_click_through_rates_stand_in_only_where_results_are_not_clicked_again() -> None:
+    """Position 3 has one impression of each of its results: its rate is over that of all results at position 1."""
+    table = one_ranker(binary, 30, queries=500, rho=TRUTH[:3])
+    rare = table.position == 3
+    clicks = ClickTable(
+        table.candidates,
+        table.row,
+        table.position,
+        np.where(rare, 1, table.impressions),
+        np.where(rare, np.minimum(table.clicks, 1), table.clicks),
+    )
+    found, rates, one = (estimator.fit(clicks).values for estimator in (Envelope(), Envelope(others=0), _TOP_TWO))
+    assert found[2] == rates[2]
+    assert found[1] == one[1] > rates[1]
 
 
 def test_tables_that_count_every_click_are_refused() -> None:
@@ -188,13 +216,10 @@ def bound(values: Any, low: Any) -> Propensities:
 
 def test_a_curve_is_raised_where_it_lies_below() -> None:
     found = Propensities.power(1, 4).raised_to(bound([1, 0.6, 0.45], [1, 0.4, 0.4]))
-    np.testing.assert_allclose(found.values, [1, 0.5, 0.4, 0.25])
+    np.testing.assert_allclose(found.values, [1, 0.5, 0.45, 0.25])  # 0.5 is below 0.6, but not below its interval
     assert found.raised == (3,)
     assert found.origin == "power law, eta 1; raised to the bound of Envelope at position 3"
-    np.testing.assert_allclose(
-        Propensities.power(1, 4).raised_to(bound([1, 0.6, 0.45], [1, 0.4, 0.4]), to="value").values,
-        [1, 0.6, 0.45, 0.25],
-    )
+    assert Propensities.power(1, 4).refuted_by(bound([1, 0.6, 0.45], [1, 0.4, 0.4])) == (3,)
 
 
 def test_a_curve_above_stays_as_it_is() -> None:
@@ -211,14 +236,12 @@ def test_an_assumed_curve_is_raised_to_1_at_most_and_intervals_go_along() -> Non
     raised = estimated.raised_to(high)
     assert raised.low is not None
     assert raised.high is not None
-    assert (raised.values[1], raised.low[1], raised.high[1]) == (1.2, 1.2, 1.2)
+    assert (raised.values[1], raised.low[1], raised.high[1]) == (1.3, 1.3, 1.3)
 
 
 def test_only_bounds_raise() -> None:
     with pytest.raises(UsageError, match="a curve is raised to a lower bound"):
         Propensities.power(1, 2).raised_to(Propensities.power(0.5, 2))
-    with pytest.raises(UsageError, match="to must be"):
-        Propensities.power(1, 2).raised_to(bound([1, 1], [1, 1]), to="high")  # type: ignore[arg-type]
 
 
 def test_files_keep_what_was_raised_and_what_is_a_bound(tmp_path: Path) -> None:

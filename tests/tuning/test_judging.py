@@ -12,13 +12,14 @@ from scenes import scene
 from cldrank import losses
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators import IPS
+from cldrank.estimators.evidence import check_propensities
 from cldrank.estimators.observing import observe
 from cldrank.evaluation import evaluate
 from cldrank.measures import Measure
 from cldrank.models.network.lists import target_lists
-from cldrank.propensity import AffineClicks
+from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning import judging
 
 
@@ -118,3 +119,18 @@ def test_only_a_measure_to_maximise_is_tuned_on(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match=r"smaller values of Depth are better.*nDCG@10"):
         judging.Labels(data, "depth")
     assert judging.Labels(data, "arplus").name == "ARPlus"
+
+
+def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:
+    data = RankingDataset.from_arrays(np.zeros((200, 1)), np.arange(200) // 2)
+    table = ClickTable.from_arrays(
+        data, position=[1, 2] * 100, impressions=[100] * 200, clicks=np.tile([80, 15, 20, 25], 50)
+    )
+    steep = Propensities(np.array([1, 0.1]))
+    with pytest.warns(CldrankWarning, match="results at position 2 are clicked too often"):
+        _, judge = judging.hold_out(data, table, steep, 0.3, 1)
+    with pytest.warns(CldrankWarning):
+        raised = check_propensities(steep, table, "tuning", None, "raise").values[1]
+    assert 0.2 < raised < 0.5
+    preferences = 100 * np.abs(np.array([0.8 - 0.15 / raised, 0.2 - 0.25 / raised]))  # one pair on each page
+    np.testing.assert_allclose(np.unique(judge.weight.round(3)), np.sort(preferences), atol=1e-3)

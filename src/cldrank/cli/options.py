@@ -213,7 +213,7 @@ class Layout:
         str | None,
         _reading(
             "--missing VALUE|keep",
-            "Fill in missing values with this instead of refusing them, or keep them, as trees can use them.",
+            "Fill in missing values with this, or keep them for trees.",
         ),
     ] = None
 

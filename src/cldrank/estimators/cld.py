@@ -53,20 +53,17 @@ class CLD(Method):
 
     gamma: float | Literal["profile"] = parameter(
         default=0.1,
-        about="correlation of selection noise and relevance noise; profile estimates it, if selection has features of "
-        "its own",
+        about="correlation of the noise of selection and of relevance; profile estimates it",
         above=-1,
         below=1,
         tried="0.05..0.3",
     )
     target: Target = parameter(
         default="mixed",
-        about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of these two; "
-        "or clicks, c/ρ of each impression by itself",
+        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed; or clicks, c/ρ of "
+        "each impression",
     )
-    likelihood: Literal["paper", "tobit"] = parameter(
-        default="paper", about="the paper's, or that of a type-II Tobit model"
-    )
+    likelihood: Literal["paper", "tobit"] = parameter(default="paper", about="the paper's, or a type-II Tobit")
     sigma: float | Literal["estimate"] = parameter(
         default=1.0, about="noise of relevance in the Tobit likelihood", above=0, option=False
     )

@@ -283,11 +283,10 @@ def raising() -> Any:
     """Declare the parameter `envelope`."""
     return parameter(
         default="raise",
-        about="where results are clicked again too often for an assumed curve: raise it to the lower bound that this "
-        "proves, warn only, or off",
+        about="an assumed curve below the bound that the clicks prove: raise it, warn only, or off",
     )
 
 
 def features_seen(by: str) -> Any:
     """Declare a parameter that names the features of a part of the model."""
-    return parameter(default=None, about=f"names of the features that {by} sees; by default all")
+    return parameter(default=None, about=f"features that {by} sees; all by default")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.estimators.relevance import Estimate, relevance
+from cldrank.estimators.relevance import Estimate, estimated_relevance
 from cldrank.models.targets import Observations
 from cldrank.propensity import AffineClicks, Propensities
 
@@ -27,7 +27,7 @@ def observe(
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
         clicks:    two entries per cell, target 1/ρ with weight c and target 0 with weight n - c
-        others:    one entry per cell, target as `relevance` estimates it, weight n; with affine clicks always
+        others:    one entry per cell, target as `estimated_relevance` has it, weight n; with affine clicks always
                    (c/n - base) / slope
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
@@ -51,7 +51,7 @@ def observe(
         spread = np.maximum(rate * (1 - rate), 0.0) * inverse**2
         expected = (rate - base) * inverse
         if target != "ips" and isinstance(propensities, Propensities):
-            expected = relevance(clicks, propensities, target)
+            expected = estimated_relevance(clicks, propensities, target)
         return Observations(rows, queries[rows], absent, shown, offsets, expected, n, spread)
     pair = np.stack([c, n - c], axis=1).ravel()
     targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()

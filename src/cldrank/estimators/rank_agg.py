@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -27,9 +28,8 @@ class RankAgg(Method):
 
         score = Σ weight * number of the query's candidates ranked below
 
-    The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling if it has
-    them. A score depends on the other
-    candidates of the query. The fit leaves `ips_` and `heckman_`.
+    The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling if it has them, and cannot use
+    missing values. A score depends on the other candidates of the query. The fit leaves `ips_` and `heckman_`.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -56,6 +56,11 @@ class RankAgg(Method):
 
     ips_: IPS = learned()
     heckman_: HeckmanRank = learned()
+
+    def fit_evidence(self, evidence: Evidence) -> Self:
+        """Learn from what has been checked already."""
+        evidence.data.check_complete(f"{self.label}, whose Heckman^rank is linear,")
+        return super().fit_evidence(evidence)
 
     def _learn(self, evidence: Evidence) -> Result:
         votes = self._votes(evidence.data.n_rows)

@@ -22,11 +22,11 @@ def target_choice() -> Any:
     """Declare the parameter `target`."""
     return parameter(
         default="mixed",
-        about="relevance of a cell: c/(nρ) as it is, clipped to 2, its posterior mean, or a mixture of the last two",
+        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed",
     )
 
 
-def relevance(clicks: ClickTable, propensities: Propensities, estimate: Estimate = "ips") -> Floats:
+def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate: Estimate = "ips") -> Floats:
     """(cells,) the relevance r of each cell, c clicks in n impressions at a position of propensity ρ.
 
         ips         r̄ = c / (n ρ): without bias, but 0 or 5 after one impression at ρ = 0.2
@@ -44,7 +44,7 @@ def relevance(clicks: ClickTable, propensities: Propensities, estimate: Estimate
     >>> shown = {"position": [2] * 40, "impressions": [1] * 39 + [100], "clicks": [1] * 8 + [0] * 31 + [30]}
     >>> clicks, rho = ClickTable.from_arrays(data, **shown), Propensities.power(1, 2)
     >>> for estimate in ("ips", "clipped", "posterior", "mixed"):
-    ...     print(estimate, relevance(clicks, rho, estimate)[[0, 20, 39]].round(2))
+    ...     print(estimate, estimated_relevance(clicks, rho, estimate)[[0, 20, 39]].round(2))
     ips [2.  0.  0.6]
     clipped [2.  0.  0.6]
     posterior [0.58 0.41 0.59]

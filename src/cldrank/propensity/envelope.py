@@ -34,8 +34,8 @@ class Envelope(CurveEstimator):
     this assumes that what is clicked lower down is, on average, no more relevant than what is clicked at the top. No
     candidate need change places, and relevance needs no model. With m = 0 these are click-through rates, which count
     all of relevance as position, a bound all the same; the larger m, the nearer the bound, and the more impressions it
-    needs. The products have no bias, however few impressions; weights w = n (n - 1) / (1 + (n / 20)²), or n / (1 + n /
-    20) for m = 0, keep their variance small.
+    needs. The products have no bias, however few impressions; weights w = n (n - 1) / (1 + (n / 20)²), or
+    n / (1 + n / 20) for m = 0, keep their variance small.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 240, [0] * 240)
@@ -83,8 +83,8 @@ class Envelope(CurveEstimator):
         found, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)
-            before, again, behind = _tally(cells, int(others))
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):  # at positions that have too few for so many others
+                before, again, behind = _tally(cells, int(others))
                 rate = (weights @ again) / (weights @ before)
                 found[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
         values, draws = found[0], np.where(np.isfinite(found[1:]), found[1:], np.nan)

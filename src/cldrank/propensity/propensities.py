@@ -255,7 +255,7 @@ class Propensities:
         )
 
     def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
-        """The positions, from 1, that lie below the interval of a lower bound; of an estimate, with its own interval."""
+        """The positions, from 1, that lie below the interval of a lower bound; of an estimate, its whole interval."""
         most = self.values if self.high is None else self.high
         least = envelope.values if envelope.low is None else envelope.low
         size = min(len(most), len(least))

@@ -25,7 +25,8 @@ SCRIPT = """
 
     told = []
     run = Run(checkpoint={file!r}, on_epoch=lambda epoch: told.append(epoch.number))
-    fitted = CLDPair(model=MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16), run=run).fit(*GIVEN)
+    model = MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16)
+    fitted = CLDPair(target="ips", model=model, run=run).fit(*GIVEN)
     found = {{"scores": scores(fitted).tolist(), "losses": [epoch.loss for epoch in fitted.history_], "told": told}}
     with open({folder!r} + "/" + os.environ["RANK"] + ".json", "w") as file:
         json.dump(found, file)
@@ -56,7 +57,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
-    alone = CLDPair(model=MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16)).fit(*GIVEN)
+    alone = CLDPair(target="ips", model=MLP(hidden=(16,), dropout=0.0, epochs=3, batch_queries=16)).fit(*GIVEN)
     np.testing.assert_array_equal(first["scores"], second["scores"])
     np.testing.assert_allclose(first["scores"], scores(alone), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(first["losses"], [epoch.loss for epoch in alone.history_], rtol=1e-5)

@@ -95,7 +95,7 @@ def _judged(
     by_position = curve(table)
     common, order = overlap(table), display_order(table)
     errors = precision(table, by_position)
-    twice = None if table.every_click else clicked_again(table.position - 1, table.clicks, table.depth).tolist()
+    clicked = None if table.every_click else clicked_again(table.position - 1, table.clicks, table.depth, 0).tolist()
     facts = Facts(
         source=source,
         rejects=rejects,
@@ -104,7 +104,7 @@ def _judged(
         overlap=common,
         order=order,
         precision=errors,
-        ways=ways(by_position, order, common, errors, twice, bool((table.clicks > table.impressions).any())),
+        ways=ways(by_position, order, common, errors, clicked, bool((table.clicks > table.impressions).any())),
         log=log,
     )
     return Audit(facts, judge(facts))

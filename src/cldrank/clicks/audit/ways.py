@@ -57,13 +57,13 @@ def ways(
     order: Order,
     overlap: Overlap,
     precision: Sequence[Precision],
-    clicked_twice: Sequence[int] | None,
+    clicked: Sequence[int] | None,
     every_click: bool = False,
 ) -> tuple[PropensityWay, ...]:
     """Judge each comparison, the best founded first, and last the bound that needs none.
 
-    clicked_twice   how many candidates were clicked by at least two at each position; None where that is unknown
-    every_click     whether some impressions count several clicks
+    clicked       how many candidates were clicked at each position; None where every click counts
+    every_click   whether some impressions count several clicks
     """
     missing = next((at for at, entry in enumerate(curve, start=1) if entry.position != at), None)
     if len(curve) < 2 or missing is not None:
@@ -84,7 +84,7 @@ def ways(
         "adjacent_chain": (not unknown["adjacent_chain"], _chain_reason(unknown["adjacent_chain"])),
         "pivot": (not unknown["pivot"], _pivot_reason(unknown["pivot"])),
     }
-    bound = PropensityWay("Envelope", *_bound_reason(clicked_twice))
+    bound = PropensityWay("Envelope", *_bound_reason(clicked))
     return (*(_judged(name, *reasons[name], precision) for name in COMPARISONS), bound)
 
 
@@ -148,12 +148,13 @@ def _pivot_reason(lacking: Sequence[int]) -> str:
     return "every position has clicked candidates in common with position 1"
 
 
-def _bound_reason(clicked_twice: Sequence[int] | None) -> tuple[bool, str]:
-    if clicked_twice is None:
+def _bound_reason(clicked: Sequence[int] | None) -> tuple[bool, str]:
+    if clicked is None:
         return False, "it counts who clicked what others clicked, but here every click counts, also of one person"
-    few = [at for at, candidates in enumerate(clicked_twice, start=1) if candidates < FEWEST_CLICKED_AGAIN]
+    few = [at for at, candidates in enumerate(clicked, start=1) if candidates < FEWEST_CLICKED_AGAIN]
     if few:
-        return False, f"fewer than {FEWEST_CLICKED_AGAIN} candidates were clicked twice at {positions(few)}"
+        return False, f"fewer than {FEWEST_CLICKED_AGAIN} candidates were clicked at {positions(few)}"
     return True, (
-        "a lower bound of the curve, if results clicked at low positions are no more relevant than those at the first"
+        "a lower bound of the curve, if results at low positions are no more relevant than those at the first; it is "
+        "nearer to the curve where results are clicked again and again"
     )

@@ -128,13 +128,13 @@ def clicked_too_rarely(who: Spelling, counts: IntArray, clicks: int, needed: int
     weak = np.flatnonzero(counts < needed) + 1
     depth = int(weak[0]) - 1
     return UnidentifiableError(
-        "{} cannot bound {}: {} clicked at position {} at least {} times, and it needs {}. Needed are more pages of "
+        "{} cannot bound {}: {} clicked at position {} {}, and it needs {}. Needed are more pages of "
         "the same queries. {}",
         who,
         positions(weak.tolist()),
         count(int(counts[depth]), "candidate was", "candidates were"),
         depth + 1,
-        clicks,
+        "at all" if clicks == 1 else f"at least {clicks} times",
         needed,
         _way_out(depth),
         positions=tuple(weak.tolist()),
