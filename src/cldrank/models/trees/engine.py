@@ -60,7 +60,8 @@ class TreeEngine:
         device = self._settings["device"]
         try:
             if device != "cpu":
-                xgboost.Booster({"device": device, "fail_on_invalid_gpu_id": True}).save_config()
+                tiny = xgboost.DMatrix(np.zeros((1, 1)))  # a booster without features is refused on any device
+                xgboost.Booster({"device": device, "fail_on_invalid_gpu_id": True}, [tiny]).save_config()
         except xgboost.core.XGBoostError:
             raise UsageError(
                 "{} cannot be used here; XGBoost takes cpu, or cuda where there is a GPU.", setting("device", device)
