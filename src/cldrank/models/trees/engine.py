@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,15 +59,22 @@ class TreeEngine:
             ) from None
 
     def _check_device(self, xgboost: Any) -> None:
+        """Refuse a device that is not there: the engine itself would go on without it."""
         device = self._settings["device"]
+        if device == "cpu":
+            return
+        tiny = xgboost.DMatrix(np.zeros((1, 1)))  # without features, any device would be refused
         try:
-            if device != "cpu":
-                tiny = xgboost.DMatrix(np.zeros((1, 1)))  # a booster without features is refused on any device
-                xgboost.Booster({"device": device, "fail_on_invalid_gpu_id": True}, [tiny]).save_config()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                booster = xgboost.Booster({"device": device, "fail_on_invalid_gpu_id": True}, [tiny])
+                used = json.loads(booster.save_config())["learner"]["generic_param"]["device"]
         except xgboost.core.XGBoostError:
+            used = "cpu"
+        if used == "cpu":
             raise UsageError(
                 "{} cannot be used here; XGBoost takes cpu, or cuda where there is a GPU.", setting("device", device)
-            ) from None
+            )
 
     @property
     def n_rounds(self) -> int:
