@@ -104,6 +104,17 @@ def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch
     assert told["fits"] == len({unit["unit"] for unit in told["units"]})
 
 
+def test_all_runs_a_method_where_it_is_at_home(experiment: Experiment) -> None:
+    options = ["run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20"]
+    told = json.loads(experiment(*options, "--method", "CLD-N", "--method", "heckman^rank"))
+    found = {(unit["experiment"], unit["method"]) for unit in told["units"]}
+    assert ("rq5-models", "CLD-N") in found
+    assert ("table1", "Heckman^rank") in found
+    assert {name for name, method in found if method == "CLD-N"} == {"rq5-models"}
+    assert "rq4-misspecified" not in {name for name, _ in found}
+    assert "table1 has no method 'CLD-X'" in experiment(*options, "--method", "CLD-X", fails=2)
+
+
 def test_a_report_is_written_by_its_own_room(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     import cldrank.report as room
 

@@ -140,7 +140,10 @@ def run(
     limit = None if memory is None else _bytes(memory)
     names = SHIPPED if experiment == _EVERYTHING else (experiment,)
     changes = [*(change or ()), *([f"device={json.dumps(device)}"] if device else [])]
-    wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=method or ()) for name in names]
+    asked = dict.fromkeys(names, method or [])
+    if experiment == _EVERYTHING and method:
+        asked = _asked_of_each(method)
+    wanted = [read(name, data=data, changes=changes, seeds=seeds, methods=own) for name, own in asked.items()]
     folder = out or Path("experiments") / Path(experiment).stem
     options.check_folder(folder)
     prepared = prepare(wanted, folder, jobs=jobs, memory=limit, retry_failed=retry_failed)
@@ -155,6 +158,21 @@ def run(
         reasons = "".join(f"\n  {error}" for error in done.errors[:5])
         hint = "" if done.failed else " before; --retry-failed tries them again"
         raise CldrankError(f"{failed} of {len(plan.units)} units failed{hint}.{reasons}")
+
+
+def _asked_of_each(methods: list[str]) -> dict[str, list[str]]:
+    """By shipped experiment, those of the methods that it has, or that none has; one left without any is left out."""
+    from cldrank.experiment.definition import shipped
+
+    known = {
+        one.name: {name.casefold() for entry in one.methods for name in (entry.label, entry.use)} for one in shipped()
+    }
+    somewhere = set().union(*known.values())
+    own = {
+        name: [method for method in methods if method.casefold() in has or method.casefold() not in somewhere]
+        for name, has in known.items()
+    }
+    return {name: chosen for name, chosen in own.items() if chosen}
 
 
 @app.command()

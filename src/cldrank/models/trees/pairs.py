@@ -88,7 +88,8 @@ class PairLoss:
     """CLD-pair's loss of some queries of a table; `threads` share the work, and change nothing else."""
 
     def __init__(self, table: PairTable, queries: IntArray, threads: int) -> None:
-        self._table, self._queries, self._threads = table, queries, threads
+        self._table, self._queries = table, queries
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._total = float(table.totals()[queries].sum())
         shown, size = table.n_shown[queries], np.diff(table.offsets)[queries]
         cost = np.cumsum(shown * size + size)
@@ -107,12 +108,7 @@ class PairLoss:
         def work(queries: IntArray) -> None:
             kernel.derivatives(scores, queries, *given, table.mixed, *written)
 
-        if self._threads == 1:
-            for part in self._parts:
-                work(part)
-        else:
-            with ThreadPoolExecutor(self._threads) as pool:
-                list(pool.map(work, self._parts))
+        list(map(work, self._parts) if self._pool is None else self._pool.map(work, self._parts))
         loss = float(self._lost[self._queries].sum()) / self._total
         return Slopes(self._gradient, self._hessian, loss)
 
