@@ -32,7 +32,7 @@ import cldrank as cr
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.simulate import ClickModel, PositionBased, Simulation, TrustBiased
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import clicked_again
+from cldrank.clicks.units import clicked_more_than
 from cldrank.deconvolution import RateCounts
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity import ClickThrough, Envelope, Propensities, Randomised
@@ -161,7 +161,7 @@ def measured(log: ClickTable, limits: dict[int, Floats]) -> dict[str, Floats]:
     rho = upper_positions(log)
     if rho is not None and rho.low is not None and rho.high is not None:
         size = len(rho)
-        counts = {others: clicked_again(log.position - 1, log.clicks, SIZE, others)[:size] for others in limits}
+        counts = {others: clicked_more_than(log.position - 1, log.clicks, SIZE, others)[:size] for others in limits}
         used = np.ones(size, dtype=int)
         for others in (2, 3):
             used[np.minimum(counts[others], counts[others][0]) >= 200] = others
@@ -188,7 +188,8 @@ def quantiles(log: ClickTable, share: float = 0.9) -> Floats:
     best = []
     for position in range(1, log.depth + 1):
         at = log.position == position
-        best.append(float(RateCounts.of(log.clicks[at], log.impressions[at]).fit().quantile(share)))
+        found = RateCounts.of(log.clicks[at], log.impressions[at]).fit()
+        best.append(float(np.interp(share, np.cumsum(found.mass) - found.mass / 2, found.rates)))
     return np.array(best) / best[0]
 
 

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from cldrank.deconvolution import RateCounts
+from cldrank.deconvolution import RateCounts, RateDistribution
+
+
+def quantile_of(found: RateDistribution, share: float) -> float:
+    """The rate that this share of the candidates lies below."""
+    return float(np.interp(share, np.cumsum(found.mass) - found.mass / 2, found.rates))
 
 
 def drawn(rates: Any, impressions: Any, seed: int = 0) -> RateCounts:
@@ -62,15 +67,15 @@ def test_a_known_mixture_comes_back() -> None:
     near = np.abs(found.rates - 0.5) < 0.06
     assert found.mass[near].sum() == pytest.approx(0.25, abs=0.01)
     assert found.mass @ found.rates == pytest.approx(0.2, abs=0.005)
-    assert found.quantile(0.5) == pytest.approx(0.1, abs=0.02)
-    assert found.quantile(0.9) == pytest.approx(0.5, abs=0.03)
+    assert quantile_of(found, 0.5) == pytest.approx(0.1, abs=0.02)
+    assert quantile_of(found, 0.9) == pytest.approx(0.5, abs=0.03)
 
 
 def test_a_smooth_distribution_comes_back() -> None:
     true = np.random.default_rng(2).beta(2, 5, 20_000)
     found = drawn(true, 100).fit()
     for share in (0.1, 0.5, 0.9):
-        assert found.quantile(share) == pytest.approx(np.quantile(true, share), abs=0.02)
+        assert quantile_of(found, share) == pytest.approx(np.quantile(true, share), abs=0.02)
 
 
 def test_expectations_are_those_of_bayes() -> None:
@@ -89,19 +94,10 @@ def test_expectations_shrink_and_leave_the_mean() -> None:
     assert np.mean((found - true) ** 2) < 0.7 * np.mean((clicks / 10 - true) ** 2)
 
 
-def test_several_logs_are_fitted_as_each_alone() -> None:
-    counts = drawn(np.random.default_rng(5).beta(1, 3, 500), 12)
-    weights = np.random.default_rng(6).integers(0, 5, (3, len(counts.number))).astype(float)
-    together = counts.fit(weights).quantile(0.9)
-    alone = [float(counts.fit(one).quantile(0.9)) for one in weights]
-    np.testing.assert_allclose(together, alone, atol=0.01)
-
-
-def test_weights_are_repetitions() -> None:
+def test_repeated_candidates_change_nothing() -> None:
     once = RateCounts.of([0, 1, 3, 3], [4, 4, 4, 9])
     twice = RateCounts.of([0, 1, 3, 3] * 2, [4, 4, 4, 9] * 2)
     np.testing.assert_allclose(once.fit().mass, twice.fit().mass)
-    np.testing.assert_allclose(once.fit(2 * once.number).mass, once.fit().mass)
 
 
 def test_a_largest_rate_is_kept() -> None:
@@ -117,7 +113,7 @@ def test_very_many_pairs_are_made_fewer_and_keep_their_rates() -> None:
     assert counts.number.sum() == 50_000
     assert (counts.clicks <= counts.impressions).all()
     assert (counts.impressions >= 1).all()
-    assert counts.fit().quantile(0.5) == pytest.approx(0.3, abs=0.02)
+    assert quantile_of(counts.fit(), 0.5) == pytest.approx(0.3, abs=0.02)
 
 
 @settings(deadline=None, max_examples=50)
@@ -133,5 +129,5 @@ def test_pairs_hold_every_candidate_and_masses_add_up(cells: list[tuple[int, int
     expected = found.expected()
     assert (expected >= 0).all()
     assert (expected <= 1).all()
-    quantiles = [float(found.quantile(share)) for share in (0.1, 0.5, 0.9)]
+    quantiles = [quantile_of(found, share) for share in (0.1, 0.5, 0.9)]
     assert quantiles == sorted(quantiles)

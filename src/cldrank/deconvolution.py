@@ -55,31 +55,25 @@ class RateCounts:
             found = _distinct(np.rint(clicked / shown * rounded).astype(np.int64), rounded)
         return found
 
-    def fit(self, weights: ArrayLike | None = None, most: float = 1.0) -> RateDistribution:
+    def fit(self, most: float = 1.0) -> RateDistribution:
         """The distribution of the probability of a click, between 0 and `most`.
 
-        weights   (pairs,) how often each pair counts, in place of `number`; or (logs, pairs) for several logs at once
-
-        >>> counts = RateCounts.of([0] * 50 + [100] * 50, [200] * 100)
-        >>> found = counts.fit()
-        >>> found.quantile(0.25).round(2), found.quantile(0.75).round(2)
-        (np.float64(0.0), np.float64(0.5))
+        >>> found = RateCounts.of([0] * 50 + [100] * 50, [200] * 100).fit()
+        >>> found.mass[found.rates < 0.1].sum().round(2), found.mass[found.rates > 0.4].sum().round(2)
+        (np.float64(0.5), np.float64(0.5))
         """
-        share = np.atleast_2d(self.number if weights is None else np.asarray(weights, dtype=np.float64))
-        share = share / share.sum(axis=1, keepdims=True)
+        share = self.number / self.number.sum()
         rates = most * np.sin(np.linspace(0, np.pi / 2, GRID)) ** 2
         likelihood = self._likelihood(rates)
-        mass = np.full((len(share), GRID), 1 / GRID)
-        before = np.full(len(share), -np.inf)
+        mass, before = np.full(GRID, 1 / GRID), -np.inf
         for _ in range(_MOST_STEPS):
-            mixed = mass @ likelihood.T
-            fit = (share * np.log(np.maximum(mixed, np.finfo(float).tiny))).sum(axis=1)
-            mass = mass * ((share / np.maximum(mixed, np.finfo(float).tiny)) @ likelihood)
-            if (fit - before).max() < _GAIN:
+            mixed = np.maximum(likelihood @ mass, np.finfo(float).tiny)
+            fit = float(share @ np.log(mixed))
+            mass = mass * ((share / mixed) @ likelihood)
+            if fit - before < _GAIN:
                 break
             before = fit
-        mass /= mass.sum(axis=1, keepdims=True)
-        return RateDistribution(self, rates, mass if weights is not None and np.ndim(weights) > 1 else mass[0])
+        return RateDistribution(self, rates, mass / mass.sum())
 
     def _likelihood(self, rates: Floats) -> Floats:
         """(pairs, grid) of each pair of counts at each rate, over the largest in its row."""
@@ -97,18 +91,12 @@ class RateDistribution:
 
     counts   what it was fitted to
     rates    (grid,) rising from 0
-    mass     (grid,) or, of several logs, (logs, grid); of each log it adds up to 1
+    mass     (grid,) of 1 in all
     """
 
     counts: RateCounts
     rates: Floats
     mass: Floats
-
-    def quantile(self, share: float) -> Floats:
-        """The rate that this share of the candidates lies below, of each log; interpolated on the grid."""
-        middle = np.cumsum(self.mass, axis=-1) - self.mass / 2
-        found: Floats = np.apply_along_axis(lambda own: np.interp(share, own, self.rates), -1, middle)
-        return found
 
     def expected(self) -> Floats:
         """(candidates,) the posterior mean of the click probability of each, under this distribution as the prior.

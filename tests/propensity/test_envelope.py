@@ -240,7 +240,7 @@ def test_an_assumed_curve_is_raised_to_1_at_most_and_intervals_go_along() -> Non
 
 
 def test_only_bounds_raise() -> None:
-    with pytest.raises(UsageError, match="a curve is raised to a lower bound"):
+    with pytest.raises(UsageError, match="a curve is compared with a lower bound"):
         Propensities.power(1, 2).raised_to(Propensities.power(0.5, 2))
 
 

@@ -127,7 +127,7 @@ def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:
         data, position=[1, 2] * 100, impressions=[100] * 200, clicks=np.tile([80, 15, 20, 25], 50)
     )
     steep = Propensities(np.array([1, 0.1]))
-    with pytest.warns(CldrankWarning, match="results at position 2 are clicked too often"):
+    with pytest.warns(CldrankWarning, match="were raised at position 2 to the lower bound"):
         _, judge = judging.hold_out(data, table, steep, 0.3, 1)
     with pytest.warns(CldrankWarning):
         raised = check_propensities(steep, table, "tuning", None, "raise").values[1]

@@ -244,6 +244,11 @@ def show(
 def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | None, out: str, depth: int | None) -> None:
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
     use = "affine-ips" if chosen.affine else "cld"
+    if chosen.name == "envelope":
+        say(
+            "next: assume a curve (`cldrank train … --propensity power:1.0`); it is raised where it lies below this bound."
+        )
+        return
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     for role, name in (source.columns or {}).items():
@@ -264,7 +269,7 @@ def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) 
         if "click-through" in found.estimates and set(found.estimates) <= {"click-through", "envelope"}:
             say("click-through is the only curve left, and it counts relevance as examination: do not train with it.")
         if "envelope" in found.estimates:
-            say("envelope is a lower bound; `cldrank train` raises an assumed curve that the clicks refute by it.")
+            say("envelope is a lower bound; where an assumed curve lies below it, `cldrank train` raises the curve.")
         return
     if best.name in found.estimates:
         say(f"`cldrank propensity estimate` chooses {best.name}: {best.reason}.")

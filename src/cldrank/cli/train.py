@@ -37,7 +37,9 @@ def train(
     out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
     summary: Annotated[
         bool,
-        options.spelled("--summary", "Print the fit: coefficients with their standard errors, or epochs, or features."),
+        options.spelled(
+            "--summary", "Print the fit: coefficients with standard errors, epochs, or the importance of features."
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ from cldrank._typing import IntArray
 FEW_QUERIES = 50  # below, candidates are resampled instead: few queries say little about the spread between queries
 MOST_GROUPS = 2000
 FEWEST_GROUPS = 200
-FEWEST_CLICKED_AGAIN = 20  # candidates at each position that a bound of the curve needs
+FEWEST_CLICKED = 20  # candidates at each position that a bound of the curve needs
 _ENTRIES = 4_000_000  # sums held at a time, of groups by pairs of positions
 
 
@@ -53,13 +53,13 @@ def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> NDArray[np.fl
     return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size=replicates).astype(np.float64)
 
 
-def clicked_again(place: IntArray, clicks: NDArray[Any], size: int, others: int = 1) -> IntArray:
-    """(size,) how many candidates were clicked at each place (from 0) by more than so many others.
+def clicked_more_than(place: IntArray, clicks: NDArray[Any], size: int, times: int) -> IntArray:
+    """(size,) how many candidates were clicked more than so many times at each place, counted from 0.
 
-    >>> clicked_again(np.array([0, 0, 1]), np.array([1, 2, 5]), 3)
+    >>> clicked_more_than(np.array([0, 0, 1]), np.array([1, 2, 5]), 3, 1)
     array([1, 1, 0])
     """
-    return np.bincount(place[clicks > others], minlength=size)
+    return np.bincount(place[clicks > times], minlength=size)
 
 
 def pair_number(upper: IntArray, lower: IntArray, size: int) -> IntArray:

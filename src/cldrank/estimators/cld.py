@@ -26,10 +26,11 @@ from cldrank.propensity.checks.raising import EnvelopeUse
 class CLD(Method):
     """Relevance and selection, fitted together to clicks and to what was not shown (SIGIR-AP 2023).
 
-        Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω),    r̄ = c / (n ρ)
+        Σ_shown -(r̄ - x·β)² + log Φ((x·ω + γ (r̄ - x·β)) / √(1 - γ²)) + Σ_not shown log Φ(-x·ω)
 
-    as the mean over impressions, less l2 (‖β‖² + ‖ω‖²); intercepts bear no penalty. Candidates are ranked by x·β. With
-    a network in place of x·β this is CLD-N; selection stays linear.
+    with r̄ as `target` estimates it (in the paper c / (n ρ)); as the mean over impressions, less l2 (‖β‖² + ‖ω‖²);
+    intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
+    stays linear.
 
     Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`; of a linear model also
     `selection_standard_errors_`, `gamma_`, `sigma_`, `separated_` (selection is predicted without error: only the

@@ -24,8 +24,9 @@ class CLDPair(Method):
         i shown, j not, drawn anew in each epoch:
             C [log σ(ω·x_i + Δ) + log σ(-ω·x_j)]
 
-    Candidates are ranked by f alone: an `MLP`, a `TorchModule`, or `Linear` (CLD-pair-L). Propensities are those of the
-    positions, r̄ = c / (n ρ). Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`.
+    Candidates are ranked by f alone: an `MLP`, a `TorchModule`, `Linear` (CLD-pair-L), or `Trees`, for which ω = 0 and
+    all pairs with an unshown candidate count. r̄ is the relevance of a cell as `target` estimates it; in the paper,
+    c / (n ρ). Beyond what every fit leaves, but for trees: `selection_coef_`, `selection_intercept_`.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset

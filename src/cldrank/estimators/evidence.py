@@ -151,6 +151,13 @@ def check_propensities(
     if not isinstance(propensities, Propensities):
         given = "none" if propensities is None else kind_of(propensities)
         raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
+    if propensities.bound:
+        raise UsageError(
+            "{} needs the curve itself, and these propensities are a lower bound; assume a curve, {} say: it is raised "
+            "to the bound where it lies below.",
+            user,
+            Spelling("Propensities.power(1, k)", "--propensity power:1.0"),
+        )
     propensities.at(np.array([clicks.depth]))
     used = propensities if clip is None else propensities.clip(float(clip))
     return held_to_clicks(used, clicks, envelope)

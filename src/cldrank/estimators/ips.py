@@ -13,7 +13,7 @@ from cldrank.propensity.checks.raising import EnvelopeUse
 
 @described
 class IPS(TargetMethod):
-    """Inverse propensity scoring: learns c/(n ρ) of each shown candidate (Joachims et al. 2017).
+    """Inverse propensity scoring: learns c/(n ρ) of each candidate, shrunk as `target` says (Joachims et al. 2017).
 
     `propensities_` are those used, and say which positions were clipped. With a network: pairs in the order of c/(n ρ),
     as the paper's baseline.
@@ -39,5 +39,5 @@ class IPS(TargetMethod):
     envelope: EnvelopeUse = raising()
 
     def targets(self, evidence: Evidence) -> Targets:
-        """The click-through rate over the propensity of each shown candidate."""
+        """The relevance of each shown candidate as `target` estimates it."""
         return observe(evidence.data, evidence.clicks, evidence.propensities, self.target).shown_rows()

@@ -59,8 +59,9 @@ class Method(BaseEstimator, ABC):
 
     Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
     model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
-    `constant_features_`, `collinear_features_`; of a network `history_`, `best_epoch_`, `n_queries_`, `n_held_`. The
-    propensities used, clipped and raised as the method says, are `propensities_`, slopes and bases `affine_`.
+    `constant_features_`, `collinear_features_`; of networks and trees `history_`, `best_epoch_`, `n_queries_`,
+    `n_held_`. The propensities used, clipped and raised as the method says, are `propensities_`, slopes and bases
+    `affine_`.
     """
 
     name: ClassVar[str]
@@ -153,7 +154,7 @@ class Method(BaseEstimator, ABC):
         if not isinstance(given, Model):
             kind = models().get(given) if isinstance(given, str) else given
             hint = f"; write model={kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Model) else ""
-            raise UsageError(f"model must be a model such as Linear() or MLP(), not {shortened(given)}{hint}.")
+            raise UsageError(f"model must be a model such as Linear(), MLP() or Trees(), not {shortened(given)}{hint}.")
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
@@ -232,7 +233,12 @@ class Method(BaseEstimator, ABC):
         """What the summary says about the method, beyond its fit."""
         if hasattr(self, "affine_"):
             return [("affine clicks", repr(self.affine_))]
-        return [("propensities", repr(self.propensities_))] if hasattr(self, "propensities_") else []
+        facts = [("propensities", repr(self.propensities_))] if hasattr(self, "propensities_") else []
+        if getattr(self, "target", "") in ("posterior", "mixed") and hasattr(self, "estimates_"):
+            facts.append(
+                ("target", "shrunk where impressions are few, and coefficients with it; target='ips' is unbiased")
+            )
+        return facts
 
     def _context(self, data: RankingDataset) -> Context:
         return Context(data, self.run, self.label, self.learns, self._provenance(data))

@@ -82,7 +82,8 @@ class RankAgg(Method):
     def summary(self) -> FitSummary:
         """Both fits, one after the other."""
         self._check_fitted()
-        return FitSummary(f"{self.ips_.summary()}\n\n{self.heckman_.summary()}")
+        ips = self.ips_.summary()
+        return FitSummary(f"{ips}\n\n{self.heckman_.summary()}", chart=ips.chart)
 
     def _votes(self, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         votes = np.asarray(self.weights, dtype=np.float64)

@@ -37,7 +37,8 @@ def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate
     The prior of the posterior is empirical, one per position: the distribution of relevance that makes the clicks at
     this position most likely (`deconvolution`). So candidates at one position count as draws from one distribution, and
     the order of production is evidence: a prior common to all positions would put what nobody examined at a low
-    position above what everybody passed over at a high one. As n grows, all of them tend to r.
+    position above what everybody passed over at a high one. As n grows, all of them tend to r, the posterior to within
+    its grid of 100 rates.
 
     >>> from cldrank.data.dataset import RankingDataset
     >>> data = RankingDataset.from_arrays([[0.0]] * 40, range(40))

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from cldrank.arguments import as_json, shortened
 from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
-from cldrank.estimators.needs import Needs, uses_clicks
+from cldrank.estimators.needs import Needs
 from cldrank.estimators.registry import configured, default_model
 from cldrank.experiment.peers import PEERS, Peer
 from cldrank.reading import reason
@@ -247,7 +247,7 @@ class Identity:
     @property
     def sees_labels(self) -> bool:
         """Whether it learns from labels, so that it cannot be a rival of those that learn from clicks."""
-        return not uses_clicks(getattr(self.kind, "needs", "clicks"))
+        return bool(getattr(self.kind, "needs", "clicks") == "labels")
 
     @property
     def order(self) -> tuple[bool, bool, int, str]:

@@ -68,7 +68,7 @@ class Run(Value):
         default=None, about="record steps as CUDA graphs; by default where they can be", option=False
     )
     checkpoint: str | PathLike[Any] | None = parameter(
-        default=None, about="file for the state of training, written after each epoch", compare=False
+        default=None, about="file for the state of training, written as it goes on", compare=False
     )
     resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False)
     tensorboard: str | PathLike[Any] | None = parameter(

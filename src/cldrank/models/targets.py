@@ -18,7 +18,7 @@ class Targets(NamedTuple):
     rows      (rows,) of the features, rising
     target    (rows,) relevance as the method estimates it
     weight    (rows,), above 0: how many observations a row stands for
-    spread    (rows,): the variance of their targets around `target`
+    spread    (rows,): the variance of their own targets, c/ρ, around their mean
     queries   (rows,): the query of each row; the rows of a query are together
     """
 
@@ -40,7 +40,7 @@ class Observations:
     offsets    (shown + 1,) entries offsets[i] … offsets[i+1]-1 are those of shown row i
     target     (entries,) float64: relevance as estimated from clicks
     weight     (entries,) float64: the impressions behind it
-    spread     (entries,) float64: the variance of the clicks' own targets around `target`
+    spread     (entries,) float64: the variance of the clicks' own targets, c/ρ, around their mean
     """
 
     rows: IntArray

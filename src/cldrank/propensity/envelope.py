@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import FEWEST_CLICKED_AGAIN, clicked_again, draw_weights
+from cldrank.clicks.units import FEWEST_CLICKED, clicked_more_than, draw_weights
 from cldrank.data.dataset import RankingDataset
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.refusal import clicked_too_rarely, counts_every_click
 from cldrank.propensity.counts import Cells
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.propensities import Propensities
+from cldrank.wording import positions
 
 Floats = NDArray[np.float64]
 
@@ -97,22 +98,33 @@ class Envelope(CurveEstimator):
             bound=True,
             covariance=np.cov(np.log(draws[(draws > 0).all(axis=1)]), rowvar=False),
             comparisons=comparisons,
-            notes=self._notes(values, errors, cells, None),
+            notes=(*self._notes(values, errors, cells, None), *_loose(orders)),
             replicates=draws,
         )
 
     def _orders(self, cells: Cells) -> IntArray:
         """(size,) how many others must have clicked a result, by position; a refusal where too few results were."""
         least = self.others or 0
-        counts = clicked_again(cells.place, cells.clicks, cells.size, least)
-        if counts.min() < FEWEST_CLICKED_AGAIN:
-            raise clicked_too_rarely(self.spelling, counts, least + 1, FEWEST_CLICKED_AGAIN)
+        counts = clicked_more_than(cells.place, cells.clicks, cells.size, least)
+        if counts.min() < FEWEST_CLICKED:
+            raise clicked_too_rarely(self.spelling, counts, least + 1, FEWEST_CLICKED)
         orders = np.full(cells.size, least)
         for more in range(1, _MOST_OTHERS + 1) if self.others is None else ():
-            counts = clicked_again(cells.place, cells.clicks, cells.size, more)
-            needed = FEWEST_CLICKED_AGAIN if more == 1 else _ENOUGH
+            counts = clicked_more_than(cells.place, cells.clicks, cells.size, more)
+            needed = FEWEST_CLICKED if more == 1 else _ENOUGH
             orders[np.minimum(counts, counts[0]) >= needed] = more
         return orders
+
+
+def _loose(orders: IntArray) -> tuple[str, ...]:
+    """What to know of positions that only click-through rates bound."""
+    at = np.flatnonzero(orders == 0) + 1
+    if not len(at):
+        return ()
+    return (
+        f"at {positions(at.tolist())} too few results were clicked twice, so that plain click-through rates bound the "
+        "curve: a loose bound, which holds if results shown there are, on average, no more relevant than at the first",
+    )
 
 
 def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:

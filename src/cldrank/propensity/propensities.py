@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _ARRAYS = ("low", "high", "comparisons")
+_WIDE = 1.6  # times the lower end of its interval: a larger estimate of a bound is not relied on
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,34 +229,38 @@ class Propensities:
 
         envelope   what `Envelope` found in the clicks; positions that it does not have stay as they are
 
-        A value below the interval of the bound is raised to the bound's own estimate; `origin` and `raised` name the
-        positions.
+        A value below the interval of the bound is raised to the bound's own estimate or, if the interval is wide, to
+        its lower end; `origin` and `raised` name the positions.
 
         >>> interval = {"low": [1, 0.3, 0.1], "high": [1, 0.5, 0.2], "confidence": 0.9}
         >>> bound = Propensities(np.array([1, 0.4, 0.12]), method="Envelope", bound=True, **interval)
         >>> Propensities.power(2, 3).raised_to(bound)
         Propensities(1, 0.4, 0.1111; power law, eta 2; raised to the bound of Envelope at position 2)
         """
-        if not isinstance(envelope, Propensities) or not envelope.bound:
-            raise UsageError("a curve is raised to a lower bound; give what Envelope().fit(clicks) found.")
         raised = self.refuted_by(envelope)
         if not raised:
             return self
         floor = np.zeros(len(self))
         at = np.array(raised) - 1
-        floor[at] = envelope.values[at] if self.method is not None else np.minimum(envelope.values[at], 1.0)
+        least = envelope.values if envelope.low is None else envelope.low
+        bound = np.where(envelope.values > _WIDE * least, least, envelope.values)[at]
+        floor[at] = bound if self.method is not None else np.minimum(bound, 1.0)
         low, high = (None if end is None else np.maximum(end, floor) for end in (self.low, self.high))
         return replace(
             self,
             values=np.maximum(self.values, floor),
             origin=f"{self.origin}; raised to the bound of {envelope.method} at {positions(raised, most=len(raised))}",
-            raised=raised,
+            raised=tuple(sorted({*self.raised, *raised})),
+            covariance=None,
+            replicates=None,
             low=low,
             high=high,
         )
 
     def refuted_by(self, envelope: Propensities) -> tuple[int, ...]:
         """The positions, from 1, that lie below the interval of a lower bound; of an estimate, its whole interval."""
+        if not isinstance(envelope, Propensities) or not envelope.bound:
+            raise UsageError("a curve is compared with a lower bound; give what Envelope().fit(clicks) found.")
         most = self.values if self.high is None else self.high
         least = envelope.values if envelope.low is None else envelope.low
         size = min(len(most), len(least))

@@ -70,7 +70,7 @@ class Contributions:
     """How much each feature adds to the score of each row: base + Σ values = score.
 
     values   (rows, features)
-    base     (rows,) the score of which nothing but the training data is known
+    base     (rows,) the expected score where no feature is known
 
     >>> Contributions(("bm25", "length"), np.array([[2.0, -0.5], [-1.0, 0.5]]), np.zeros(2))
     contributions of 2 features to the scores of 2 rows

@@ -18,6 +18,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 _FLOATS = ("base_weights", "loss_changes", "split_conditions", "sum_hessian")
 _WHOLE = ("default_left", "left_children", "right_children", "parents", "split_indices", "split_type")
 _CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+_NO_CATEGORIES: dict[str, list[Any]] = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 
 def checked_trees(content: bytes, n_features: int) -> bytes:
@@ -70,9 +71,10 @@ def _check_objective(objective: Any) -> None:
 
 
 def _check_forest(model: Any, n_features: int) -> None:
-    names = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees")
-    categories, parameters, rounds, groups, trees = _keys(model, "the model", names)
-    if categories != {"enc": [], "feature_segments": [], "sorted_idx": []}:
+    names = ("gbtree_model_param", "iteration_indptr", "tree_info", "trees")
+    known = {key: value for key, value in model.items() if key != "cats"} if isinstance(model, dict) else model
+    parameters, rounds, groups, trees = _keys(known, "the model", names)
+    if model.get("cats", _NO_CATEGORIES) != _NO_CATEGORIES:  # XGBoost 3.0 does not write them
         raise DataError("the trees split by categories, which are not supported.")
     if not isinstance(trees, list) or not trees:
         raise DataError("there are no trees.")

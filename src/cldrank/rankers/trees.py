@@ -45,7 +45,7 @@ class TreeRanker(Ranker):
         scores = np.empty(len(table))
         size = max(1, _BLOCK_VALUES // max(table.shape[1], 1)) if block_rows is None else block_rows
         for start, end in row_blocks(table, size):
-            block = np.ascontiguousarray(table[start:end], dtype=np.float32)
+            block = _checked(table[start:end], start)
             scores[start:end] = self.booster.inplace_predict(block, predict_type="margin")
         return finite_scores(scores)
 
@@ -85,11 +85,11 @@ class TreeRanker(Ranker):
         return Importance(self.feature_names, gain, cover, weight)
 
     def contributions(self, table: NDArray[Any]) -> Contributions:
-        """SHAP values of the trees (Lundberg and others 2020), in float32; the base is the mean score in training."""
+        """SHAP values of the trees (Lundberg and others 2020), in float32; the base is what no feature explains."""
         width = len(self.feature_names)
         values, base = np.empty((len(table), width)), np.empty(len(table))
         for start, end in row_blocks(table, max(1, _BLOCK_VALUES // max(width, 1))):
-            block = _engine().DMatrix(np.ascontiguousarray(table[start:end], dtype=np.float32))
+            block = _engine().DMatrix(_checked(table[start:end], start))
             found = self.booster.predict(block, pred_contribs=True)
             values[start:end], base[start:end] = found[:, :-1], found[:, -1]
         return Contributions(self.feature_names, values, base)
@@ -123,3 +123,16 @@ def _engine() -> Any:
     except ImportError:
         raise MissingDependencyError("boosted trees need xgboost: pip install 'cldrank[trees]'.") from None
     return xgboost
+
+
+def _checked(block: NDArray[Any], start: int) -> NDArray[np.float32]:
+    """Some rows in float32; infinity is refused, missing values are not."""
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(block, dtype=np.float32)
+    if np.isinf(found).any():
+        row, column = (int(at[0]) for at in np.nonzero(np.isinf(found)))
+        raise DataError(
+            f"feature {column + 1} of row {start + row} (counted from 0) is {block[row, column]}, which float32 cannot "
+            "hold; features must be finite, or NaN where they are missing."
+        )
+    return found

@@ -117,7 +117,7 @@ def _only_labels(section: Section) -> str:
     """Nothing but what learns from labels has finished."""
     found = [label for label in section.methods if label not in section.rivals]
     have = "has" if len(found) == 1 else "have"
-    return f"Only {listed(found)} {have} finished; there is no method without labels to compare."
+    return f"Only {listed(found)} {have} finished; no method that learns from clicks has."
 
 
 def _rivals(section: Section, setting: str, measure: str) -> list[Summary]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from cldrank.estimators.evidence import needed
+from cldrank.estimators.needs import Needs
 from cldrank.tuning.judging import hold_out, mean_of
 from cldrank.tuning.trials import Trial, distances
 
@@ -59,4 +60,6 @@ def grid(
 
 def _fitted(model: Any, dataset: RankingDataset, clicks: ClickTable, propensities: Any) -> Any:
     """Fit anything with `fit`; what says what it needs is given that alone."""
-    return model.fit(dataset, *needed(getattr(model, "required", "propensities"), clicks, propensities))
+    said: Any = getattr(model, "required", None)
+    required: Needs = said if said in get_args(Needs) else "propensities"
+    return model.fit(dataset, *needed(required, clicks, propensities))

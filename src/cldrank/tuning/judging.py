@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.estimators.evidence import check_clicks, check_propensities
 from cldrank.estimators.observing import observe
 from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
 from cldrank.models.network.lists import Lists, target_lists
 from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.checks.raising import proven_bound
+from cldrank.wording import positions
 
 Floats = NDArray[np.float64]
 _BLOCK = 1 << 22  # pairs per step
@@ -108,13 +110,16 @@ def hold_out(
 ) -> tuple[ClickTable, HeldOutClicks]:
     """The clicks to learn from, and a judge with those on a share of the displayed queries; `seed` decides which.
 
-    Both keep all candidates: of those without clicks, only the scaling is learned.
+    Both keep all candidates: of those without clicks, only the scaling is learned. An assumed curve is
+    raised to what the clicks prove, so that all methods are judged alike.
     """
     table = check_clicks(clicks, dataset, "tuning")
     if isinstance(propensities, AffineClicks):
         propensities.at(np.array([table.depth]))
     else:
-        propensities = check_propensities(propensities, table, "tuning", None, "raise")
+        if isinstance(propensities, Propensities):
+            propensities = _raised(propensities, table)
+        propensities = check_propensities(propensities, table, "tuning", None, "off")
     displayed = np.flatnonzero(table.query_impressions)
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):
@@ -123,6 +128,21 @@ def hold_out(
         )
     own = np.isin(table.candidates.row_queries[table.row], learned)
     return table.where(own), HeldOutClicks(dataset[held], table[held], propensities)
+
+
+def _raised(propensities: Propensities, table: ClickTable) -> Propensities:
+    """An assumed curve raised to what the clicks prove, with a warning; an estimate as it is."""
+    if propensities.method is not None or propensities.bound:
+        return propensities
+    found = propensities.raised_to(proven_bound(table, len(propensities)))
+    if found is not propensities:
+        warn(
+            CldrankWarning(
+                "held-out clicks judge by propensities that were raised at {} to the lower bound that the clicks give.",
+                positions(found.raised),
+            )
+        )
+    return found
 
 
 def preference_agreement(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:

@@ -19,7 +19,7 @@ from cldrank.clicks.cell_file import is_cells, load_cells
 from cldrank.clicks.log.engines import connected, querying
 from cldrank.clicks.log.paths import Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
-from cldrank.clicks.units import clicked_again
+from cldrank.clicks.units import clicked_more_than
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UsageError
 from cldrank.wording import some
@@ -95,7 +95,9 @@ def _judged(
     by_position = curve(table)
     common, order = overlap(table), display_order(table)
     errors = precision(table, by_position)
-    clicked = None if table.every_click else clicked_again(table.position - 1, table.clicks, table.depth, 0).tolist()
+    clicked = (
+        None if table.every_click else clicked_more_than(table.position - 1, table.clicks, table.depth, 0).tolist()
+    )
     facts = Facts(
         source=source,
         rejects=rejects,

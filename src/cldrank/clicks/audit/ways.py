@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cldrank.clicks.audit.overlap import COMPARISONS, Order, Overlap, Precision
 from cldrank.clicks.audit.positions import Position
-from cldrank.clicks.units import FEWEST_CLICKED_AGAIN
+from cldrank.clicks.units import FEWEST_CLICKED
 from cldrank.errors import Spelling
 from cldrank.wording import positions
 
@@ -151,9 +151,9 @@ def _pivot_reason(lacking: Sequence[int]) -> str:
 def _bound_reason(clicked: Sequence[int] | None) -> tuple[bool, str]:
     if clicked is None:
         return False, "it counts who clicked what others clicked, but here every click counts, also of one person"
-    few = [at for at, candidates in enumerate(clicked, start=1) if candidates < FEWEST_CLICKED_AGAIN]
+    few = [at for at, candidates in enumerate(clicked, start=1) if candidates < FEWEST_CLICKED]
     if few:
-        return False, f"fewer than {FEWEST_CLICKED_AGAIN} candidates were clicked at {positions(few)}"
+        return False, f"fewer than {FEWEST_CLICKED} candidates were clicked at {positions(few)}"
     return True, (
         "a lower bound of the curve, if results at low positions are no more relevant than those at the first; it is "
         "nearer to the curve where results are clicked again and again"

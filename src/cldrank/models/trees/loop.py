@@ -38,7 +38,8 @@ def grow_trees(
     checkpoint: TreesCheckpoint,
 ) -> Grown:
     """All rounds, from the first or from where a checkpoint left off; those up to the least held-out loss are kept."""
-    history = checkpoint.restore(engine)[: model.rounds]
+    restored = checkpoint.restore(engine)
+    history = restored[: model.rounds]
     status: Status = "completed"
     with Board(run.tensorboard) as board:
         try:
@@ -62,7 +63,8 @@ def grow_trees(
             if not history:
                 raise
             status = "interrupted"
-    checkpoint.save(engine, history, last=True)
+    if len(history) > len(restored):
+        checkpoint.save(engine, history, last=True)
     best = max(epoch.number for epoch in history if epoch.best)
     return Grown(status, tuple(history), best, engine.saved(best))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from cldrank.errors import UsageError, setting
 from cldrank.models.fit import Context
 from cldrank.models.model import Model
-from cldrank.parameters import parameter, value
+from cldrank.parameters import parameter, parameters, value
 
 if TYPE_CHECKING:
     from cldrank.models.fit import TreesFit
@@ -60,6 +61,15 @@ class Trees(Model):
     max_bin: int = parameter(
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.validation and self.patience not in (None, parameters(Trees)["patience"].default):
+            raise UsageError(
+                "{} waits for a better round on held-out queries, and {} holds none out.",
+                setting("patience"),
+                setting("validation", 0),
+            )
 
     def progress(self, way: str) -> tuple[str, int]:
         """Rounds."""

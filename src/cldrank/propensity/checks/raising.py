@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,18 +35,17 @@ def held_to_clicks(propensities: Propensities, clicks: ClickTable, envelope: Env
     """The propensities that clicks are about to be divided by, checked; whatever is found is warned of.
 
     envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below; an estimated one
-               is only warned of, if its interval lies below. "warn": so is an assumed one. "off": neither
-
-    Without a bound, `warn_if_refuted` is all that is done.
+               is only warned of, if its interval lies below. "warn": so is an assumed one. "off": only what
+               `warn_if_refuted` finds is warned of
     """
-    bound = None if envelope == "off" or propensities.bound else proven_bound(clicks, len(propensities))
-    if bound is None:
+    if envelope == "off":
         warn_if_refuted(propensities, clicks)
         return propensities
+    bound = proven_bound(clicks, len(propensities))
     refuted = propensities.refuted_by(bound)
     if not refuted:
         return propensities
-    assumed = propensities.method is None
+    bounded, assumed = propensities.raised_to(bound), propensities.method is None
     raised = envelope == "raise" and assumed
     warn(
         CldrankWarning(
@@ -56,37 +54,37 @@ def held_to_clicks(propensities: Propensities, clicks: ClickTable, envelope: Env
             propensities.origin,
             positions(refuted),
             some(
-                (
-                    f"{min(bound.values[at - 1], 1.0):.3g} instead of {propensities.values[at - 1]:.3g}"
-                    for at in refuted
-                ),
+                (f"{bounded.values[at - 1]:.3g} instead of {propensities.values[at - 1]:.3g}" for at in refuted),
                 most=4,
             ),
             _RAISED if raised else _RAISE if assumed else _TRUST,
             _COMPARE,
         )
     )
-    return propensities.raised_to(bound) if raised else propensities
+    return bounded if raised else propensities
 
 
-def proven_bound(clicks: ClickTable, size: int) -> Propensities | None:
-    """The lower bound of `Envelope` at 99% confidence, or, if it is higher, what no single result refutes.
+def proven_bound(clicks: ClickTable, size: int) -> Propensities:
+    """The lower bound of `Envelope` at 99% confidence, or, where it is higher, what no single result refutes.
 
-    Positions below the last that `Envelope` can bound have the second alone. None where clicks are too few to bound
-    two positions.
+    Positions below the last that `Envelope` can bound have the second alone.
     """
-    depth = min(clicks.depth, size, DEEPEST)
+    single = np.maximum(least_unrefuted(clicks, size), _NOTHING)
+    single[0] = 1.0
+    ends: dict[str, Any] = {"values": single, "low": single, "high": single}
+    found = _enveloped(clicks, min(clicks.depth, size, DEEPEST))
+    if found is not None:
+        for name in ends:
+            own = np.pad(getattr(found, name), (0, size - len(found)), constant_values=_NOTHING)
+            ends[name] = np.maximum(own, single)
+    return Propensities(**ends, origin="what the clicks prove", method="Envelope", bound=True, confidence=_SURE)
+
+
+def _enveloped(clicks: ClickTable, depth: int) -> Propensities | None:
+    """The bound of as many positions from the top as have one."""
     while depth >= 2:
         try:
-            found = Envelope(confidence=_SURE, depth=depth).fit(clicks)
+            return Envelope(confidence=_SURE, depth=depth).fit(clicks)
         except UnidentifiableError as refusal:
             depth = min(refusal.depth, depth - 1)
-            continue
-        low, values, high = (np.full(size, _NOTHING) for _ in range(3))
-        for end, own in ((low, found.low), (values, found.values), (high, found.high)):
-            end[:depth] = own
-        single = least_unrefuted(clicks, size)
-        single[0] = 1.0
-        low, values, high = (np.maximum(end, single) for end in (low, values, high))
-        return replace(found, values=values, low=low, high=high, covariance=None, comparisons=None, replicates=None)
     return None
