@@ -173,6 +173,8 @@ def test_click_through_rates_stand_in_only_where_results_are_not_clicked_again()
         np.where(rare, 1, table.impressions),
         np.where(rare, np.minimum(table.clicks, 1), table.clicks),
     )
+    (note,) = [note for note in Envelope().fit(clicks).notes if "loose" in note]
+    assert note.startswith("at position 3 too few results were clicked twice")
     found, rates, one = (estimator.fit(clicks).values for estimator in (Envelope(), Envelope(others=0), _TOP_TWO))
     assert found[2] == rates[2]
     assert found[1] == one[1] > rates[1]

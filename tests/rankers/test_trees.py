@@ -243,3 +243,12 @@ def test_without_the_engine_it_says_what_to_install(tmp_path: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "boosted trees need xgboost: pip install 'cldrank[trees]'.\n"
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e300])
+def test_what_is_too_large_is_refused_by_place(value: float) -> None:
+    ranker, table = trees(), FEATURES.astype(np.float64)
+    table[1, 0] = value
+    for use in (ranker.predict, ranker.explain):
+        with pytest.raises(DataError, match=r"feature 1 of row 1 \(counted from 0\) is"):
+            use(table)

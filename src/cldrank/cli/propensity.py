@@ -245,9 +245,7 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
     use = "affine-ips" if chosen.affine else "cld"
     if chosen.name == "envelope":
-        say(
-            "next: assume a curve (`cldrank train … --propensity power:1.0`); it is raised where it lies below this bound."
-        )
+        say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
         return
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)

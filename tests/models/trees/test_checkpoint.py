@@ -57,6 +57,7 @@ def test_more_rounds_and_other_patience_carry_on(tmp_path: Path) -> None:
     assert longer.ranker_.content == whole.ranker_.content  # type: ignore[attr-defined]
     shorter = small_boosted(rounds=4, checkpoint=file, resume=True).fit(*GIVEN_TREES)
     assert outcome(shorter) == outcome(whole)[:4]
+    assert len(json.loads(file.read_text())["history"]) == 12  # what is there stays
 
 
 @pytest.mark.parametrize("change", [{"leaves": 5}, {"learning_rate": 0.2}, {"seed": 1}, {"selection_weight": 0.1}])

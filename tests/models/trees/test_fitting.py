@@ -271,3 +271,9 @@ def test_the_summary_names_features_and_notebooks_draw_them() -> None:
     assert page.startswith("<pre>method ")
     assert "What the trees split by" in page
     assert "<svg" not in cr.Oracle().fit(labelled()).summary()._repr_html_()
+
+
+def test_patience_needs_queries_to_wait_for() -> None:
+    with pytest.raises(UsageError, match="patience waits for a better round on held-out queries, and validation=0"):
+        Trees(validation=0, patience=3)
+    assert Trees(validation=0).patience == 50  # the default waits for nothing then

@@ -163,3 +163,15 @@ def test_an_estimate_of_the_same_log_lies_above_the_bound(world: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         held_to_clicks(AllPairs().fit(log), log)
+
+
+def test_a_wide_bound_raises_to_its_lower_end() -> None:
+    interval: Any = {"low": [1, 0.5, 0.3], "high": [1, 0.9, 0.9], "confidence": 0.99}
+    bound = Propensities(np.array([1, 0.7, 0.6]), method="Envelope", bound=True, **interval)
+    assert Propensities.power(2, 3).raised_to(bound).values.tolist() == [1, 0.7, 0.3]
+
+
+def test_a_bound_is_not_a_curve(log: Any) -> None:
+    data = logistic_log(follows=1.0)[0]
+    with pytest.raises(UsageError, match="these propensities are a lower bound; assume a curve"):
+        cr.IPS().fit(data, log, Envelope().fit(log))
