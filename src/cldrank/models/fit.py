@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,15 +131,17 @@ class LinearFit(Fit):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NetworkFit(Fit):
-    """A trained network; its status is `completed`, `early_stopped`, `interrupted` (by Ctrl-C) or `non_finite`.
+class TrainedFit(Fit):
+    """What was trained step by step, while held-out queries chose what to keep.
 
-    history       an `Epoch` for each epoch; the concordance on held-out queries is with the method's own targets, so
-                  it chooses the epoch but does not compare methods
-    best_epoch    the epoch whose network was kept
-    n_queries     the queries learned from; `n_held` those held out to choose the epoch
+    history       an `Epoch` for each step; the concordance on held-out queries is with the method's own targets, so it
+                  chooses what is kept but does not compare methods
+    best_epoch    the step that was kept
+    n_queries     the queries learned from; `n_held` those held out
     held_target   in words, what held-out queries are judged against
     """
+
+    step: ClassVar[str] = "epoch"
 
     history: tuple[Epoch, ...]
     best_epoch: int
@@ -152,14 +154,23 @@ class NetworkFit(Fit):
         kept = self.history[self.best_epoch - 1]
         held = "nothing held out"
         if kept.validation is not None:
-            held = f"held-out concordance {kept.validation:.4f} with {self.held_target}"
+            loss = "" if kept.held_loss is None else f"loss {kept.held_loss:.4f}, "
+            held = f"held-out {loss}concordance {kept.validation:.4f} with {self.held_target}"
         seconds = sum(epoch.seconds for epoch in self.history)
         return [
             ("ranker", repr(self.ranker)),
             ("queries", f"{self.n_queries:,} learned from, {self.n_held:,} held out"),
-            ("status", f"{self.status}, {self.n_iter} epochs, {seconds:.1f} s"),
-            ("kept", f"epoch {self.best_epoch}: loss {kept.loss:.4f}, {held}"),
+            ("status", f"{self.status}, {count(self.n_iter, self.step)}, {seconds:.1f} s"),
+            ("kept", f"{self._kept()}: loss {kept.loss:.4f}, {held}"),
         ]
+
+    def _kept(self) -> str:
+        return f"{self.step} {self.best_epoch}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NetworkFit(TrainedFit):
+    """A trained network; its status is `completed`, `early_stopped`, `interrupted` (by Ctrl-C) or `non_finite`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,34 +182,10 @@ class SelectionNetworkFit(NetworkFit):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TreesFit(Fit):
-    """Boosted trees; their status is `completed`, `early_stopped` or `interrupted` (by Ctrl-C).
+class TreesFit(TrainedFit):
+    """Boosted trees up to a round; their status is `completed`, `early_stopped` or `interrupted` (by Ctrl-C)."""
 
-    history       an `Epoch` for each round
-    best_epoch    the round up to which trees were kept
-    n_queries     the queries learned from; `n_held` those held out to choose the round
-    held_target   in words, what held-out queries are judged against
-    """
-
-    history: tuple[Epoch, ...]
-    best_epoch: int
-    n_queries: int
-    n_held: int
-    held_target: str
-
-    def facts(self) -> Facts:
-        """Lines of a summary, as names and values."""
-        kept = self.history[self.best_epoch - 1]
-        held = "nothing held out"
-        if kept.held_loss is not None:
-            held = f"held-out loss {kept.held_loss:.4f}, concordance {kept.validation:.4f} with {self.held_target}"
-        seconds = sum(epoch.seconds for epoch in self.history)
-        return [
-            ("ranker", repr(self.ranker)),
-            ("queries", f"{self.n_queries:,} learned from, {self.n_held:,} held out"),
-            ("status", f"{self.status}, {count(self.n_iter, 'round')}, {seconds:.1f} s"),
-            ("kept", f"{count(self.best_epoch, 'round')}: loss {kept.loss:.4f}, {held}"),
-        ]
+    step: ClassVar[str] = "round"
 
     def table(self) -> str:
         """The features that the trees rely on most."""
@@ -207,6 +194,9 @@ class TreesFit(Fit):
     def chart(self) -> str:
         """The same as bars."""
         return self.ranker.importance()._repr_svg_() if isinstance(self.ranker, TreeRanker) else ""
+
+    def _kept(self) -> str:
+        return count(self.best_epoch, self.step)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
