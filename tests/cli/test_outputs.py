@@ -39,6 +39,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
+    "explain": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "demo": (["--linear"], ["train.parquet"]),
 }
 

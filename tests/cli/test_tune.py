@@ -174,7 +174,7 @@ def test_a_range_that_failed_at_once_does_not_spoil_the_folder(run: Run) -> None
 def test_another_method_is_told_by_its_name(run: Run) -> None:
     assert run("tune", "ips", *FROM, "-o", "tuned", "--trials", "1").code == 0
     assert "tuned holds trials with another method;" in run("tune", "cld", *FROM, "-o", "tuned").err
-    refused = run("tune", "ips", *FROM[:4], "-p", "power:2.0", "-o", "tuned")
+    refused = run("tune", "ips", *FROM[:4], "-p", "power:0.5", "-o", "tuned")
     assert "tuned holds trials with other propensities;" in refused.err
 
 

@@ -45,7 +45,7 @@ def test_one_method(made: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("settings", [[{}], [{"simulation.eta": 0.0}, {"simulation.eta": 1.0}]])
 def test_only_oracle(made: Any, tmp_path: Path, settings: list[dict[str, float]]) -> None:
     section = made.only(tmp_path, "mine", methods=("Oracle",), settings=settings)
-    assert what_came_out(section) == "Only Oracle has finished; there is no method without labels to compare."
+    assert what_came_out(section) == "Only Oracle has finished; no method that learns from clicks has."
 
 
 def test_nothing_but_failures(made: Any, tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ class Method(BaseEstimator, ABC):
         facts = [("propensities", repr(self.propensities_))] if hasattr(self, "propensities_") else []
         if getattr(self, "target", "") in ("posterior", "mixed") and hasattr(self, "estimates_"):
             facts.append(
-                ("target", "shrunk where impressions are few, and coefficients with it; target='ips' is unbiased")
+                ("target", "shrunk where impressions are few, and coefficients with it; the target ips is unbiased")
             )
         return facts
 
