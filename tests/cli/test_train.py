@@ -252,6 +252,10 @@ class TestInterruption:
         self, run: Run, folder: Path, data: cr.RankingDataset
     ) -> None:
         command = [sys.executable, "-m", "cldrank", *self.LONG, "-o", "stopped", "--checkpoint", "state.safetensors"]
+        heeding = (
+            "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv = sys.argv[1:]"
+        )
+        command[1:3] = ["-c", f"{heeding}; from cldrank.cli import main; main()", "cldrank"]  # shells may ignore Ctrl-C
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         _wait_for(folder / "state.safetensors", process)
         process.send_signal(signal.SIGINT)
