@@ -54,7 +54,7 @@ def draw_weights(n_groups: int, replicates: int, seed: int = 0) -> NDArray[np.fl
 
 
 def clicked_more_than(place: IntArray, clicks: NDArray[Any], size: int, times: int) -> IntArray:
-    """(size,) how many candidates were clicked more than so many times at each place, counted from 0.
+    """(size,) how many candidates were clicked more than `times` times at each place, counted from 0.
 
     >>> clicked_more_than(np.array([0, 0, 1]), np.array([1, 2, 5]), 3, 1)
     array([1, 1, 0])

@@ -14,6 +14,7 @@ sessions at once, and a query has the weight of its sessions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -76,7 +77,7 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
 
 
 @described
-class Peer(BaseEstimator):
+class Peer(BaseEstimator, ABC):
     """What both have in common: trees, their size, and how fast they learn; described as cldrank's own methods are."""
 
     name: ClassVar[str]
@@ -125,9 +126,9 @@ class Peer(BaseEstimator):
         features = X.features if isinstance(X, RankingDataset) else np.asarray(X, dtype=np.float32)
         return np.asarray(self._scores(features), dtype=np.float64)
 
+    @abstractmethod
     def _boosted(self, lists: GradedLists) -> Any:
         """The trees."""
-        raise NotImplementedError
 
     def _scores(self, features: NDArray[np.float32]) -> Any:
         return self.booster_.predict(features)

@@ -84,7 +84,7 @@ class Envelope(CurveEstimator):
         found, comparisons = np.empty((len(weights), cells.size)), np.empty(cells.size)
         for others in np.unique(orders):
             at = np.flatnonzero(orders == others)
-            with np.errstate(divide="ignore", invalid="ignore"):  # at positions that have too few for so many others
+            with np.errstate(divide="ignore", invalid="ignore"):  # at positions with too few impressions
                 before, again, behind = _tally(cells, int(others))
                 rate = (weights @ again) / (weights @ before)
                 found[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
@@ -141,7 +141,7 @@ def _tally(cells: Cells, others: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _product(count: Floats, factors: int) -> Floats:
-    """The product count (count - 1) … of so many factors; 0 where the count is smaller.
+    """The product count (count - 1) … of this many factors; 0 where the count is smaller.
 
     >>> _product(np.array([1.0, 3.0]), 2)
     array([0., 6.])

@@ -162,7 +162,8 @@ def test_an_estimate_of_the_same_log_lies_above_the_bound(world: Any) -> None:
     log = world.two_rankers()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        held_to_clicks(AllPairs().fit(log), log)
+        estimate = AllPairs().fit(log)
+        assert held_to_clicks(estimate, log) is estimate
 
 
 def test_a_wide_bound_raises_to_its_lower_end() -> None:
