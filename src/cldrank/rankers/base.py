@@ -87,6 +87,8 @@ class Ranker(ABC):
     """
 
     kind: ClassVar[str]
+    takes_missing: ClassVar[bool] = False  # whether it can score rows with missing values
+    by_row: ClassVar[bool] = True  # whether a score depends on nothing but its row
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -177,6 +179,12 @@ class Ranker(ABC):
         from cldrank.rankers.files import save_ranker
 
         save_ranker(self, folder)
+
+    def export(self, to: str, out: str | PathLike[str], **options: Any) -> Any:
+        """Write the ranker for an engine: `cldrank.export.export_ranker`, which says what the options are."""
+        from cldrank.export import export_ranker
+
+        return export_ranker(self, to, out, **options)
 
     def __repr__(self) -> str:
         parts = [count(len(self.feature_names), "feature"), *self._parts(), str(self.provenance)]

@@ -34,6 +34,7 @@ class BordaRanker(Ranker):
     """
 
     kind = "borda"
+    by_row = False
     members: Sequence[Ranker]
     weights: Sequence[float]
 

@@ -31,6 +31,7 @@ class TreeRanker(Ranker):
     """
 
     kind = "trees"
+    takes_missing = True
     content: bytes
 
     def __post_init__(self) -> None:

@@ -1,0 +1,122 @@
+"""`ExportFormat`: what every format can do, what it is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import UsageError, setting
+from cldrank.export.replay.table import NamedTable
+from cldrank.rankers import Ranker
+
+Files = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """What to write.
+
+    name         what the engine is to call the model
+    version      of the engine that will load it; None for the newest that the format knows
+    renamed      what the engine calls a feature, where it has another name there
+    approximate  write what the format cannot say exactly as nearly as it can, instead of refusing it
+    """
+
+    name: str = "cldrank"
+    version: str | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    approximate: bool = False
+
+    def names(self, ranker: Ranker) -> tuple[str, ...]:
+        """What the engine calls the ranker's features, in the ranker's order.
+
+        >>> from cldrank import scaling
+        >>> from cldrank.rankers import LinearRanker
+        >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 1]]), coefficients=[1, 2])
+        >>> ExportRequest(renamed={"a": "title_bm25"}).names(one)
+        ('title_bm25', 'b')
+        """
+        for name in self.renamed:
+            if name not in ranker.feature_names:
+                raise UsageError("{} names {!r}, which is not a feature of the ranker.", setting("rename"), name)
+        found = tuple(self.renamed.get(name, name) for name in ranker.feature_names)
+        if len(set(found)) < len(found):
+            repeated = next(name for name in found if found.count(name) > 1)
+            raise UsageError("two features would be called {!r}; give each a name of its own.", repeated)
+        return found
+
+    def at_least(self, version: str) -> bool:
+        """Whether the engine is this version or newer.
+
+        >>> ExportRequest(version="2.19").at_least("3.6"), ExportRequest().at_least("3.6")
+        (False, True)
+        """
+        return self.version is None or version_parts(self.version) >= version_parts(version)
+
+
+def version_parts(version: str) -> tuple[int, ...]:
+    """The numbers of a version.
+
+    >>> version_parts("3.6.0") >= version_parts("3.6")
+    True
+    """
+    try:
+        return tuple(int(part) for part in version.split("."))
+    except ValueError:
+        raise UsageError("{} must be a version such as 3.6, not {!r}.", setting("for"), version) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What a format makes of a ranker.
+
+    files   their content by name; a format of one file has one, called "model"
+    shift   what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
+    losses  what is only approximate, in words; empty where the format says all that the ranker says
+    notes   what whoever loads it must know
+    """
+
+    files: Files
+    shift: float = 0.0
+    losses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class InexpressibleError(UsageError):
+    """A ranker that a format cannot express; the message says why, and the way out."""
+
+
+class ExportFormat(ABC):
+    """A format: it writes rankers, and replays what an engine makes of the files.
+
+    name         as the command line spells it
+    label        the engine, as its makers write it
+    sentence     one sentence about what is written
+    order        where it stands in tables
+    newest       the newest version of the engine that it was written for; "" where versions do not matter
+    one_file     whether it is a file rather than a folder
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    sentence: ClassVar[str]
+    order: ClassVar[int] = 50
+    newest: ClassVar[str] = ""
+    one_file: ClassVar[bool] = False
+
+    @abstractmethod
+    def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
+        """The files; `InexpressibleError` where the format cannot say what the ranker computes."""
+
+    @abstractmethod
+    def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
+        """What the engine's documentation says that it makes of the files: a score per row of the table."""
+
+    def refuse(self, ranker: Ranker, reason: str, way_out: str) -> InexpressibleError:
+        """The error for a ranker that this format cannot express."""
+        return InexpressibleError(f"{self.label} cannot load this {type(ranker).__name__}: {reason}; {way_out}.")

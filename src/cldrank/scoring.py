@@ -1,0 +1,1 @@
+"""`score`: the scores of a ranker for a file of candidates, however large."""

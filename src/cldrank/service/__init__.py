@@ -1,0 +1,1 @@
+"""The service: a ranker behind HTTP."""

@@ -1,0 +1,48 @@
+"""Features that exporters get wrong: zeros of both signs, extremes, ties at thresholds, values that are missing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.data.dataset import RankingDataset
+from cldrank.export.forms import tree_forms
+from cldrank.rankers import TreeRanker
+
+SIZE = 9  # candidates per query
+
+
+def tricky(features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
+    """Rows like those given, with many zeros, some of them negative, and with extremes."""
+    random = np.random.default_rng(seed)
+    rows = features[random.integers(0, len(features), 40 * SIZE)].copy()
+    rows[random.random(rows.shape) < 0.3] = 0.0
+    rows[random.random(rows.shape) < 0.05] = -0.0
+    for value in (1e-38, -1e-45, 1e6, -1e6, 3e4):
+        rows[random.random(rows.shape) < 0.01] = value
+    return rows
+
+
+def at_thresholds(ranker: TreeRanker, features: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
+    """Rows whose values are thresholds of the trees, or their neighbours among float32 numbers."""
+    random = np.random.default_rng(seed)
+    rows = tricky(features, seed)
+    for tree in tree_forms(ranker):
+        for node in np.flatnonzero(tree.left >= 0):
+            threshold, column = tree.threshold[node], tree.feature[node]
+            near = [
+                threshold,
+                *(np.nextafter(threshold, np.float32(side), dtype=np.float32) for side in (-np.inf, np.inf)),
+            ]
+            rows[random.integers(0, len(rows), len(near)), column] = near
+    return rows
+
+
+def with_gaps(rows: NDArray[np.float32], share: float = 0.1, seed: int = 0) -> NDArray[np.float32]:
+    """The same rows with values missing."""
+    return np.where(np.random.default_rng(seed).random(rows.shape) < share, np.float32(np.nan), rows)
+
+
+def queries_of(rows: NDArray[np.float32], names: tuple[str, ...]) -> RankingDataset:
+    """A dataset of these rows, a few to each query."""
+    return RankingDataset.from_arrays(rows, np.arange(len(rows)) // SIZE, feature_names=names, missing="keep")
