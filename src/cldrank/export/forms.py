@@ -40,9 +40,8 @@ def affine_form(ranker: ScalingRanker) -> AffineForm | None:
         return AffineForm(np.zeros(width), np.ones(width), None, None)
     if isinstance(rule, Standard | MinMax):
         center, factor = (ranker.scaling.parameters[name] for name in ("center", "factor"))
-        low, high = rule.bounds
-        bounds = (low, high) if np.isfinite(high) else (None, None)
-        return AffineForm(center, factor, *bounds, logarithm=isinstance(rule, SignedLog))
+        low, high = rule.bounds if np.isfinite(rule.bounds).all() else (None, None)
+        return AffineForm(center, factor, low, high, isinstance(rule, SignedLog))
     return None
 
 

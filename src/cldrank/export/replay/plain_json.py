@@ -29,7 +29,8 @@ def scores(content: bytes, table: NamedTable) -> NDArray[np.float64]:
         return np.array([sum(_leaf(tree, row) for tree in model["trees"]) for row in rows], dtype=np.float64)
     scaled = _scaled(model["scaling"], rows.astype(np.float64))
     if model["kind"] == "linear":
-        return scaled @ np.array(model["coefficients"]) + float(model["intercept"])
+        linear: NDArray[np.float64] = scaled @ np.array(model["coefficients"]) + float(model["intercept"])
+        return linear
     for layer in model["layers"]:
         if layer["kind"] == "linear":
             scaled = scaled @ np.array(layer["weight"]).T + np.array(layer["bias"] or 0.0)
