@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import UsageError, setting
+from cldrank.errors import Spelling, UsageError
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import Ranker
 
@@ -43,7 +43,9 @@ class ExportRequest:
         """
         for name in self.renamed:
             if name not in ranker.feature_names:
-                raise UsageError("{} names {!r}, which is not a feature of the ranker.", setting("rename"), name)
+                raise UsageError(
+                    "{} names {!r}, which is not a feature of the ranker.", Spelling("renamed", "--rename"), name
+                )
         found = tuple(self.renamed.get(name, name) for name in ranker.feature_names)
         if len(set(found)) < len(found):
             repeated = next(name for name in found if found.count(name) > 1)
@@ -65,10 +67,10 @@ def version_parts(version: str) -> tuple[int, ...]:
     >>> version_parts("3.6.0") >= version_parts("3.6")
     True
     """
-    try:
-        return tuple(int(part) for part in version.split("."))
-    except ValueError:
-        raise UsageError("{} must be a version such as 3.6, not {!r}.", setting("for"), version) from None
+    parts = version.split(".")
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UsageError("{} must be a version such as 3.6, not {!r}.", Spelling("version", "--for"), version)
+    return tuple(map(int, parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +80,12 @@ class Exported:
     files   their content by name; a format of one file has one, called "model"
     shift   what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
     losses  what is only approximate, in words; empty where the format says all that the ranker says
+    to_fill the names of files with definitions of features, which their users complete; an edited one is kept
     notes   what whoever loads it must know
     """
 
     files: Files
+    to_fill: tuple[str, ...] = ()
     shift: float = 0.0
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError, setting
+from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest
 from cldrank.export.parity import Parity
 from cldrank.export.registry import format_named
 from cldrank.export.replay.table import NamedTable
 from cldrank.files import replacing, replacing_folder
 from cldrank.rankers import Ranker, check_features
+from cldrank.wording import some
 
 _TOLERANCE = 1e-4  # of the largest score: engines compute in float32, over hundreds of features or trees
 _SAMPLE = 200_000  # rows that a replay looks at
@@ -28,12 +28,14 @@ _SAMPLE = 200_000  # rows that a replay looks at
 class Shipment:
     """What was written where, and how it compares.
 
+    kept     files with definitions of features that were there, edited, and so were left as they are
     parity   the engine's scores against the ranker's on the features that were given; None without them
     """
 
     format: ExportFormat
     path: Path
     exported: Exported
+    kept: tuple[str, ...] = ()
     parity: Parity | None = None
 
 
@@ -74,12 +76,22 @@ def export_ranker(
             setting("approximate"),
             setting("check"),
         )
+    if version is not None and not found.newest:
+        raise UsageError("{} is the same for all versions; leave {} out.", found.label, Spelling("version", "--for"))
     request = ExportRequest(name=name, version=version, renamed=dict(renamed or {}), approximate=approximate)
     exported = found.write(ranker, request)
-    parity = None if check is None else _checked_parity(ranker, found, request, exported, check)
     path = Path(out)
-    _write(found, exported, path)
-    return Shipment(found, path, exported, parity)
+    kept = {} if found.one_file else _edited(path, exported, request.names(ranker))
+    parity = None if check is None else _checked_parity(ranker, found, request, exported, check)
+    if found.one_file:
+        with replacing(path) as temporary:
+            temporary.write_bytes(exported.files["model"])
+        return Shipment(found, path, exported, parity=parity)
+    with replacing_folder(path) as folder:
+        for file, content in {**exported.files, **kept}.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(content)
+    return Shipment(found, path, exported, tuple(kept), parity)
 
 
 def replayed(
@@ -103,20 +115,24 @@ def _checked_parity(
     return parity
 
 
-def _write(found: ExportFormat, exported: Exported, path: Path) -> None:
-    if found.one_file:
-        with replacing(path) as temporary:
-            temporary.write_bytes(exported.files["model"])
-        return
-    check_export_folder(path, exported.files)
-    with replacing_folder(path) as folder:
-        for name, content in exported.files.items():
-            (folder / name).write_bytes(content)
+def _edited(path: Path, exported: Exported, names: Sequence[str]) -> dict[str, bytes]:
+    """The files of an earlier export that somebody has completed since; they must know all features.
 
-
-def check_export_folder(path: Path, files: Mapping[str, Any]) -> None:
-    """Refuse to replace a folder that holds anything but an earlier export of the same files."""
-    if path.is_dir():
-        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in files)
-        if foreign:
-            raise UsageError(f"{path} holds {foreign[0]!r}, which is not part of this export; name another folder.")
+    A folder that holds anything but such an export is refused.
+    """
+    if not path.is_dir():
+        return {}
+    inside = sorted(entry.relative_to(path).as_posix() for entry in path.rglob("*") if not entry.is_dir())
+    foreign = [name for name in inside if name not in exported.files]
+    if foreign:
+        raise UsageError(f"{path} holds {foreign[0]!r}, which is not part of this export; name another folder.")
+    found = {name: (path / name).read_bytes() for name in exported.to_fill if name in inside}
+    edited = {name: content for name, content in found.items() if content != exported.files[name]}
+    for name, content in edited.items():
+        unknown = [feature for feature in names if feature not in content.decode("utf-8", errors="replace")]
+        if unknown:
+            raise UsageError(
+                f"{path / name} was edited and does not mention {some(map(repr, unknown))}, which this ranker uses; "
+                "add what is missing, or name another folder."
+            )
+    return edited

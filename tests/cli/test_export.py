@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def ranker(folder: Path) -> cr.RankingDataset:
+    data = cr.load(folder / "train.parquet")
+    cr.Oracle(model=cr.Trees(rounds=5, min_weight=0.5)).fit(data).ranker_.save("ranker")
+    return data
+
+
+@pytest.mark.usefixtures("ranker")
+class TestExport:
+    def test_it_writes_and_compares(self, run: Run) -> None:
+        shown = run("export", "ranker", "--to", "json", "--out", "out.json", "--check", "train.parquet")
+        assert shown.code == 0, shown.err
+        assert "no two candidates change order" in shown.out
+        assert "written for JSON: out.json" in shown.out
+        assert json.loads(Path("out.json").read_text())["kind"] == "trees"
+
+    def test_it_says_that_nothing_was_compared(self, run: Run) -> None:
+        shown = run("export", "ranker", "--to", "json", "--out", "out.json")
+        assert shown.code == 0, shown.err
+        assert "not compared: --check FEATURES" in shown.err
+
+    def test_json_for_programs(self, run: Run) -> None:
+        told = run("export", "ranker", "--to", "json", "--out", "o.json", "--check", "train.parquet", "--json").json
+        assert told["parity"]["same_order"] is True
+        assert told["format"] == "json"
+        assert told["losses"] == []
+
+    def test_features_can_have_other_names(self, run: Run, ranker: cr.RankingDataset) -> None:
+        first = ranker.feature_names[0]
+        assert run("export", "ranker", "--to", "json", "--out", "o.json", "--rename", f"{first}=title=x").code == 0
+        assert json.loads(Path("o.json").read_text())["features"][0] == "title=x"
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--to", "pmml", "--out", "x"], "--to takes"),
+            (["--to", "json", "--out", "x", "--approximate"], "--approximate needs features"),
+            (["--to", "json", "--out", "x", "--for", "3"], "leave --for out"),
+            (["--to", "json", "--out", "x", "--rename", "a"], "is not of the form OURS=THEIRS"),
+            (["--to", "json", "--out", "x", "--rename", "zz=a"], "--rename names 'zz', which is not a feature"),
+            (["--to", "json", "--out", "nowhere/x"], "does not exist"),
+            (["--to", "json", "--out", "train.parquet", "--check", "train.parquet"], "is an input"),
+        ],
+    )
+    def test_a_wrong_call_is_refused(self, run: Run, arguments: list[str], words: str) -> None:
+        refused = run("export", "ranker", *arguments)
+        assert refused.code == 2
+        assert words in refused.err
+        assert not Path("x").exists()

@@ -1,0 +1,38 @@
+"""A replay proves something only if it shares nothing with the writer."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import cldrank.export.replay as room
+from cldrank.export import export_formats
+
+REPLAYS = sorted(Path(room.__path__[0]).glob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level
+            found.add(str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("path", REPLAYS, ids=lambda path: path.stem)
+def test_a_replay_imports_no_other_part_of_cldrank(path: Path) -> None:
+    own = {name for name in imported(path) if name.split(".")[0] == "cldrank"}
+    assert all(name.startswith("cldrank.export.replay") for name in own)
+
+
+def test_every_format_describes_itself_in_one_place() -> None:
+    for name, one in export_formats().items():
+        assert one.name == name
+        assert one.label
+        assert one.sentence[0].islower() or one.sentence[:2].isupper()
+        assert not one.sentence.endswith(".")
