@@ -78,6 +78,11 @@ def tree_forms(ranker: TreeRanker) -> list[TreeForm]:
     return [_tree_form(tree) for tree in ranker.trees]
 
 
+def learned_missing(trees: list[TreeForm]) -> bool:
+    """Whether any split sends missing values left; XGBoost sends all right where training had none."""
+    return any(bool((tree.missing_left & (tree.left >= 0)).any()) for tree in trees)
+
+
 def _tree_form(tree: dict[str, Any]) -> TreeForm:
     left = np.array(tree["left_children"], dtype=np.int64)
     numbers = np.array(tree["split_conditions"], dtype=np.float32)  # the engine keeps the value of a leaf here

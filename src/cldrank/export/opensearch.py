@@ -1,0 +1,270 @@
+"""OpenSearch: linear rankers and trees for the Learning to Rank plugin."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import UsageError, setting
+from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files, version_parts
+from cldrank.export.forms import AffineForm, TreeForm, affine_form, learned_missing, tree_forms
+from cldrank.export.rendering import placeholder_query, readable_json, rendered
+from cldrank.export.replay import opensearch
+from cldrank.export.replay.table import NamedTable
+from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, TreeRanker
+from cldrank.scaling import MinMax
+from cldrank.wording import count, some
+
+_TINY, _HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+Missing = Literal["zero", "right", "own"]
+
+
+class OpenSearch(ExportFormat):
+    """A feature set to complete, a model that is ready to post, and the calls.
+
+    The plugin for Elasticsearch loads the same files; versions from 5 on are Elasticsearch's.
+    """
+
+    name = "opensearch"
+    label = "OpenSearch"
+    sentence = "the Learning to Rank plugin of OpenSearch or Elasticsearch: a feature set, a model, and the calls"
+    order = 20
+    newest = "3.8"
+
+    def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
+        """`featureset.json`, `model.json` and `README.md`."""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", request.name):
+            raise UsageError("{} must be letters, digits, '_', '-' and '.', not {!r}.", setting("name"), request.name)
+        names = request.names(ranker)
+        if isinstance(ranker, LinearRanker):
+            return self._linear(ranker, request, names)
+        if isinstance(ranker, TreeRanker):
+            return self._trees(ranker, request, names)
+        if isinstance(ranker, NetworkRanker):
+            raise self.refuse(
+                ranker,
+                "its plugin has linear models and trees alone",
+                "train trees, or export the network to Vespa, to ONNX, or, with relu, to Solr",
+            )
+        raise self.refuse(ranker, "it is neither linear nor trees", "train one of these to export it")
+
+    def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
+        """In float32, as the plugin's source says."""
+        return opensearch.scores(files, table, request.version)
+
+    def _linear(self, ranker: LinearRanker, request: ExportRequest, names: tuple[str, ...]) -> Exported:
+        scaling = affine_form(ranker)
+        if scaling is None or scaling.logarithm:
+            raise self.refuse(
+                ranker, f"its scaling is {ranker.scaling.rule}", "retrain with scaling 'standard:clip=none'"
+            )
+        losses: tuple[str, ...] = ()
+        if scaling.clips:
+            bounds = f"{scaling.low:g} and {scaling.high:g}"
+            if not request.approximate:
+                raise self.refuse(
+                    ranker,
+                    f"scaled values are clipped at {bounds}, which normalizers cannot do",
+                    "retrain with scaling 'standard:clip=none', or ask for an approximation",
+                )
+            losses = (f"scaled values are not clipped at {bounds}",)
+        used = np.flatnonzero((scaling.factor * ranker.coefficients) != 0)
+        numbers = _Normalized.of(ranker, scaling, used)
+        if not np.isfinite(numbers.weights).all():
+            place = used[np.flatnonzero(~np.isfinite(numbers.weights))[0]]
+            raise self.refuse(ranker, f"the weight of {names[place]!r} exceeds float32", "retrain with more l2")
+        model: dict[str, Any] = {"type": "model/linear"}
+        if numbers.described:
+            model["feature_normalizers"] = {
+                names[place]: entry for place, entry in zip(used, numbers.described, strict=True)
+            }
+        model["definition"] = json.dumps(
+            {names[place]: float(weight) for place, weight in zip(used, numbers.weights, strict=True)},
+            ensure_ascii=False,
+        )
+        notes = ["a feature whose query does not match counts 0, as in training data that has 0 there"]
+        if numbers.shift:
+            notes.append(f"without its constant ({numbers.shift:.6g}): all scores are that much off, in the same order")
+        return self._packed(
+            request, names, model, losses=losses, notes=notes, shift=numbers.shift, unused=_others(names, used)
+        )
+
+    def _trees(self, ranker: TreeRanker, request: ExportRequest, names: tuple[str, ...]) -> Exported:
+        trees = tree_forms(ranker)
+        rule, learned = _missing_rule(request), learned_missing(trees)
+        engine = _engine(request)
+        losses: tuple[str, ...] = ()
+        astray = _astray(trees, rule) if learned else 0
+        if astray:
+            ways = {"zero": "counts a missing value as 0", "right": "sends missing values right at every split"}
+            total = count(ranker.n_splits, "split")
+            found = f"{engine} {ways[rule]}, which is the wrong side at {astray:,} of {total}"
+            if not request.approximate:
+                newer = "Elasticsearch 8.12" if engine.startswith("Elastic") else "OpenSearch 3.8"
+                raise self.refuse(
+                    ranker,
+                    found,
+                    f"export for {newer} or later, retrain on features without missing values, or ask for an "
+                    "approximation",
+                )
+            losses = (found,)
+        model = {"type": "model/xgboost+json", "definition": json.dumps([_tree(tree, names) for tree in trees])}
+        zero = not learned and rule != "zero"
+        used = np.unique(np.concatenate([tree.feature[tree.left >= 0] for tree in trees]))
+        return self._packed(
+            request,
+            names,
+            model,
+            losses=losses,
+            notes=[_missing_note(rule, learned)],
+            unused=_others(names, used),
+            zero_elsewhere=zero,
+        )
+
+    def _packed(
+        self,
+        request: ExportRequest,
+        names: tuple[str, ...],
+        model: dict[str, Any],
+        *,
+        losses: tuple[str, ...],
+        notes: list[str],
+        unused: list[str],
+        shift: float = 0.0,
+        zero_elsewhere: bool = False,
+    ) -> Exported:
+        if unused:
+            notes.append(f"the model does not use {some(unused)}")
+        query = placeholder_query("keywords", zero_elsewhere=zero_elsewhere)
+        features = [
+            {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in names
+        ]
+        featureset = {"featureset": {"name": f"{request.name}_features", "features": features}}
+        context = {
+            "name": request.name,
+            "engine": _engine(request),
+            "model_type": model["type"],
+            "notes": notes,
+            "losses": losses,
+            "zero_elsewhere": zero_elsewhere,
+            "trees": model["type"] != "model/linear",
+            "first": names[0],
+        }
+        return Exported(
+            files={
+                "featureset.json": readable_json(featureset),
+                "model.json": readable_json({"model": {"name": request.name, "model": model}}),
+                "README.md": rendered("opensearch/README.md", **context),
+            },
+            to_fill=("featureset.json",),
+            shift=shift,
+            losses=losses,
+            notes=("complete the queries in featureset.json; README.md has the calls", *notes),
+        )
+
+
+class _Normalized:
+    """A linear ranker in float32: weights, normalizers, and what they lack together."""
+
+    def __init__(self, weights: NDArray[np.float32], described: list[dict[str, Any]], shift: float) -> None:
+        self.weights, self.described, self.shift = weights, described, shift
+
+    @classmethod
+    def of(cls, ranker: LinearRanker, scaling: AffineForm, used: NDArray[np.int64]) -> _Normalized:
+        """Rounding a center or a width to float32 is made up for: in the shift, and in the weight."""
+        center, factor = scaling.center[used], scaling.factor[used]
+        slope = ranker.coefficients[used] * factor
+        if not scaling.center.any() and (scaling.factor == 1).all():
+            return cls(_float32(slope), [], ranker.intercept)
+        low = center.astype(np.float32)
+        if isinstance(ranker.scaling.rule, MinMax):
+            high = (center + 1 / factor).astype(np.float32)
+            width = (high - low).astype(np.float64)
+            described = [
+                {"min_max": {"minimum": float(one), "maximum": float(two)}} for one, two in zip(low, high, strict=True)
+            ]
+        else:
+            width = np.clip(1 / factor, _TINY, _HUGE).astype(np.float32).astype(np.float64)
+            described = [
+                {"standard": {"mean": float(one), "standard_deviation": float(two)}}
+                for one, two in zip(low, width, strict=True)
+            ]
+        shift = ranker.intercept + float(slope @ (low.astype(np.float64) - center))
+        return cls(_float32(slope * width), described, shift)
+
+
+def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def _others(names: tuple[str, ...], used: NDArray[np.int64]) -> list[str]:
+    kept = set(used.tolist())
+    return [name for place, name in enumerate(names) if place not in kept]
+
+
+def _engine(request: ExportRequest) -> str:
+    """The engine and its version, in words."""
+    version = request.version or OpenSearch.newest
+    return f"{'Elasticsearch' if version_parts(version)[0] >= 5 else 'OpenSearch'} {version}"
+
+
+def _missing_rule(request: ExportRequest) -> Missing:
+    """What the trees of a version of the plugin do with a missing value."""
+    if request.version is not None and version_parts(request.version)[0] >= 5:
+        return "own" if request.at_least("8.11.4") else "zero"
+    if request.at_least("3.8"):
+        return "own"
+    return "right" if request.at_least("3.2") else "zero"
+
+
+def _astray(trees: list[TreeForm], rule: Missing) -> int:
+    """How many splits the engine would send a missing value the other way at."""
+    found = 0
+    for tree in trees:
+        theirs = {"zero": tree.threshold > 0, "right": np.zeros_like(tree.missing_left), "own": tree.missing_left}
+        found += int(((theirs[rule] != tree.missing_left) & (tree.left >= 0)).sum())
+    return found
+
+
+def _missing_note(rule: Missing, learned: bool) -> str:
+    if rule == "zero":
+        return "a feature whose query does not match counts 0"
+    if learned:
+        return "a feature whose query does not match is missing, and goes where each split sends missing values"
+    return (
+        "a feature whose query does not match would be missing, but the trees were trained without missing values: the "
+        "queries of featureset.json match every document, with 0 where nothing is found; keep them so if your "
+        "training data has 0 there"
+    )
+
+
+def _tree(tree: TreeForm, names: tuple[str, ...]) -> dict[str, Any]:
+    """A tree as XGBoost dumps it; every number is the float32 itself, so that no parser can round it otherwise."""
+    size = len(tree.left)
+    depth = np.zeros(size, dtype=np.int64)
+    for node in range(size):  # a child comes after its parent
+        for child in (tree.left[node], tree.right[node]):
+            if child >= 0:
+                depth[child] = depth[node] + 1
+    made: dict[int, dict[str, Any]] = {}
+    for node in reversed(range(size)):
+        if tree.is_leaf(node):
+            made[node] = {"nodeid": node, "leaf": float(tree.value[node])}
+            continue
+        left, right = int(tree.left[node]), int(tree.right[node])
+        made[node] = {
+            "nodeid": node,
+            "depth": int(depth[node]),
+            "split": names[tree.feature[node]],
+            "split_condition": float(tree.threshold[node]),
+            "yes": left,
+            "no": right,
+            "missing": left if tree.missing_left[node] else right,
+            "children": [made[left], made[right]],
+        }
+    return made[0]

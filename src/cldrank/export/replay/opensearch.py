@@ -1,0 +1,168 @@
+"""What the Learning to Rank plugin of OpenSearch, and that of Elasticsearch, computes from a feature set and a model.
+
+After its sources: LinearRankerParser, LinearRanker, StandardFeatureNormalizer, MinMaxFeatureNormalizer,
+XGBoostJsonParser, NaiveAdditiveDecisionTree. All numbers are floats of Java, which are float32.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.export.replay.descent import reached_leaves
+from cldrank.export.replay.table import NamedTable
+
+_RAW = ("binary:logitraw", "rank:pairwise", "reg:linear")
+_NEWER = ("rank:ndcg", "rank:map")
+_LOGISTIC = ("binary:logistic", "reg:logistic")
+_NODE = {"nodeid", "depth", "split", "split_condition", "no", "yes", "missing", "leaf", "children"}
+
+
+def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None) -> NDArray[np.float64]:
+    """A score per row; NaN in the table is a feature whose query does not match."""
+    features = [one["name"] for one in json.loads(files["featureset.json"])["featureset"]["features"]]
+    if len(set(features)) < len(features):
+        raise ValueError("feature names must be unique")
+    described = json.loads(files["model.json"])["model"]["model"]
+    rows = np.stack([table.column(name) for name in features], axis=1).astype(np.float32)
+    definition = described["definition"]
+    model = json.loads(definition) if isinstance(definition, str) else definition
+    with np.errstate(over="ignore", invalid="ignore"):
+        if described["type"] == "model/linear":
+            found = _linear(model, described.get("feature_normalizers", {}), features, rows)
+        elif described["type"] == "model/xgboost+json":
+            found = _trees(model, features, rows, version)
+        else:
+            raise ValueError(f"unknown model type {described['type']}")
+    return found.astype(np.float64)
+
+
+def _linear(
+    weights: Mapping[str, float], normalizers: Mapping[str, Any], features: list[str], rows: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """A dot product in the order of the feature set; a feature that does not match is 0, and then normalised."""
+    _check_known(weights, features)
+    _check_known(normalizers, features)
+    values = np.where(np.isnan(rows), np.float32(0), rows)
+    total = np.zeros(len(rows), dtype=np.float32)
+    for place, name in enumerate(features):
+        column = _normalised(normalizers[name], values[:, place]) if name in normalizers else values[:, place]
+        total += np.float32(weights.get(name, 0.0)) * column
+    return total
+
+
+def _check_known(names: Mapping[str, Any], features: list[str]) -> None:
+    for name in names:
+        if name not in features:
+            raise ValueError(f"Feature [{name}] is unknown.")
+
+
+def _normalised(described: Mapping[str, Mapping[str, float]], column: NDArray[np.float32]) -> NDArray[np.float32]:
+    ((kind, numbers),) = described.items()
+    if kind == "standard":
+        found: NDArray[np.float32] = (column - np.float32(numbers["mean"])) / np.float32(numbers["standard_deviation"])
+        return found
+    if kind != "min_max":
+        raise ValueError(f"unknown normalizer {kind}")
+    low, high = np.float32(numbers["minimum"]), np.float32(numbers["maximum"])
+    if low >= high:
+        raise ValueError(f"Minimum {low} must be smaller than than maximum: {high}")
+    scaled: NDArray[np.float32] = (column - low) / (high - low)
+    return scaled
+
+
+def missing_rule(version: str | None) -> str:
+    """What trees do with a feature that does not match: "zero", "right" at every split, or "own" by split.
+
+    Elasticsearch's versions, from 5 on, are those of its plugin.
+
+    >>> [missing_rule(version) for version in ("2.19", "3.7.0", "3.8", "8.9.2", "9.0.8", None)]
+    ['zero', 'right', 'own', 'zero', 'own', 'own']
+    """
+    if version is None:
+        return "own"
+    numbers = [int(part) for part in version.split(".")]
+    if numbers[0] >= 5:
+        return "own" if numbers >= [8, 11, 4] else "zero"
+    return "own" if numbers >= [3, 8] else "right" if numbers >= [3, 2] else "zero"
+
+
+def _has_flag(version: str | None) -> bool:
+    """Whether a model may say `missing_as_zero`: OpenSearch after 3.8."""
+    return version is not None and [3, 9] <= [int(part) for part in version.split(".")] < [5]
+
+
+def _trees(
+    model: list[dict[str, Any]] | dict[str, Any], features: list[str], rows: NDArray[np.float32], version: str | None
+) -> NDArray[np.float32]:
+    trees, objective, as_zero = model, "reg:linear", False
+    if isinstance(model, dict):
+        extra = {"missing_as_zero"} if _has_flag(version) else set()
+        if unknown := model.keys() - {"objective", "splits"} - extra:
+            raise ValueError(f"unknown field [{min(unknown)}]")
+        trees, objective = model["splits"], model.get("objective", objective)
+        as_zero = bool(model.get("missing_as_zero", False))
+    rule = missing_rule(version)
+    accepted = (*_RAW, *_LOGISTIC) if rule == "zero" else (*_RAW, *_LOGISTIC, *_NEWER)  # both changed in one release
+    if objective not in accepted:
+        raise ValueError(f"Objective [{objective}] is not a valid XGBoost objective")
+    if not trees:
+        raise ValueError("XGBoost model must define at lease one tree")
+    values = np.where(np.isnan(rows), np.float32(0), rows) if as_zero or rule == "zero" else rows
+    total = np.zeros(len(rows), dtype=np.float32)
+    for tree in trees:
+        total += _outputs(tree, features, values, rule == "own")
+    if objective in _LOGISTIC:
+        return np.array([1 / (1 + math.exp(-float(one))) for one in total], dtype=np.float32)
+    return total
+
+
+def _outputs(
+    tree: dict[str, Any], features: list[str], values: NDArray[np.float32], own_direction: bool
+) -> NDArray[np.float32]:
+    """What one tree adds: left where the threshold > the value."""
+    nodes = _parsed(tree)
+    number = {id(node): place for place, node in enumerate(nodes)}
+    children = [
+        [number[id(child)] for child in node["children"]] if "leaf" not in node else [-1, -1] for node in nodes
+    ]
+    feature = np.array([features.index(node["split"]) if "leaf" not in node else 0 for node in nodes])
+    threshold = np.array([node.get("split_condition", 0.0) for node in nodes], dtype=np.float32)
+    left_if_missing = np.array(
+        [own_direction and "leaf" not in node and node.get("missing") == node["yes"] for node in nodes]
+    )
+
+    def goes_left(places: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.bool_]:
+        value = values[places, feature[at]]
+        found: NDArray[np.bool_] = np.where(np.isnan(value), left_if_missing[at], threshold[at] > value)
+        return found
+
+    left, right = np.array(children, dtype=np.int64).T
+    output = np.array([node.get("leaf", 0.0) for node in nodes], dtype=np.float32)
+    return output[reached_leaves(left, right, len(values), goes_left)]
+
+
+def _parsed(root: dict[str, Any]) -> list[dict[str, Any]]:
+    """All nodes, the root first; refused where the plugin refuses them."""
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        if unknown := node.keys() - _NODE:
+            raise ValueError(f"unknown field [{min(unknown)}]")
+        if "nodeid" not in node:
+            raise ValueError("This split or leaf does not have all the required fields")
+        if "leaf" not in node:
+            if not {"split", "split_condition", "yes", "no", "depth", "children"} <= node.keys():
+                raise ValueError("This split does not have all the required fields")
+            if [child.get("nodeid") for child in node["children"]] != [node["yes"], node["no"]]:
+                raise ValueError("Split structure is invalid")
+            if node.get("missing", node["yes"]) not in (node["yes"], node["no"]):
+                raise ValueError("Split structure is invalid")
+            waiting += node["children"]
+        found.append(node)
+    return found
