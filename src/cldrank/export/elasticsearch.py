@@ -84,7 +84,9 @@ class ElasticSearch(ExportFormat):
         del request
         if find_spec("eland") is None:
             raise MissingDependencyError("the check needs eland: pip install 'cldrank[elasticsearch]'.")
-        by_eland = elasticsearch.definition_by_eland(files["model.json"], list(table.names))
+        extractors = json.loads(files["features.json"])["learning_to_rank"]["feature_extractors"]
+        names = [entry["query_extractor"]["feature_name"] for entry in extractors]
+        by_eland = elasticsearch.definition_by_eland(files["model.json"], names)
         scores = elasticsearch.ensemble_scores(by_eland, table)
         written = elasticsearch.ensemble_scores(json.loads(files["trained_model.json"])["definition"], table)
         if not np.array_equal(scores, written):

@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dense_trees
+import made_rankers as made
+import numpy as np
+import pytest
+import tricky
+
+from cldrank import scaling
+from cldrank.data import load
+from cldrank.errors import UsageError
+from cldrank.estimators import Oracle
+from cldrank.export import export_ranker
+from cldrank.export.format import Exported, ExportRequest, InexpressibleError
+from cldrank.export.opensearch import OpenSearch, _missing_rule
+from cldrank.export.parity import Parity
+from cldrank.export.replay import opensearch as replay
+from cldrank.export.replay.table import NamedTable
+from cldrank.models import Linear, Trees
+from cldrank.rankers import LinearRanker, Ranker
+
+FORMAT = OpenSearch()
+GENTLE = {"coefficients": np.array([0.1, -2 / 3, 1e-17, 3])}
+LINEAR = {
+    "standard": partial(made.linear, "standard:clip=none", **GENTLE),
+    "minmax": partial(made.linear, "minmax:clip=false", **GENTLE),
+    "unscaled": partial(made.linear, None, **GENTLE),
+    "steep": partial(made.linear, "standard:clip=none"),
+}
+ZERO = ("1.3", "2.19", "3.0", "3.1.0", "7.10", "8.9.2", "8.11")
+RIGHT = ("3.2", "3.5", "3.6.0", "3.7")
+OWN = (None, "3.8", "3.8.1", "3.9", "4.0", "8.11.4", "8.17", "9.0.8")
+
+
+def exported(ranker: Ranker, **request: Any) -> Exported:
+    return FORMAT.write(ranker, ExportRequest(**request))
+
+
+def compared(ranker: Ranker, rows: Any, **request: Any) -> Parity:
+    asked = ExportRequest(**request)
+    written = FORMAT.write(ranker, asked)
+    data = tricky.queries_of(rows, ranker.feature_names)
+    engine = FORMAT.replay(written.files, NamedTable(asked.names(ranker), data.features), asked)
+    return Parity.of(ranker.predict(data), engine, data.offsets, written.shift)
+
+
+def model_of(written: Exported) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(written.files["model.json"])["model"]["model"]
+    return found
+
+
+def files_of(kind: str, definition: Any, features: tuple[str, ...], **more: Any) -> dict[str, bytes]:
+    """Files as somebody writes them by hand."""
+    model = {"model": {"name": "mine", "model": {"type": kind, "definition": definition, **more}}}
+    featureset = {"featureset": {"features": [{"name": name} for name in features]}}
+    return {"model.json": json.dumps(model).encode(), "featureset.json": json.dumps(featureset).encode()}
+
+
+def scored(files: dict[str, bytes], names: tuple[str, ...], *rows: list[float], version: str | None = None) -> Any:
+    return replay.scores(files, NamedTable(names, np.array(rows, dtype=np.float32)), version).tolist()
+
+
+class TestReplayOfLinearModels:
+    """The examples of the plugin's documentation, computed by hand."""
+
+    def test_weights_multiply_features(self) -> None:
+        names = ("title_query", "body_query", "recency")
+        files = files_of("model/linear", '{"title_query": 0.3, "body_query": 0.5, "recency": 0.1}', names)
+        assert scored(files, names, [10, 2, 0], [0, 0, 5]) == pytest.approx([4.0, 0.5])
+
+    def test_a_feature_without_weight_counts_nothing_and_one_that_does_not_match_is_zero(self) -> None:
+        names = ("title_query", "body_query")
+        files = files_of("model/linear", {"body_query": 2}, names)
+        assert scored(files, names, [9, 1.5], [9, np.nan]) == [3.0, 0.0]
+
+    def test_a_mean_becomes_zero_and_a_deviation_one(self) -> None:
+        names = ("release_year", "body_query")
+        norms = {"release_year": {"standard": {"mean": 1970, "standard_deviation": 30}}}
+        files = files_of("model/linear", {"release_year": 0.3, "body_query": 0.5}, names, feature_normalizers=norms)
+        found = scored(files, names, [1970, 0], [2000, 0], [1940, 1])
+        assert found == pytest.approx([0, 0.3, 0.2])
+
+    def test_a_feature_that_does_not_match_is_normalised_too(self) -> None:
+        norms = {"release_year": {"standard": {"mean": 1970, "standard_deviation": 30}}}
+        files = files_of("model/linear", {"release_year": 3}, ("release_year",), feature_normalizers=norms)
+        assert scored(files, ("release_year",), [np.nan]) == pytest.approx([-197.0])
+
+    def test_a_minimum_becomes_zero_and_a_maximum_one_without_clipping(self) -> None:
+        norms = {"vote_average": {"min_max": {"minimum": 0, "maximum": 10}}}
+        files = files_of("model/linear", {"vote_average": 4}, ("vote_average",), feature_normalizers=norms)
+        assert scored(files, ("vote_average",), [0], [10], [5], [20]) == [0, 4, 2, 8]
+
+    def test_sums_are_float32(self) -> None:
+        names = ("a", "b", "c")
+        files = files_of("model/linear", {"a": 1, "b": 1, "c": 1}, names)
+        assert scored(files, names, [16777216, 1, 1]) == [16777216.0]  # each 1 is lost, which double would add up
+
+    @pytest.mark.parametrize(
+        ("definition", "more", "words"),
+        [
+            ({"other": 1}, {}, r"Feature \[other\] is unknown"),
+            ({}, {"feature_normalizers": {"other": {}}}, r"Feature \[other\] is unknown"),
+            ({}, {"feature_normalizers": {"a": {"min_max": {"minimum": 1, "maximum": 1}}}}, "must be smaller"),
+            ({}, {"feature_normalizers": {"a": {"log": {}}}}, "unknown normalizer"),
+        ],
+    )
+    def test_what_the_plugin_refuses_is_refused(self, definition: Any, more: Any, words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            scored(files_of("model/linear", definition, ("a",), **more), ("a",), [1])
+
+    def test_unknown_models_and_repeated_features_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="unknown model type"):
+            scored(files_of("model/ranklib", {}, ("a",)), ("a",), [1])
+        with pytest.raises(ValueError, match="unique"):
+            scored(files_of("model/linear", {}, ("a", "a")), ("a",), [1])
+
+
+def split(missing: int | None = 2, **changes: Any) -> dict[str, Any]:
+    """The tree of the plugin's own tests."""
+    leaves = [{"nodeid": 1, "depth": 1, "leaf": 0.5}, {"nodeid": 2, "depth": 1, "leaf": 0.2}]
+    node = {"nodeid": 0, "split": "text", "depth": 0, "split_condition": 100.0, "yes": 1, "no": 2, "children": leaves}
+    return {**node, **({} if missing is None else {"missing": missing}), **changes}
+
+
+class TestReplayOfTrees:
+    def test_the_documentations_tree(self) -> None:
+        names = ("tmdb_multi", "tmdb_title")
+        title = {"nodeid": 1, "depth": 1, "split": "tmdb_title", "split_condition": 2.20631, "yes": 3, "no": 4}
+        inner = {**title, "missing": 3, "children": [{"nodeid": 3, "leaf": -0.03125}, {"nodeid": 4, "leaf": 0.25}]}
+        root = {"nodeid": 0, "depth": 0, "split": "tmdb_multi", "split_condition": 11.2009, "yes": 1, "no": 2}
+        tree = {**root, "missing": 1, "children": [inner, {"nodeid": 2, "leaf": 1.5}]}
+        files = files_of("model/xgboost+json", json.dumps([tree, tree]), names)
+        found = scored(files, names, [1, 1], [11.2009, 1], [12, 0], [0, 2.20631], [np.nan, np.nan])
+        assert found == [-0.0625, 3.0, 3.0, 0.5, -0.0625]
+
+    @pytest.mark.parametrize(
+        ("missing", "version", "expected"),
+        [
+            *((2, version, 0.5) for version in ZERO),  # 0 < 100
+            *((1, version, 0.2) for version in RIGHT),
+            *((2, version, 0.2) for version in (*RIGHT, *OWN)),
+            *((1, version, 0.5) for version in OWN),
+            (None, "3.8", 0.2),
+        ],
+    )
+    def test_missing_values_go_where_the_version_sends_them(
+        self, missing: int | None, version: str | None, expected: float
+    ) -> None:
+        files = files_of("model/xgboost+json", [split(missing)], ("text",))
+        assert scored(files, ("text",), [np.nan], version=version) == pytest.approx([expected])
+
+    def test_missing_as_zero(self) -> None:
+        files = files_of("model/xgboost+json", {"splits": [split(2)], "missing_as_zero": True}, ("text",))
+        assert scored(files, ("text",), [np.nan], version="3.9") == [0.5]
+        for version in ("3.8", None, "9.0.8"):
+            with pytest.raises(ValueError, match=r"unknown field \[missing_as_zero\]"):
+                scored(files, ("text",), [np.nan], version=version)
+
+    def test_logistic_objectives_give_probabilities(self) -> None:
+        files = files_of("model/xgboost+json", {"objective": "reg:logistic", "splits": [split()]}, ("text",))
+        assert scored(files, ("text",), [1]) == pytest.approx([1 / (1 + np.exp(-0.5))])
+
+    def test_rank_ndcg_came_with_3_2(self) -> None:
+        files = files_of("model/xgboost+json", {"objective": "rank:ndcg", "splits": [split()]}, ("text",))
+        assert scored(files, ("text",), [1], version="3.2") == [0.5]
+        with pytest.raises(ValueError, match=r"Objective \[rank:ndcg\] is not a valid"):
+            scored(files, ("text",), [1], version="3.1")
+
+    @pytest.mark.parametrize(
+        ("definition", "words"),
+        [
+            ([], "at lease one tree"),
+            ({"splits": [split()], "base_score": 0.5}, r"unknown field \[base_score\]"),
+            ([split(categories=[1])], r"unknown field \[categories\]"),
+            ([split(yes=2)], "structure is invalid"),
+            ([split(missing=3)], "structure is invalid"),
+            ([{key: value for key, value in split().items() if key != "depth"}], "required fields"),
+            ([{"leaf": 1.0}], "required fields"),
+        ],
+    )
+    def test_what_the_plugin_refuses_is_refused(self, definition: Any, words: str) -> None:
+        with pytest.raises(ValueError, match=words):
+            scored(files_of("model/xgboost+json", definition, ("text",)), ("text",), [1])
+
+
+class TestLinear:
+    @pytest.mark.parametrize("name", LINEAR)
+    def test_it_scores_as_the_ranker_does(self, name: str) -> None:
+        found = compared(LINEAR[name](), tricky.tricky(made.FEATURES))
+        assert found.largest <= 5e-7 * found.scale
+        assert found.swapped == 0
+
+    def test_it_says_what_the_scaling_is(self) -> None:
+        ranker = LINEAR["standard"]()
+        model = model_of(exported(ranker))
+        norm = model["feature_normalizers"]["bm25"]["standard"]
+        assert norm["mean"] == pytest.approx(made.FEATURES[:, 0].mean(), rel=1e-5)
+        assert norm["standard_deviation"] == pytest.approx(made.FEATURES[:, 0].std(), rel=1e-5)
+        assert json.loads(model["definition"])["bm25"] == pytest.approx(0.1)
+        ranged = model_of(exported(LINEAR["minmax"]()))["feature_normalizers"]["clicks"]["min_max"]
+        assert ranged == {"minimum": made.FEATURES[:, 3].min(), "maximum": made.FEATURES[:, 3].max()}
+        assert "feature_normalizers" not in model_of(exported(LINEAR["unscaled"]()))
+
+    def test_the_intercept_is_left_out_and_named(self) -> None:
+        written = exported(LINEAR["unscaled"]())
+        assert written.shift == 1 / 3
+        assert any("without its constant (0.333333)" in note for note in written.notes)
+        assert not any("constant" in note for note in exported(made.linear(None, intercept=0.0)).notes)
+
+    def test_means_far_from_zero_cost_no_precision(self) -> None:
+        """1e6 + 1/3 is not a float32; the difference is the same for all rows, so it goes into the shift."""
+        values = (np.float32(1e6) + np.arange(9, dtype=np.float32)[:, None] / 4).astype(np.float32)
+        scaled = scaling.Scaling(
+            scaling.Standard(clip=None), 1, {"center": np.array([1e6 + 1 / 3]), "factor": np.array([3.0])}
+        )
+        ranker = LinearRanker(feature_names=("year",), scaling=scaled, coefficients=[2.0])
+        assert compared(ranker, values).largest < 1e-5
+
+    def test_features_that_count_nothing_have_no_weight(self) -> None:
+        features = made.FEATURES.copy()
+        features[:, 1] = 7.0
+        ranker = made.linear(scaling=scaling.fit("standard:clip=none", features), coefficients=[1.0, 5.0, 0.0, 2.0])
+        written = exported(ranker)
+        model = model_of(written)
+        assert json.loads(model["definition"]).keys() == {"bm25", "clicks"} == model["feature_normalizers"].keys()
+        assert "the model does not use pagerank, länge" in written.notes
+        assert compared(ranker, tricky.tricky(made.FEATURES)).swapped == 0
+
+    def test_all_coefficients_may_be_zero(self) -> None:
+        ranker = made.linear("standard:clip=none", coefficients=np.zeros(4))
+        assert compared(ranker, made.FEATURES[:9]).largest == 0
+
+    def test_widths_of_any_size_are_held(self) -> None:
+        for width in (1e-44, 1e-30, 1e30):
+            values = (np.arange(9)[:, None] * width).astype(np.float32)
+            ranker = LinearRanker(
+                feature_names=("x",), scaling=scaling.fit("standard:clip=none", values), coefficients=[1.0]
+            )
+            assert compared(ranker, values).largest < 1e-5
+
+    @pytest.mark.parametrize(
+        ("rule", "words"),
+        [
+            ("standard", "clipped at -5 and 5, which normalizers cannot do; retrain with scaling 'standard:clip=none'"),
+            ("minmax", "clipped at 0 and 1"),
+            ("log", "its scaling is SignedLog.*retrain with scaling 'standard:clip=none'"),
+            ("quantile", "its scaling is Quantile.*retrain with scaling 'standard:clip=none'"),
+        ],
+    )
+    def test_what_it_cannot_say_is_refused(self, rule: str, words: str) -> None:
+        with pytest.raises(InexpressibleError, match=words):
+            exported(made.linear(rule))
+
+    def test_an_approximation_does_not_clip_and_says_so(self, tmp_path: Path) -> None:
+        ranker = made.linear("standard", **GENTLE)
+        inside = tricky.queries_of(made.FEATURES[:90], made.NAMES)
+        found = export_ranker(ranker, "opensearch", tmp_path / "out", approximate=True, check=inside)
+        assert found.exported.losses == ("scaled values are not clipped at -5 and 5",)
+        assert "**Approximate**: scaled values are not clipped" in (tmp_path / "out" / "README.md").read_text()
+        assert found.parity is not None
+        beyond = compared(ranker, tricky.tricky(made.FEATURES), approximate=True)
+        assert beyond.largest > 1
+        with pytest.raises(InexpressibleError):
+            exported(made.linear("log"), approximate=True)
+
+    def test_weights_beyond_float32_are_refused(self) -> None:
+        with pytest.raises(InexpressibleError, match="the weight of 'pagerank' exceeds float32; retrain with more l2"):
+            exported(made.linear(None, coefficients=[1.0, 1e39, 0.0, 0.0]))
+
+
+class TestTrees:
+    def test_they_split_alike_at_thresholds_and_where_values_are_missing(self) -> None:
+        ranker = made.trees(rounds=20)
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        for version in OWN:
+            found = compared(ranker, rows, version=version)
+            assert found.largest == 0
+            assert found.same_order
+
+    def test_every_number_is_the_float32_itself(self) -> None:
+        """Parsed as a double or as a float, it is the same number."""
+        definition = model_of(exported(made.trees(rounds=20)))["definition"]
+        numbers = re.findall(r'"(?:split_condition|leaf)": ([^,}]+)', definition)
+        assert len(numbers) > 100
+        assert all(float(np.float32(text)) == float(text) for text in numbers)
+
+    @pytest.mark.parametrize("version", [*RIGHT, *OWN])
+    def test_trees_that_send_all_missing_values_right_suit_every_version_since_3_2(self, version: str | None) -> None:
+        ranker = dense_trees.dense()
+        assert compared(ranker, tricky.with_gaps(made.FEATURES), version=version).largest == 0
+
+    @pytest.mark.parametrize("version", [*ZERO, *RIGHT])
+    def test_older_versions_are_exact_on_features_without_gaps(self, version: str) -> None:
+        ranker = dense_trees.dense()
+        rows = tricky.at_thresholds(ranker, made.FEATURES)
+        assert compared(ranker, rows, version=version).largest == 0
+
+    @pytest.mark.parametrize("version", ZERO)
+    def test_missing_values_that_go_where_zero_goes_suit_the_oldest(self, version: str) -> None:
+        ranker = dense_trees.redirected(dense_trees.dense(), "zero")
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        assert compared(ranker, rows, version=version).largest == 0
+
+    @pytest.mark.parametrize(
+        ("version", "words"),
+        [
+            ("2.19", "OpenSearch 2.19 counts a missing value as 0, which is the wrong side at 5 of 12 splits; export for"),
+            ("3.7", "OpenSearch 3.7 sends missing values right at every split, which is the wrong side at 7 of 12"),
+            ("8.9.2", "Elasticsearch 8.9.2 counts .* export for Elasticsearch 8.12 or later"),
+        ],
+    )
+    def test_versions_that_send_missing_values_elsewhere_are_refused(self, version: str, words: str) -> None:
+        with pytest.raises(InexpressibleError, match=words) as caught:
+            exported(made.trees(), version=version)
+        assert "retrain on features without missing values, or ask for an approximation" in str(caught.value)
+
+    @pytest.mark.parametrize("version", ["2.19", "3.7", "8.9.2"])
+    def test_an_approximation_says_how_many_splits_differ(self, version: str) -> None:
+        ranker = made.trees()
+        written = exported(ranker, version=version, approximate=True)
+        assert "wrong side" in written.losses[0]
+        rows = tricky.at_thresholds(ranker, made.FEATURES)
+        assert compared(ranker, rows, version=version, approximate=True).largest == 0
+        assert compared(ranker, tricky.with_gaps(rows), version=version, approximate=True).largest > 1
+
+    def test_the_writer_and_the_replay_read_versions_alike(self) -> None:
+        for rule, versions in (("zero", ZERO), ("right", RIGHT), ("own", OWN)):
+            for version in versions:
+                assert _missing_rule(ExportRequest(version=version)) == rule == replay.missing_rule(version)
+
+    def test_a_tree_may_be_a_leaf(self) -> None:
+        ranker = dense_trees.stump(0.7)
+        content = json.loads(ranker.content)
+        (tree,) = content["learner"]["gradient_booster"]["model"]["trees"]
+        for name, value in tree.items():
+            if isinstance(value, list):
+                tree[name] = value[:1]
+        tree |= {"left_children": [-1], "right_children": [-1], "tree_param": {**tree["tree_param"], "num_nodes": "1"}}
+        leaf = type(ranker)(content=json.dumps(content).encode(), feature_names=("x",), provenance=made.ORIGIN)
+        written = exported(leaf)
+        assert json.loads(model_of(written)["definition"]) == [{"nodeid": 0, "leaf": pytest.approx(0.7)}]
+        assert "the model does not use x" in written.notes
+
+
+class TestFeatureSet:
+    def query(self, ranker: Ranker, **request: Any) -> Any:
+        found = json.loads(exported(ranker, **request).files["featureset.json"])["featureset"]["features"]
+        assert {json.dumps(one["template"]) for one in found} == {json.dumps(found[0]["template"])}
+        assert all(one["params"] == ["keywords"] for one in found)
+        return found[0]["template"]
+
+    def test_it_has_every_feature_in_order_under_the_engines_name(self) -> None:
+        written = exported(made.trees(), name="mine", renamed={"bm25": "title_bm25"})
+        featureset = json.loads(written.files["featureset.json"])["featureset"]
+        assert featureset["name"] == "mine_features"
+        assert [one["name"] for one in featureset["features"]] == ["title_bm25", "pagerank", "länge", "clicks"]
+        assert '"split": "title_bm25"' in model_of(written)["definition"]
+        assert '"bm25"' not in model_of(written)["definition"]
+        assert written.to_fill == ("featureset.json",)
+
+    def test_documents_that_do_not_match_have_no_value_for_trees_that_learned_where_these_go(self) -> None:
+        assert self.query(made.trees()) == {"match": {"TODO": "{{keywords}}"}}
+        assert any("goes where each split sends" in note for note in exported(made.trees()).notes)
+
+    @pytest.mark.parametrize("version", [None, "3.5"])
+    def test_they_count_zero_for_trees_that_never_saw_a_missing_value(self, version: str | None) -> None:
+        """Such trees send a missing value right, where the largest values go."""
+        found = self.query(dense_trees.dense(), version=version)
+        assert found == {"bool": {"should": {"match": {"TODO": "{{keywords}}"}}, "filter": {"match_all": {}}}}
+        written = exported(dense_trees.dense(), version=version)
+        assert any("match every document, with 0 where nothing is found" in note for note in written.notes)
+        assert b"Keep that, unless your training data" in written.files["README.md"]
+
+    def test_older_versions_and_linear_models_count_zero_by_themselves(self) -> None:
+        assert "match" in self.query(dense_trees.dense(), version="3.1")
+        assert "match" in self.query(LINEAR["standard"]())
+
+
+class TestReadme:
+    def readme(self, ranker: Ranker | None = None, **request: Any) -> str:
+        return exported(ranker or made.trees(), **request).files["README.md"].decode()
+
+    def test_its_calls_are_shell_and_their_bodies_json(self) -> None:
+        for ranker in (made.trees(), dense_trees.dense(), LINEAR["standard"]()):
+            text = self.readme(ranker, name="mine")
+            blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+            assert len(blocks) >= 6
+            for block in blocks:
+                subprocess.run(["/bin/bash", "-n", "-c", block], check=True)
+            for body in re.findall(r"-d '(.*?)'\n", text, re.DOTALL):
+                json.loads(body)
+            for query in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
+                json.loads(query)
+            assert "_ltr/_featureset/mine_features/_createmodel" in text
+            assert '"model": "mine"' in text
+
+    def test_it_names_the_engine_and_its_version(self) -> None:
+        assert self.readme().startswith("# cldrank for OpenSearch 3.8\n")
+        assert self.readme(version="9.0.8").startswith("# cldrank for Elasticsearch 9.0.8\n")
+
+
+@pytest.mark.parametrize(
+    ("ranker", "words"),
+    [
+        (made.network, "its plugin has linear models and trees alone; train trees, or export .* Vespa, .* ONNX.* relu"),
+        (made.borda, "neither linear nor trees; train one of these"),
+        (made.module, "neither linear nor trees"),
+    ],
+)
+def test_other_rankers_are_refused_with_a_way_out(ranker: Any, words: str) -> None:
+    with pytest.raises(InexpressibleError, match=words):
+        exported(ranker())
+
+
+@pytest.mark.parametrize("name", ["", "my model", "a/b", "x'y", "-x", "é"])
+def test_names_that_no_address_can_hold_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"must be letters, digits, '_', '-' and '.', not {name!r}"):
+        exported(made.trees(), name=name)
+
+
+@pytest.mark.data
+class TestRealFeatures:
+    @pytest.mark.parametrize(
+        ("train", "test"),
+        [
+            ("mq2008/S1.txt.xz", "mq2008/S5.txt.xz"),
+            ("msrd/train.parquet", "msrd/test.parquet"),
+            ("web10k-sample/train.txt.xz", "web10k-sample/test.txt.xz"),
+        ],
+    )
+    def test_trees_and_linear_rankers(self, real_data: Path, train: str, test: str) -> None:
+        learned, seen = load(real_data / train)[:400], load(real_data / test)[:400]
+        trees = Oracle(model=Trees(rounds=40)).fit(learned).ranker_
+        linear = Oracle(model=Linear(scaling="standard:clip=none")).fit(learned).ranker_
+        assert compared(trees, seen.features).largest == 0
+        for version in (None, "3.5", "2.19"):
+            assert compared(trees, seen.features, version=version).same_order
+            found = compared(linear, seen.features, version=version)
+            assert found.largest <= 2e-6 * max(found.scale, 1)
+            assert found.swapped == 0
