@@ -56,140 +56,6 @@ def model_of(written: Exported) -> dict[str, Any]:
     return found
 
 
-def files_of(kind: str, definition: Any, features: tuple[str, ...], **more: Any) -> dict[str, bytes]:
-    """Files as somebody writes them by hand."""
-    model = {"model": {"name": "mine", "model": {"type": kind, "definition": definition, **more}}}
-    featureset = {"featureset": {"features": [{"name": name} for name in features]}}
-    return {"model.json": json.dumps(model).encode(), "featureset.json": json.dumps(featureset).encode()}
-
-
-def scored(files: dict[str, bytes], names: tuple[str, ...], *rows: list[float], version: str | None = None) -> Any:
-    return replay.scores(files, NamedTable(names, np.array(rows, dtype=np.float32)), version).tolist()
-
-
-class TestReplayOfLinearModels:
-    """The examples of the plugin's documentation, computed by hand."""
-
-    def test_weights_multiply_features(self) -> None:
-        names = ("title_query", "body_query", "recency")
-        files = files_of("model/linear", '{"title_query": 0.3, "body_query": 0.5, "recency": 0.1}', names)
-        assert scored(files, names, [10, 2, 0], [0, 0, 5]) == pytest.approx([4.0, 0.5])
-
-    def test_a_feature_without_weight_counts_nothing_and_one_that_does_not_match_is_zero(self) -> None:
-        names = ("title_query", "body_query")
-        files = files_of("model/linear", {"body_query": 2}, names)
-        assert scored(files, names, [9, 1.5], [9, np.nan]) == [3.0, 0.0]
-
-    def test_a_mean_becomes_zero_and_a_deviation_one(self) -> None:
-        names = ("release_year", "body_query")
-        norms = {"release_year": {"standard": {"mean": 1970, "standard_deviation": 30}}}
-        files = files_of("model/linear", {"release_year": 0.3, "body_query": 0.5}, names, feature_normalizers=norms)
-        found = scored(files, names, [1970, 0], [2000, 0], [1940, 1])
-        assert found == pytest.approx([0, 0.3, 0.2])
-
-    def test_a_feature_that_does_not_match_is_normalised_too(self) -> None:
-        norms = {"release_year": {"standard": {"mean": 1970, "standard_deviation": 30}}}
-        files = files_of("model/linear", {"release_year": 3}, ("release_year",), feature_normalizers=norms)
-        assert scored(files, ("release_year",), [np.nan]) == pytest.approx([-197.0])
-
-    def test_a_minimum_becomes_zero_and_a_maximum_one_without_clipping(self) -> None:
-        norms = {"vote_average": {"min_max": {"minimum": 0, "maximum": 10}}}
-        files = files_of("model/linear", {"vote_average": 4}, ("vote_average",), feature_normalizers=norms)
-        assert scored(files, ("vote_average",), [0], [10], [5], [20]) == [0, 4, 2, 8]
-
-    def test_sums_are_float32(self) -> None:
-        names = ("a", "b", "c")
-        files = files_of("model/linear", {"a": 1, "b": 1, "c": 1}, names)
-        assert scored(files, names, [16777216, 1, 1]) == [16777216.0]  # each 1 is lost, which double would add up
-
-    @pytest.mark.parametrize(
-        ("definition", "more", "words"),
-        [
-            ({"other": 1}, {}, r"Feature \[other\] is unknown"),
-            ({}, {"feature_normalizers": {"other": {}}}, r"Feature \[other\] is unknown"),
-            ({}, {"feature_normalizers": {"a": {"min_max": {"minimum": 1, "maximum": 1}}}}, "must be smaller"),
-            ({}, {"feature_normalizers": {"a": {"log": {}}}}, "unknown normalizer"),
-        ],
-    )
-    def test_what_the_plugin_refuses_is_refused(self, definition: Any, more: Any, words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            scored(files_of("model/linear", definition, ("a",), **more), ("a",), [1])
-
-    def test_unknown_models_and_repeated_features_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="unknown model type"):
-            scored(files_of("model/ranklib", {}, ("a",)), ("a",), [1])
-        with pytest.raises(ValueError, match="unique"):
-            scored(files_of("model/linear", {}, ("a", "a")), ("a",), [1])
-
-
-def split(missing: int | None = 2, **changes: Any) -> dict[str, Any]:
-    """The tree of the plugin's own tests."""
-    leaves = [{"nodeid": 1, "depth": 1, "leaf": 0.5}, {"nodeid": 2, "depth": 1, "leaf": 0.2}]
-    node = {"nodeid": 0, "split": "text", "depth": 0, "split_condition": 100.0, "yes": 1, "no": 2, "children": leaves}
-    return {**node, **({} if missing is None else {"missing": missing}), **changes}
-
-
-class TestReplayOfTrees:
-    def test_the_documentations_tree(self) -> None:
-        names = ("tmdb_multi", "tmdb_title")
-        title = {"nodeid": 1, "depth": 1, "split": "tmdb_title", "split_condition": 2.20631, "yes": 3, "no": 4}
-        inner = {**title, "missing": 3, "children": [{"nodeid": 3, "leaf": -0.03125}, {"nodeid": 4, "leaf": 0.25}]}
-        root = {"nodeid": 0, "depth": 0, "split": "tmdb_multi", "split_condition": 11.2009, "yes": 1, "no": 2}
-        tree = {**root, "missing": 1, "children": [inner, {"nodeid": 2, "leaf": 1.5}]}
-        files = files_of("model/xgboost+json", json.dumps([tree, tree]), names)
-        found = scored(files, names, [1, 1], [11.2009, 1], [12, 0], [0, 2.20631], [np.nan, np.nan])
-        assert found == [-0.0625, 3.0, 3.0, 0.5, -0.0625]
-
-    @pytest.mark.parametrize(
-        ("missing", "version", "expected"),
-        [
-            *((2, version, 0.5) for version in ZERO),  # 0 < 100
-            *((1, version, 0.2) for version in RIGHT),
-            *((2, version, 0.2) for version in (*RIGHT, *OWN)),
-            *((1, version, 0.5) for version in OWN),
-            (None, "3.8", 0.2),
-        ],
-    )
-    def test_missing_values_go_where_the_version_sends_them(
-        self, missing: int | None, version: str | None, expected: float
-    ) -> None:
-        files = files_of("model/xgboost+json", [split(missing)], ("text",))
-        assert scored(files, ("text",), [np.nan], version=version) == pytest.approx([expected])
-
-    def test_missing_as_zero(self) -> None:
-        files = files_of("model/xgboost+json", {"splits": [split(2)], "missing_as_zero": True}, ("text",))
-        assert scored(files, ("text",), [np.nan], version="3.9") == [0.5]
-        for version in ("3.8", None, "9.0.8"):
-            with pytest.raises(ValueError, match=r"unknown field \[missing_as_zero\]"):
-                scored(files, ("text",), [np.nan], version=version)
-
-    def test_logistic_objectives_give_probabilities(self) -> None:
-        files = files_of("model/xgboost+json", {"objective": "reg:logistic", "splits": [split()]}, ("text",))
-        assert scored(files, ("text",), [1]) == pytest.approx([1 / (1 + np.exp(-0.5))])
-
-    def test_rank_ndcg_came_with_3_2(self) -> None:
-        files = files_of("model/xgboost+json", {"objective": "rank:ndcg", "splits": [split()]}, ("text",))
-        assert scored(files, ("text",), [1], version="3.2") == [0.5]
-        with pytest.raises(ValueError, match=r"Objective \[rank:ndcg\] is not a valid"):
-            scored(files, ("text",), [1], version="3.1")
-
-    @pytest.mark.parametrize(
-        ("definition", "words"),
-        [
-            ([], "at lease one tree"),
-            ({"splits": [split()], "base_score": 0.5}, r"unknown field \[base_score\]"),
-            ([split(categories=[1])], r"unknown field \[categories\]"),
-            ([split(yes=2)], "structure is invalid"),
-            ([split(missing=3)], "structure is invalid"),
-            ([{key: value for key, value in split().items() if key != "depth"}], "required fields"),
-            ([{"leaf": 1.0}], "required fields"),
-        ],
-    )
-    def test_what_the_plugin_refuses_is_refused(self, definition: Any, words: str) -> None:
-        with pytest.raises(ValueError, match=words):
-            scored(files_of("model/xgboost+json", definition, ("text",)), ("text",), [1])
-
-
 class TestLinear:
     @pytest.mark.parametrize("name", LINEAR)
     def test_it_scores_as_the_ranker_does(self, name: str) -> None:
@@ -220,7 +86,7 @@ class TestLinear:
         scaled = scaling.Scaling(
             scaling.Standard(clip=None), 1, {"center": np.array([1e6 + 1 / 3]), "factor": np.array([3.0])}
         )
-        ranker = LinearRanker(feature_names=("year",), scaling=scaled, coefficients=[2.0])
+        ranker = LinearRanker(feature_names=("year",), scaling=scaled, coefficients=np.array([2.0]))
         assert compared(ranker, values).largest < 1e-5
 
     def test_features_that_count_nothing_have_no_weight(self) -> None:
@@ -241,7 +107,7 @@ class TestLinear:
         for width in (1e-44, 1e-30, 1e30):
             values = (np.arange(9)[:, None] * width).astype(np.float32)
             ranker = LinearRanker(
-                feature_names=("x",), scaling=scaling.fit("standard:clip=none", values), coefficients=[1.0]
+                feature_names=("x",), scaling=scaling.fit("standard:clip=none", values), coefficients=np.array([1.0])
             )
             assert compared(ranker, values).largest < 1e-5
 
@@ -311,7 +177,10 @@ class TestTrees:
     @pytest.mark.parametrize(
         ("version", "words"),
         [
-            ("2.19", "OpenSearch 2.19 counts a missing value as 0, which is the wrong side at 5 of 12 splits; export for"),
+            (
+                "2.19",
+                "OpenSearch 2.19 counts a missing value as 0, which is the wrong side at 5 of 12 splits; export for",
+            ),
             ("3.7", "OpenSearch 3.7 sends missing values right at every split, which is the wrong side at 7 of 12"),
             ("8.9.2", "Elasticsearch 8.9.2 counts .* export for Elasticsearch 8.12 or later"),
         ],
@@ -438,7 +307,7 @@ class TestRealFeatures:
     def test_trees_and_linear_rankers(self, real_data: Path, train: str, test: str) -> None:
         learned, seen = load(real_data / train)[:400], load(real_data / test)[:400]
         trees = Oracle(model=Trees(rounds=40)).fit(learned).ranker_
-        linear = Oracle(model=Linear(scaling="standard:clip=none")).fit(learned).ranker_
+        linear = Oracle(model=Linear(scaling=scaling.Standard(clip=None))).fit(learned).ranker_
         assert compared(trees, seen.features).largest == 0
         for version in (None, "3.5", "2.19"):
             assert compared(trees, seen.features, version=version).same_order

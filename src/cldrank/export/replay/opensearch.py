@@ -100,8 +100,10 @@ def _has_flag(version: str | None) -> bool:
 def _trees(
     model: list[dict[str, Any]] | dict[str, Any], features: list[str], rows: NDArray[np.float32], version: str | None
 ) -> NDArray[np.float32]:
-    trees, objective, as_zero = model, "reg:linear", False
-    if isinstance(model, dict):
+    objective, as_zero = "reg:linear", False
+    if isinstance(model, list):
+        trees = model
+    else:
         extra = {"missing_as_zero"} if _has_flag(version) else set()
         if unknown := model.keys() - {"objective", "splits"} - extra:
             raise ValueError(f"unknown field [{min(unknown)}]")
@@ -128,9 +130,7 @@ def _outputs(
     """What one tree adds: left where the threshold > the value."""
     nodes = _parsed(tree)
     number = {id(node): place for place, node in enumerate(nodes)}
-    children = [
-        [number[id(child)] for child in node["children"]] if "leaf" not in node else [-1, -1] for node in nodes
-    ]
+    children = [[number[id(child)] for child in node["children"]] if "leaf" not in node else [-1, -1] for node in nodes]
     feature = np.array([features.index(node["split"]) if "leaf" not in node else 0 for node in nodes])
     threshold = np.array([node.get("split_condition", 0.0) for node in nodes], dtype=np.float32)
     left_if_missing = np.array(

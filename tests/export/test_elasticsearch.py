@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import dense_trees
+import made_rankers as made
+import numpy as np
+import pytest
+import tricky
+
+from cldrank.data import load
+from cldrank.errors import DataError, MissingDependencyError, UsageError
+from cldrank.estimators import Oracle
+from cldrank.export import elasticsearch as module
+from cldrank.export import export_ranker
+from cldrank.export.elasticsearch import ElasticSearch
+from cldrank.export.format import Exported, ExportRequest, InexpressibleError
+from cldrank.export.parity import Parity
+from cldrank.export.replay import elasticsearch as replay
+from cldrank.export.replay.table import NamedTable
+from cldrank.models import Trees
+from cldrank.rankers import Ranker, TreeRanker
+
+FORMAT = ElasticSearch()
+
+
+def exported(ranker: Ranker, **request: Any) -> Exported:
+    return FORMAT.write(ranker, ExportRequest(**request))
+
+
+def compared(ranker: Ranker, rows: Any, **request: Any) -> Parity:
+    asked = ExportRequest(**request)
+    data = tricky.queries_of(rows, ranker.feature_names)
+    engine = FORMAT.replay(FORMAT.write(ranker, asked).files, NamedTable(asked.names(ranker), data.features), asked)
+    return Parity.of(ranker.predict(data), engine, data.offsets)
+
+
+def definition_of(written: Exported) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(written.files["trained_model.json"])["definition"]
+    return found
+
+
+class TestEland:
+    """What eland makes of thresholds: nine digits, which as a double are not the float32."""
+
+    @pytest.mark.parametrize("threshold", [0.3, 0.7, 1 / 3, 2.20631, 1e-7, 123456.79])
+    def test_thresholds_survive_as_float32(self, threshold: float) -> None:
+        ranker = dense_trees.stump(threshold)
+        rows = np.array([[np.nextafter(np.float32(threshold), np.float32(side))] for side in (-1, 1e9)])
+        rows = np.concatenate([rows, [[np.float32(threshold)]]]).astype(np.float32)
+        table = NamedTable(("x",), rows)
+        assert ranker.predict(rows).tolist() == [1, 2, 2]
+        for definition in (replay.definition_by_eland(ranker.content, ["x"]), definition_of(exported(ranker))):
+            assert replay.ensemble_scores(definition, table).tolist() == [1, 2, 2]
+
+    def test_without_that_a_tie_goes_the_wrong_way(self) -> None:
+        """0.3 as a float32 is 0.3000000119…, printed 0.300000012, which is more."""
+        ranker = dense_trees.stump(0.3)
+        tie = NamedTable(("x",), np.array([[0.3]], dtype=np.float32))
+        plain = replay.definition_by_eland(ranker.content, ["x"], exact=False)
+        assert ranker.predict(tie.values).tolist() == [2]
+        assert replay.ensemble_scores(plain, tie).tolist() == [1]
+
+    def test_many_ties_would_go_the_wrong_way(self) -> None:
+        ranker = made.trees(rounds=20)
+        rows = tricky.at_thresholds(ranker, made.FEATURES)
+        plain = replay.definition_by_eland(ranker.content, list(made.NAMES), exact=False)
+        wrong = np.abs(replay.ensemble_scores(plain, NamedTable(made.NAMES, rows)) - ranker.predict(rows)) > 1e-3
+        assert wrong.sum() > 5
+
+    def test_its_definition_is_ours_and_a_constant_of_zero(self) -> None:
+        ranker = made.trees(rounds=20)
+        ours = definition_of(exported(ranker))["trained_model"]["ensemble"]
+        theirs = replay.definition_by_eland(ranker.content, list(made.NAMES))["trained_model"]["ensemble"]
+        constant = theirs["trained_models"].pop()
+        assert constant["tree"]["tree_structure"] == [{"node_index": 0, "leaf_value": 0.0}]
+        assert theirs == ours
+
+
+class TestParity:
+    @pytest.mark.parametrize("version", [None, "8.12", "8.15", "9.0"])
+    def test_trees_split_alike_at_thresholds_and_where_values_are_missing(self, version: str | None) -> None:
+        ranker = made.trees(rounds=20)
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        found = compared(ranker, rows, version=version)
+        assert found.largest <= 5e-7 * found.scale  # XGBoost adds leaves up in float32, Elasticsearch in double
+        assert found.swapped == 0
+
+    def test_trees_that_never_saw_a_missing_value(self) -> None:
+        ranker = dense_trees.dense()
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        assert compared(ranker, rows).largest <= 1e-4
+
+    def test_names_that_look_like_places_are_names(self) -> None:
+        """Eland takes f3 for the fourth feature where a model of XGBoost has names."""
+        renamed = dict(zip(made.NAMES, ("f3", "f0", "2", "f1"), strict=True))
+        ranker = made.trees(rounds=20)
+        assert compared(ranker, tricky.tricky(made.FEATURES), renamed=renamed).largest <= 1e-4
+
+    def test_the_order_of_the_table_does_not_matter(self) -> None:
+        ranker = made.trees()
+        rows = tricky.tricky(made.FEATURES)
+        table = NamedTable(made.NAMES[::-1], rows[:, ::-1])
+        found = FORMAT.replay(exported(ranker).files, table, ExportRequest())
+        assert np.abs(found - ranker.predict(rows)).max() <= 1e-4
+
+    def test_two_files_that_disagree_are_refused(self) -> None:
+        files = dict(exported(made.trees()).files) | {"model.json": made.trees(rounds=4).content}
+        with pytest.raises(DataError, match="upload.py and trained_model.json would not score alike"):
+            FORMAT.replay(files, NamedTable(made.NAMES, made.FEATURES), ExportRequest())
+
+    def test_without_eland_the_check_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "find_spec", lambda _: None)
+        with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[elasticsearch\]'"):
+            FORMAT.replay({}, NamedTable(made.NAMES, made.FEATURES), ExportRequest())
+
+
+class TestFiles:
+    def test_features_have_placeholders_in_the_order_of_the_ranker(self) -> None:
+        files = exported(made.trees(), renamed={"bm25": "title_bm25"}).files
+        extractors = json.loads(files["features.json"])["learning_to_rank"]["feature_extractors"]
+        assert [one["query_extractor"]["feature_name"] for one in extractors] == [
+            "title_bm25",
+            "pagerank",
+            "länge",
+            "clicks",
+        ]
+        assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
+        assert exported(made.trees()).to_fill == ("features.json",)
+
+    def test_queries_match_every_document_for_trees_that_never_saw_a_missing_value(self) -> None:
+        written = exported(dense_trees.dense())
+        extractors = json.loads(written.files["features.json"])["learning_to_rank"]["feature_extractors"]
+        query = {"bool": {"should": {"match": {"TODO": "{{query}}"}}, "filter": {"match_all": {}}}}
+        assert all(one["query_extractor"]["query"] == query for one in extractors)
+        assert any("match every document, with 0 where nothing is found" in note for note in written.notes)
+        assert not any("match every document" in note for note in exported(made.trees()).notes)
+
+    def test_features_that_no_split_asks_for_are_named(self) -> None:
+        assert "the trees do not use länge" in exported(made.trees()).notes
+
+    def test_fields_are_named_for_versions_that_want_them(self) -> None:
+        body = json.loads(exported(made.trees(), version="8.14").files["trained_model.json"])
+        assert body["input"] == {"field_names": list(made.NAMES)}
+        assert "input" not in json.loads(exported(made.trees(), version="8.15").files["trained_model.json"])
+
+    def test_the_readmes_calls_are_shell_and_their_bodies_json(self) -> None:
+        for ranker in (made.trees(), dense_trees.dense()):
+            text = exported(ranker, name="mine").files["README.md"].decode()
+            for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
+                subprocess.run(["/bin/bash", "-n", "-c", block], check=True)
+            for body in re.findall(r"-d '(.*?)'\n", text, re.DOTALL) + re.findall(
+                r"```json\n(.*?)```", text, re.DOTALL
+            ):
+                json.loads(body)
+            (python,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+            compile(python, "README.md", "exec")
+            assert '"model_id": "mine"' in text
+            assert "eland>=9,<10" in text
+        assert "eland>=8,<9" in exported(made.trees(), version="8.17").files["README.md"].decode()
+
+    @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+    def test_the_readmes_jq_keeps_every_number(self, tmp_path: Path) -> None:
+        export_ranker(made.trees(rounds=20), "elasticsearch", tmp_path / "out")
+        text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+        (line,) = re.findall(r"^jq .*$", text, re.MULTILINE)
+        subprocess.run(["/bin/bash", "-c", line], check=True, cwd=tmp_path / "out")
+        body = json.loads((tmp_path / "out" / "body.json").read_text(encoding="utf-8"))
+        assert body["definition"] == definition_of(exported(made.trees(rounds=20)))
+        assert body["inference_config"] == json.loads((tmp_path / "out" / "features.json").read_text(encoding="utf-8"))
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """Stands in for Elasticsearch 9.2, and keeps what it is sent."""
+
+    def answer(self, content: dict[str, Any], status: int = 200) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.seen.append((self.command, self.path, body))  # type: ignore[attr-defined]
+        text = json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in {"X-Elastic-Product": "Elasticsearch", "Content-Type": "application/json"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def do_GET(self) -> None:
+        self.answer({"version": {"number": "9.2.0", "build_flavor": "default"}})
+
+    def do_PUT(self) -> None:
+        self.answer({"model_id": "mine"})
+
+    def do_DELETE(self) -> None:
+        self.answer({"error": "not found", "status": 404}, 404)
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@pytest.fixture(name="server")
+def _server() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as server:
+        server.seen = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class TestUpload:
+    """The script that is written, run by Python and eland themselves."""
+
+    def folder(self, tmp_path: Path, *, complete: bool = True, reverse: bool = False) -> Path:
+        export_ranker(made.trees(rounds=20), "elasticsearch", tmp_path / "out", name="mine")
+        path = tmp_path / "out" / "features.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if reverse:
+            content["learning_to_rank"]["feature_extractors"].reverse()
+        text = json.dumps(content)
+        path.write_text(text.replace("TODO", "title") if complete else text, encoding="utf-8")
+        return tmp_path / "out"
+
+    def test_it_sends_the_exact_trees_and_the_completed_features(
+        self, server: ThreadingHTTPServer, tmp_path: Path
+    ) -> None:
+        script = self.folder(tmp_path, reverse=True) / "upload.py"  # nor does the order of features.json matter
+        words = [sys.executable, str(script), f"http://127.0.0.1:{server.server_address[1]}"]
+        found = subprocess.run(words, capture_output=True, text=True)
+        assert found.stdout == "uploaded: mine\n", found.stderr
+        (put,) = [entry for entry in server.seen if entry[0] == "PUT"]  # type: ignore[attr-defined]
+        assert put[1] == "/_ml/trained_models/mine"
+        body = json.loads(put[2])
+        assert "input" not in body
+        extractors = body["inference_config"]["learning_to_rank"]["feature_extractors"]
+        assert extractors[0] == {
+            "query_extractor": {"feature_name": "bm25", "query": {"match": {"title": "{{query}}"}}}
+        }
+        assert [one["query_extractor"]["feature_name"] for one in extractors] == list(made.NAMES)
+        sent = json.loads(gzip.decompress(base64.b64decode(body["compressed_definition"])))
+        assert sent == replay.definition_by_eland(made.trees(rounds=20).content, list(made.NAMES))
+        rows = tricky.with_gaps(tricky.at_thresholds(made.trees(rounds=20), made.FEATURES))
+        table = NamedTable(made.NAMES, rows)
+        ours = definition_of(exported(made.trees(rounds=20)))
+        assert np.array_equal(replay.ensemble_scores(sent, table), replay.ensemble_scores(ours, table))
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["http://127.0.0.1:9"], "features.json still has a TODO; complete its queries first"),
+            ([], "usage: python upload.py http://localhost:9200"),
+        ],
+    )
+    def test_it_says_what_it_lacks(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], message: str
+    ) -> None:
+        script = self.folder(tmp_path, complete=False) / "upload.py"
+        monkeypatch.setattr(sys, "argv", [str(script), *words])
+        with pytest.raises(SystemExit, match=message):
+            runpy.run_path(str(script), run_name="__main__")
+
+    def test_no_feature_may_be_lacking(self, tmp_path: Path) -> None:
+        folder = self.folder(tmp_path)
+        content = json.loads((folder / "features.json").read_text(encoding="utf-8"))
+        del content["learning_to_rank"]["feature_extractors"][2]
+        (folder / "features.json").write_text(json.dumps(content), encoding="utf-8")
+        script = runpy.run_path(str(folder / "upload.py"))
+        with pytest.raises(SystemExit, match="features.json has no feature 'länge', which the trees use"):
+            script["features"]()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("ranker", "words"),
+        [
+            (made.linear, "has trees alone; export it for the Learning to Rank plugin, with the format 'opensearch'"),
+            (made.network, "has trees alone; train trees, or export the network to Vespa, to ONNX"),
+            (made.borda, "has trees alone; train trees to export them"),
+        ],
+    )
+    def test_other_rankers_are_refused_with_a_way_out(self, ranker: Any, words: str) -> None:
+        with pytest.raises(InexpressibleError, match=words):
+            exported(ranker())
+
+    @pytest.mark.parametrize("name", ["", "My-model", "a b", "_a", "a-", "x" * 65])
+    def test_names_that_elasticsearch_does_not_take_are_refused(self, name: str) -> None:
+        with pytest.raises(UsageError, match="must be small letters, digits"):
+            exported(made.trees(), name=name)
+        exported(made.trees(), name="a.b_c-1")
+
+    def test_versions_before_8_12_are_refused(self) -> None:
+        with pytest.raises(UsageError) as caught:
+            exported(made.trees(), version="8.11")
+        assert "came with Elasticsearch 8.12, so --for cannot be 8.11" in caught.value.said("shell")
+        assert "the format 'opensearch'" in str(caught.value)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("mq2008/S1.txt.xz", "mq2008/S5.txt.xz"),
+        ("msrd/train.parquet", "msrd/test.parquet"),
+        ("web10k-sample/train.txt.xz", "web10k-sample/test.txt.xz"),
+    ],
+)
+def test_real_features(real_data: Path, train: str, test: str) -> None:
+    ranker = Oracle(model=Trees(rounds=40)).fit(load(real_data / train)[:400]).ranker_
+    assert isinstance(ranker, TreeRanker)
+    found = compared(ranker, load(real_data / test)[:400].features)
+    assert found.largest <= 1e-6 * max(found.scale, 1)
+    assert found.swapped == 0
