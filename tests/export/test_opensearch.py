@@ -104,8 +104,8 @@ class TestLinear:
         assert compared(ranker, made.FEATURES[:9]).largest == 0
 
     def test_widths_of_any_size_are_held(self) -> None:
-        for width in (1e-44, 1e-30, 1e30):
-            values = (np.arange(9)[:, None] * width).astype(np.float32)
+        for width in (1.5e-45, 1e-30, 1e30):  # the first deviation is less than any float32
+            values = (np.arange(9)[:, None] // 8 * width).astype(np.float32)
             ranker = LinearRanker(
                 feature_names=("x",), scaling=scaling.fit("standard:clip=none", values), coefficients=np.array([1.0])
             )

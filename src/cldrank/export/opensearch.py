@@ -19,7 +19,7 @@ from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, TreeRanker
 from cldrank.scaling import MinMax
 from cldrank.wording import count, some
 
-_TINY, _HUGE = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+_TINY = float(np.finfo(np.float32).tiny)  # the plugin divides by the deviation, so it must not round to 0
 Missing = Literal["zero", "right", "own"]
 
 
@@ -188,7 +188,7 @@ class _Normalized:
                 {"min_max": {"minimum": float(one), "maximum": float(two)}} for one, two in zip(low, high, strict=True)
             ]
         else:
-            width = np.clip(1 / factor, _TINY, _HUGE).astype(np.float32).astype(np.float64)
+            width = np.maximum(1 / factor, _TINY).astype(np.float32).astype(np.float64)
             described = [
                 {"standard": {"mean": float(one), "standard_deviation": float(two)}}
                 for one, two in zip(low, width, strict=True)

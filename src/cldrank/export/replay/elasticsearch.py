@@ -47,10 +47,10 @@ def _leaf_values(tree: dict[str, Any], table: NamedTable) -> NDArray[np.float64]
         raise ValueError("this replay knows trees with one decision_type")
     compare = _COMPARISONS[kinds.pop()]
     # only the names that a tree lists matter, whatever else the engine extracts
-    values = np.stack([table.column(name) for name in tree["feature_names"]], axis=1)
+    values = np.stack([table.column(name) for name in tree["feature_names"]], axis=1).astype(np.float64)
 
     def goes_left(rows: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.bool_]:
-        value = values[rows, feature[at]].astype(np.float64)
+        value = values[rows, feature[at]]
         found: NDArray[np.bool_] = np.where(np.isnan(value), default_left[at], compare(value, threshold[at]))
         return found
 
