@@ -1,7 +1,8 @@
-"""What ONNX Runtime computes: the engine itself."""
+"""What ONNX Runtime computes: the engine itself, on the CPU and on one thread."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,18 @@ _ROWS = 4096  # at a time, so that what the engine keeps between nodes stays sma
 
 
 def scores(content: bytes, table: NamedTable) -> NDArray[np.float64]:
-    """A score per row, by ONNX Runtime on the CPU; columns in the order that the model says."""
+    """A score per row; the model says which features it takes, and in which order."""
     session = _session(content)
-    rows = np.ascontiguousarray(table.values, dtype=np.float32)
+    names = json.loads(session.get_modelmeta().custom_metadata_map["features"])
+    return _run(session, np.stack([table.column(name) for name in names], axis=1))
+
+
+def row_scores(content: bytes, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """A score per row of features that are in order already."""
+    return _run(_session(content), rows)
+
+
+def _run(session: Any, rows: NDArray[np.float32]) -> NDArray[np.float64]:
     parts = [session.run(["score"], {"features": rows[at : at + _ROWS]})[0] for at in range(0, len(rows), _ROWS)]
     return np.concatenate([np.zeros((0, 1)), *parts])[:, 0].astype(np.float64)
 
@@ -27,5 +37,6 @@ def _session(content: bytes) -> Any:
     except ImportError:
         raise MissingDependencyError("ONNX needs onnx and onnxruntime: pip install 'cldrank[onnx]'.") from None
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # several threads add up trees in an order of their own
     options.log_severity_level = 3  # errors alone
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
