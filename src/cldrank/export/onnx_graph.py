@@ -96,7 +96,7 @@ class _Graph:
 
     def trees(self, node: str, trees: list[TreeForm], targets: list[int] | None = None) -> str:
         """The sum of one leaf of each tree; where there are several targets, each tree adds to its own."""
-        found: dict[str, list[Any]] = {
+        found: dict[str, Any] = {
             f"{part}_{name}": []
             for part, names in {
                 "nodes": "treeids nodeids featureids modes values truenodeids falsenodeids missing_value_tracks_true",

@@ -111,12 +111,14 @@ def _write(found: ExportFormat, exported: Exported, path: Path) -> None:
     check_export_folder(path, exported.files)
     with replacing_folder(path) as folder:
         for name, content in exported.files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(content)
 
 
 def check_export_folder(path: Path, files: Mapping[str, Any]) -> None:
     """Refuse to replace a folder that holds anything but an earlier export of the same files."""
     if path.is_dir():
-        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in files)
+        entries = (entry.relative_to(path).as_posix() for entry in path.rglob("*") if not entry.is_dir())
+        foreign = sorted(entry for entry in entries if entry not in files)
         if foreign:
             raise UsageError(f"{path} holds {foreign[0]!r}, which is not part of this export; name another folder.")

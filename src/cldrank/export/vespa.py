@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._version import __version__
-from cldrank.errors import UsageError, setting
+from cldrank.errors import Spelling, UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files
 from cldrank.export.forms import AffineForm, TreeForm, affine_form, tree_forms
 from cldrank.export.onnx_graph import INPUT, OUTPUT, onnx_model
@@ -24,11 +24,13 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RANK_FEATURE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\([A-Za-z0-9_,. ]*\)(\.[A-Za-z0-9_.]+)?")
 # the words of the language of ranking expressions (RankingExpressionParser.jj), which no function may be called
 _WORDS = frozenset(
-    "TODO abs acos argmax argmin asin atan atan2 avg bit case ceil cell_cast cell_order concat cos cosh "
-    "cosine_similarity count default diag elu erf euclidean_distance exp expand f fabs false filter_subspaces floor "
-    "fmod hamming if in isNan join l1_normalize l2_normalize ldexp log log10 map map_subspaces matmul max median merge "
-    "min pow prod random range reduce relu rename round sigmoid sign sin sinh softmax sqrt square sum switch tan tanh "
-    "tensor top true unpack_bits xw_plus_b".split()
+    """
+    TODO abs acos argmax argmin asin atan atan2 avg bit case ceil cell_cast cell_order concat cos cosh cosine_similarity
+    count default diag elu erf euclidean_distance exp expand f fabs false filter_subspaces floor fmod hamming if in
+    isNan join l1_normalize l2_normalize ldexp log log10 map map_subspaces matmul max median merge min pow prod random
+    range reduce relu rename round sigmoid sign sin sinh softmax sqrt square sum switch tan tanh tensor top true
+    unpack_bits xw_plus_b
+    """.split()  # noqa: SIM905
 )
 
 
@@ -48,7 +50,8 @@ class Vespa(ExportFormat):
                 ranker, "it is neither linear, nor a plain network, nor trees", "train one of these to export it"
             )
         if not request.at_least("8"):
-            raise UsageError("{} is too old: rank profiles are written for Vespa 8.", setting("for", request.version))
+            version = Spelling(f"version={request.version!r}", f"--for {request.version}")
+            raise UsageError("{} is too old: rank profiles are written for Vespa 8.", version)
         if not _IDENTIFIER.fullmatch(request.name) or request.name in _WORDS:
             raise UsageError(
                 "{} must be letters, digits and _, and start with a letter, to name a rank profile of Vespa; {!r} "
@@ -68,11 +71,11 @@ class Vespa(ExportFormat):
             body, used = _linear(ranker, scaling, terms, request.name)
         else:
             models[f"models/{request.name}.onnx"] = onnx_model(ranker, request)
-            body, used = _onnx(terms, request.name), terms
+            body, used = _onnx(terms, request.name), set(terms)
         wanted = {name: own for name, own in functions.items() if own in used}
         profile = _profile(request.name, [_about(ranker), *_placeholders(wanted), *body])
-        readme = _readme(request.name, wanted, list(models))
-        files = {f"{request.name}.profile": profile.encode(), "README.md": readme.encode(), **models}
+        readme = _readme(name=request.name, functions=wanted, models=list(models), takes_missing=ranker.takes_missing)
+        files = {f"{request.name}.profile": profile.encode(), "README.md": readme, **models}
         return Exported(files=files, notes=_notes(request.name, wanted))
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
@@ -97,7 +100,7 @@ def _functions(names: Sequence[str], profile: str) -> dict[str, str]:
                 other,
                 name,
                 function,
-                setting("rename"),
+                Spelling("renamed", "--rename"),
             )
         found[name] = function
     return found
@@ -171,22 +174,20 @@ def split_point(threshold: np.float32) -> float:
     return middle if np.float32(middle) == threshold else float(np.nextafter(middle, np.inf))
 
 
-def _linear(
-    ranker: LinearRanker, scaling: AffineForm, terms: Sequence[str], name: str
-) -> tuple[list[str], list[str]]:
+def _linear(ranker: LinearRanker, scaling: AffineForm, terms: Sequence[str], name: str) -> tuple[list[str], set[str]]:
     """A sum over the features that count, one line each, and these features."""
-    weighs = np.flatnonzero((ranker.coefficients != 0) & (scaling.factor != 0))
-    lines, plain = [], not scaling.clips and not scaling.logarithm
+    weighs = np.flatnonzero((ranker.coefficients != 0) & (scaling.factor != 0)).tolist()
+    lines = []
     for place in weighs:
+        center, factor = scaling.center[place], scaling.factor[place]
         term = f"{name}_log({terms[place]})" if scaling.logarithm else terms[place]
-        if not (plain and scaling.center[place] == 0 and scaling.factor[place] == 1):
-            term = f"({term} - {_number(scaling.center[place])}) * {_number(scaling.factor[place])}"
+        term = term if (center, factor) == (0, 1) else f"(({term} - {_number(center)}) * {_number(factor)})"
         if scaling.low is not None and scaling.high is not None:
             term = f"max({_number(scaling.low)}, min({_number(scaling.high)}, {term}))"
         lines.append(f"    {_number(ranker.coefficients[place])} * {term} +")
     lines.append(f"    {_number(ranker.intercept)}")
     body = _phase("expression {", *lines, "}")
-    return [*([_log_function(name)] if scaling.logarithm else []), *body], [terms[place] for place in weighs]
+    return [*([_log_function(name)] if scaling.logarithm else []), *body], {terms[place] for place in weighs}
 
 
 def _log_function(name: str) -> str:
@@ -220,43 +221,15 @@ def _notes(name: str, functions: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _readme(name: str, functions: Mapping[str, str], models: Sequence[str]) -> str:
-    copies = "".join(f"mkdir -p APP/models\ncp {model} APP/models/\n" for model in models)
-    rows = "".join(f"| `{own}` | {feature.replace('|', '\\|')} |\n" for feature, own in functions.items())
-    return f"""\
-# {name}: a rank profile for Vespa
+def _readme(**context: Any) -> bytes:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-APP is your application package, SCHEMA the name of its schema.
-
-1. Fill in the functions of `{name}.profile`: each has `expression: TODO`, which Vespa refuses to deploy. For example
-
-       function title_bm25() {{
-           expression: bm25(title)
-       }}
-
-   They must give the values that the ranker was trained on, in the same units. With trees, a missing value is NaN.
-   Where a feature of Vespa's is the very one, export again with `--rename FEATURE='bm25(title)'`, and no function is
-   needed.
-
-2. Copy the files:
-
-   ```sh
-   mkdir -p APP/schemas/SCHEMA
-   cp {name}.profile APP/schemas/SCHEMA/
-   {copies.replace(chr(10), chr(10) + "   ").rstrip()}
-   ```
-
-3. Deploy, and ask for it:
-
-   ```sh
-   vespa deploy --wait 300 APP
-   vespa query 'query=shoes' 'ranking={name}'
-   ```
-
-All matching documents are scored in the first phase. If that is too slow, rename `first-phase` to `second-phase`, give
-it a `rerank-count`, and let a cheap first phase choose what is reranked. To log the features for training, list the
-functions under `match-features`.
-
-| function | feature |
-|---|---|
-{rows}"""
+    found = Environment(
+        autoescape=False,  # noqa: S701  Markdown, not HTML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        loader=PackageLoader("cldrank.export"),
+    )
+    return found.get_template("vespa/README.md.jinja").render(version=__version__, **context).encode()

@@ -84,7 +84,7 @@ class _Profile:
 
 
 def _tree(node: dict[str, Any], profile: _Profile, rounds_splits: bool) -> Column:
-    """if (f < t, …), or if (!(f >= t), …) where missing values go with those below: a comparison with NaN is false."""
+    """A tree is if (f < t, …), or if (!(f >= t), …) where missing values go below: comparing NaN gives false."""
     if "children" not in node:
         return np.full(len(next(iter(profile.features.values()))), float(node["leaf"]))
     split = np.float64(np.float32(node["split_condition"]) if rounds_splits else node["split_condition"])
