@@ -214,7 +214,9 @@ def _onnx(terms: Sequence[str], name: str) -> list[str]:
 
 
 def _notes(name: str, functions: Mapping[str, str]) -> tuple[str, ...]:
-    found = [f"{name}.profile has {count(len(functions), 'function')} to fill in; Vespa refuses it until then"]
+    found = []
+    if functions:
+        found.append(f"{name}.profile has {count(len(functions), 'function')} to fill in; Vespa refuses it until then")
     changed = [f"{own} ({feature})" for feature, own in functions.items() if own != feature]
     if changed:
         found.append(f"names that Vespa cannot take became {some(changed, most=3)}; README.md lists them all")
