@@ -167,9 +167,9 @@ def split_point(threshold: np.float32) -> float:
     >>> one < np.float32(0.7), np.float32(one) == np.float32(0.7), np.float32(np.nextafter(one, 0)) < np.float32(0.7)
     (True, True, True)
     """
+    if threshold == np.finfo(np.float32).min:
+        return float(threshold)  # nothing finite lies below
     below = np.nextafter(threshold, np.float32(-np.inf))
-    if np.isinf(below):
-        return float(threshold)
     middle = (float(below) + float(threshold)) / 2
     return middle if np.float32(middle) == threshold else float(np.nextafter(middle, np.inf))
 
