@@ -42,7 +42,8 @@ def run(content: bytes, rows: NDArray[Any], threads: int = 1) -> NDArray[np.floa
     (found,) = session.run(["score"], {"features": rows.astype(np.float32)})
     assert found.dtype == np.float32
     assert found.shape == (len(rows), 1)
-    return found[:, 0].astype(np.float64)
+    scores: NDArray[np.float64] = found[:, 0].astype(np.float64)
+    return scores
 
 
 def parity(ranker: Ranker, rows: NDArray[np.float32]) -> Parity:
@@ -159,7 +160,7 @@ def test_few_trees(rounds: int) -> None:
 def test_small_steps_far_from_zero(rule: str) -> None:
     """Timestamps: in float32 alone, the centre would be off by half a step, and so would every score."""
     features = (1.7e9 + 128 * np.random.default_rng(0).integers(0, 9, (200, 1))).astype(np.float32)
-    ranker = LinearRanker(feature_names="t", scaling=scaling.fit(rule, features), coefficients=[1.0])
+    ranker = LinearRanker(feature_names=("t",), scaling=scaling.fit(rule, features), coefficients=np.ones(1))
     np.testing.assert_allclose(run(model_of(ranker), features), ranker.predict(features), rtol=ULP, atol=1e-12)
 
 
@@ -171,14 +172,14 @@ def test_extremes_of_float32(rule: str) -> None:
     learned = scaling.fit(rule, features)
     expected = learned.transform(rows)
     for column in range(3):
-        ranker = LinearRanker(feature_names="abc", scaling=learned, coefficients=np.eye(3)[column])
+        ranker = LinearRanker(feature_names=("a", "b", "c"), scaling=learned, coefficients=np.eye(3)[column])
         np.testing.assert_array_equal(run(model_of(ranker), rows), expected[:, column])
     assert not expected[:, 2].any()  # a constant feature
 
 
 def test_the_logarithm_of_tiny_values() -> None:
     features = np.random.default_rng(0).normal(0, 1e-12, (50, 1)).astype(np.float32)
-    ranker = LinearRanker(feature_names="a", scaling=scaling.fit("log", features), coefficients=[1.0])
+    ranker = LinearRanker(feature_names=("a",), scaling=scaling.fit("log", features), coefficients=np.ones(1))
     np.testing.assert_allclose(run(model_of(ranker), features), ranker.predict(features), rtol=ULP)
 
 
@@ -190,7 +191,7 @@ def test_quantiles_at_their_knots() -> None:
     near = [np.nextafter(knots, np.float32(side), dtype=np.float32) for side in (-np.inf, np.inf)]
     values = np.concatenate([knots, *near, np.array([-1e9, 1e9, 0.5], dtype=np.float32)])
     rows = np.stack([values, values[::-1]], axis=1)
-    ranker = LinearRanker(feature_names="ab", scaling=learned, coefficients=[1.0, 1.0])
+    ranker = LinearRanker(feature_names=("a", "b"), scaling=learned, coefficients=np.ones(2))
     np.testing.assert_array_equal(run(model_of(ranker), rows), ranker.predict(rows).astype(np.float32))
 
 

@@ -48,7 +48,7 @@ def parity(ranker: Ranker, rows: NDArray[np.float32], **request: Any) -> Parity:
 def named(*names: str) -> LinearRanker:
     """A ranker with features of these names."""
     learned = scaling.fit(None, np.ones((1, len(names))))
-    return LinearRanker(feature_names=names, scaling=learned, coefficients=np.arange(1, len(names) + 1))
+    return LinearRanker(feature_names=names, scaling=learned, coefficients=np.arange(1.0, len(names) + 1))
 
 
 def replay_of(expression: str, table: NamedTable, functions: str = "") -> NDArray[np.float64]:
@@ -62,8 +62,8 @@ def replay_of(expression: str, table: NamedTable, functions: str = "") -> NDArra
 
 def test_a_linear_ranker_is_an_expression() -> None:
     learned = scaling.fit(scaling.Standard(clip=2.5), np.array([[0.0, 1.0, 3.0], [4.0, 9.0, 3.0]]))
-    names = ("bm25", "page rank", "constant")
-    ranker = LinearRanker(feature_names=names, scaling=learned, coefficients=[0.5, -1.5, 7.0], intercept=-0.25)
+    names, weights = ("bm25", "page rank", "constant"), np.array([0.5, -1.5, 7.0])
+    ranker = LinearRanker(feature_names=names, scaling=learned, coefficients=weights, intercept=-0.25)
     assert (
         profile_of(ranker)
         == f"""\
@@ -113,13 +113,13 @@ def test_features_that_do_not_count_need_no_function() -> None:
 
 def test_the_logarithm_of_tiny_values() -> None:
     features = np.random.default_rng(0).normal(0, 1e-12, (50, 1)).astype(np.float32)
-    ranker = LinearRanker(feature_names="x", scaling=scaling.fit("log", features), coefficients=[1.0])
+    ranker = LinearRanker(feature_names=("x",), scaling=scaling.fit("log", features), coefficients=np.ones(1))
     assert parity(ranker, features).largest < 1e-6
 
 
 def test_small_steps_far_from_zero() -> None:
     features = (1.7e9 + 128 * np.random.default_rng(0).integers(0, 9, (200, 1))).astype(np.float32)
-    ranker = LinearRanker(feature_names="t", scaling=scaling.fit("standard", features), coefficients=[1.0])
+    ranker = LinearRanker(feature_names=("t",), scaling=scaling.fit("standard", features), coefficients=np.ones(1))
     assert parity(ranker, features).largest < 1e-6
 
 
