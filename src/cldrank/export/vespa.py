@@ -164,7 +164,7 @@ def split_point(threshold: np.float32) -> float:
     versions of Vespa round it to float32, which gives the threshold itself.
 
     >>> float(np.float32(0.7)), split_point(np.float32(0.7))
-    (0.699999988079071, 0.6999999582767487)
+    (0.69999999, 0.69999996)
     """
     if threshold == np.finfo(np.float32).min:
         return float(threshold)  # nothing finite lies below
