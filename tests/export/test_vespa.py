@@ -36,7 +36,8 @@ def written(ranker: Ranker, **request: Any) -> Exported:
 
 
 def profile_of(ranker: Ranker, **request: Any) -> str:
-    return written(ranker, **request).files["cldrank.profile"].decode()
+    files = written(ranker, **request).files
+    return "\n".join(files[name].decode() for name in sorted(files, reverse=True) if name.endswith(".profile"))
 
 
 def parity(ranker: Ranker, rows: NDArray[np.float32], **request: Any) -> Parity:
@@ -67,9 +68,7 @@ def test_a_linear_ranker_is_an_expression() -> None:
     assert (
         profile_of(ranker)
         == f"""\
-rank-profile cldrank {{
-
-    # a ranker of 3 features, of unknown origin (cldrank {cr.__version__})
+rank-profile cldrank_features {{
 
     # TODO: how Vespa computes "bm25"
     function bm25() {{
@@ -80,6 +79,12 @@ rank-profile cldrank {{
     function page_rank() {{
         expression: TODO
     }}
+
+}}
+
+rank-profile cldrank inherits cldrank_features {{
+
+    # a ranker of 3 features, of unknown origin (cldrank {cr.__version__})
 
     first-phase {{
         expression {{
@@ -232,7 +237,7 @@ def test_trees_split_on_rank_features() -> None:
 def test_networks_are_onnx_models(renamed: dict[str, str]) -> None:
     ranker = made.network()
     files = written(ranker, renamed=renamed, name="shop").files
-    assert set(files) == {"shop.profile", "README.md", "models/shop.onnx"}
+    assert set(files) == {"shop_features.profile", "shop.profile", "README.md", "models/shop.onnx"}
     assert "file: models/shop.onnx" in files["shop.profile"].decode()
     found = parity(ranker, tricky(made.FEATURES), renamed=renamed, name="shop")
     assert (found.largest, found.same_order) == (0, True)
@@ -274,10 +279,12 @@ def test_rank_features_of_vespa_need_no_function() -> None:
 
 def test_nothing_stands_in_front_of_the_profile() -> None:
     for ranker in (made.linear("log"), made.trees(), made.network()):
-        lines = profile_of(ranker).splitlines()
-        assert lines[0] == "rank-profile cldrank {"
-        assert lines[-1] == "}"
-        assert not any("expression:" in line and "#" in line for line in lines)  # a comment there would be expression
+        files = written(ranker).files
+        for name, title in {"cldrank_features": "", "cldrank": " inherits cldrank_features"}.items():
+            lines = files[f"{name}.profile"].decode().splitlines()
+            assert lines[0] == f"rank-profile {name}{title} {{"
+            assert lines[-1] == "}"
+            assert not any("expression:" in line and "#" in line for line in lines)  # it would be part of it
 
 
 def test_versions_and_names_of_models() -> None:
@@ -308,8 +315,12 @@ def test_the_folder(tmp_path: Path) -> None:
     shipped = export_ranker(made.trees(), "vespa", tmp_path / "out", check=made.dataset())
     assert shipped.parity is not None
     found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert found == {"cldrank.profile", "README.md", "models/cldrank.json"}
-    export_ranker(made.trees(), "vespa", tmp_path / "out")  # once more
+    assert found == {"cldrank_features.profile", "cldrank.profile", "README.md", "models/cldrank.json"}
+    filled = (tmp_path / "out" / "cldrank_features.profile").read_text().replace("TODO\n", "bm25(title)\n")
+    (tmp_path / "out" / "cldrank_features.profile").write_text(filled)
+    again = export_ranker(made.trees(rounds=5), "vespa", tmp_path / "out")
+    assert again.kept == ("cldrank_features.profile",)
+    assert (tmp_path / "out" / "cldrank_features.profile").read_text() == filled
     (tmp_path / "out" / "models" / "mine.json").write_text("[]")
     with pytest.raises(UsageError, match=r"holds 'models/mine.json', which is not part of this export"):
         export_ranker(made.trees(), "vespa", tmp_path / "out")
@@ -347,6 +358,16 @@ def test_expressions(expression: str, expected: float) -> None:
 def test_expressions_that_it_does_not_know(expression: str) -> None:
     with pytest.raises(ValueError, match="cannot read|is missing at|unknown feature"):
         replay_of(expression, NamedTable(("a",), np.ones((1, 1), dtype=np.float32)))
+
+
+def test_profiles_that_are_not_whole() -> None:
+    files = dict(written(made.linear()).files)
+    table = NamedTable(made.NAMES, made.FEATURES)
+    with pytest.raises(ValueError, match="'cldrank_features', which 'cldrank' inherits, is not there"):
+        vespa.scores({"cldrank.profile": files["cldrank.profile"]}, table, rounds_splits=True)
+    files["other.profile"] = files.pop("cldrank.profile")
+    with pytest.raises(ValueError, match="does not begin with the rank profile of that name"):
+        vespa.scores(files, table, rounds_splits=True)
 
 
 def test_models_that_do_not_fit_their_profile() -> None:

@@ -44,7 +44,7 @@ class Vespa(ExportFormat):
     newest = "8.656"
 
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
-        """The rank profile NAME.profile, the model under models/ where there is one, and README.md."""
+        """The rank profiles NAME_features and NAME, a model under models/ where there is one, and README.md."""
         if not isinstance(ranker, LinearRanker | NetworkRanker | TreeRanker):
             raise self.refuse(
                 ranker, "it is neither linear, nor a plain network, nor trees", "train one of these to export it"
@@ -73,10 +73,16 @@ class Vespa(ExportFormat):
             models[f"models/{request.name}.onnx"] = onnx_model(ranker, request)
             body, used = _onnx(terms, request.name), set(terms)
         wanted = {name: own for name, own in functions.items() if own in used}
-        profile = _profile(request.name, [_about(ranker), *_placeholders(wanted), *body])
+        base = f"{request.name}_features"
+        features = {f"{base}.profile": _profile(base, _placeholders(wanted)).encode()} if wanted else {}
+        title = f"{request.name} inherits {base}" if wanted else request.name
+        profile = _profile(title, [_about(ranker), *body])
         readme = _readme(name=request.name, functions=wanted, models=list(models), takes_missing=ranker.takes_missing)
-        files = {f"{request.name}.profile": profile.encode(), "README.md": readme, **models}
-        return Exported(files=files, notes=_notes(request.name, wanted))
+        return Exported(
+            files={**features, f"{request.name}.profile": profile.encode(), "README.md": readme, **models},
+            to_fill={name: tuple(wanted.values()) for name in features},
+            notes=_notes(base, wanted),
+        )
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """As Vespa's importer and its ranking expressions compute, in double."""
@@ -212,10 +218,12 @@ def _onnx(terms: Sequence[str], name: str) -> list[str]:
     ]
 
 
-def _notes(name: str, functions: Mapping[str, str]) -> tuple[str, ...]:
+def _notes(profile: str, functions: Mapping[str, str]) -> tuple[str, ...]:
     found = []
     if functions:
-        found.append(f"{name}.profile has {count(len(functions), 'function')} to fill in; Vespa refuses it until then")
+        found.append(
+            f"{profile}.profile has {count(len(functions), 'function')} to fill in; Vespa refuses it until then"
+        )
     changed = [f"{own} ({feature})" for feature, own in functions.items() if own != feature]
     if changed:
         found.append(f"names that Vespa cannot take became {some(changed, most=3)}; README.md lists them all")

@@ -39,7 +39,7 @@ _TENSOR = re.compile(r"tensor<float>\(d0\[1\],d1\[(\d+)\]\):\[\[([^\]]*)\]\]")
 
 def scores(files: Mapping[str, bytes], table: NamedTable, *, rounds_splits: bool) -> Column:
     """A score per row; `rounds_splits` says whether Vespa rounds the thresholds of trees to float32."""
-    (text,) = (content.decode() for name, content in files.items() if name.endswith(".profile"))
+    text = _inherited({name: content.decode() for name, content in files.items() if name.endswith(".profile")})
     profile = _Profile.parsed(text, table)
     if found := re.fullmatch(r'xgboost\("(\S+)"\)', profile.phase):
         trees = json.loads(files[f"models/{found[1]}"])
@@ -50,6 +50,17 @@ def scores(files: Mapping[str, bytes], table: NamedTable, *, rounds_splits: bool
             raise ValueError(f"there is no model {found[1]!r} with the output {found[2]!r}")
         return onnx_runtime.row_scores(files[file], profile.tensor(given))
     return np.broadcast_to(_Expression(profile.phase, profile).whole(), len(table.values)).astype(np.float64)
+
+
+def _inherited(profiles: Mapping[str, str]) -> str:
+    """All rank profiles as one text; a profile that another inherits must be there, in a file of its name."""
+    for name, text in profiles.items():
+        found = re.match(r"rank-profile (\w+)(?: inherits (\w+))? \{", text)
+        if found is None or name != f"{found[1]}.profile":
+            raise ValueError(f"{name} does not begin with the rank profile of that name")
+        if found[2] is not None and f"{found[2]}.profile" not in profiles:
+            raise ValueError(f"the rank profile {found[2]!r}, which {found[1]!r} inherits, is not there")
+    return "\n".join(profiles.values())
 
 
 @dataclass
