@@ -132,7 +132,7 @@ class Scene(NamedTuple):
     farthest: float
 
 
-@lru_cache(maxsize=1)
+@lru_cache
 def parts(data: str, fold: int) -> tuple[RankingDataset, RankingDataset]:
     """Queries to learn from, and queries to validate."""
     if data == "web10k-like":
@@ -146,6 +146,14 @@ def parts(data: str, fold: int) -> tuple[RankingDataset, RankingDataset]:
     return cr.load(f"{place}train"), cr.load(f"{place}vali")
 
 
+@lru_cache
+def distances(data: str, fold: int) -> tuple[float, float]:
+    """The share of validation values beyond 5 deviations, and the largest distance."""
+    train, validation = parts(data, fold)
+    found = np.abs(scaling.fit("standard:clip=none", train.features).transform(validation.features))
+    return float((found > 5).mean()), float(found.max())
+
+
 @lru_cache(maxsize=1)
 def scene(data: str, fold: int, seed: int) -> Scene:
     """Simulated clicks on the training queries."""
@@ -154,9 +162,7 @@ def scene(data: str, fold: int, seed: int) -> Scene:
     model = PositionBased(eta=ETA, noise=NOISE)
     simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), depth=DEPTH)
     clicks, rho = simulation.draw(SESSIONS, seed=seed), Propensities.power(ETA, DEPTH)
-    distance = np.abs(scaling.fit("standard:clip=none", train.features).transform(validation.features))
-    beyond, farthest = float((distance > 5).mean()), float(distance.max())
-    return Scene(train, validation, spoiled(validation, seed), clicks, rho, beyond, farthest)
+    return Scene(train, validation, spoiled(validation, seed), clicks, rho, *distances(data, fold))
 
 
 def spoiled(data: RankingDataset, seed: int) -> RankingDataset:
