@@ -15,6 +15,8 @@ second call makes only those that are missing there. --variants takes patterns, 
 
     beyond      share of the validation values more than 5 training deviations from the mean, which is what clip 5 moves
     farthest    the largest such distance
+    spoiled     nDCG@3 after a wrong unit: in one candidate of a hundred, one feature drawn at random is 1,000 times as
+                large as it should be
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
@@ -48,6 +50,8 @@ from cldrank.propensity import Propensities
 from cldrank.workers import Workers, available_cores
 
 MEASURES = ("nDCG@3", "AP")
+COLUMNS = (*MEASURES, "spoiled")
+SPOILED_ROWS, WRONG_UNIT = 0.01, 1000
 DEPTH, NOISE, ETA, SESSIONS = 5, 0.1, 1.0, 1e5
 FOLDS = {"msrd": 1, "mq2008": 5, "web10k-sample": 5, "web10k-like": 1}
 FRACTION = {"web10k-sample": 0.1}  # of the labels, for production; a hundredth of 35 queries is nothing
@@ -121,13 +125,14 @@ class Scene(NamedTuple):
 
     train: RankingDataset
     validation: RankingDataset
+    spoiled: RankingDataset
     clicks: ClickTable
     propensities: Propensities
     beyond: float
     farthest: float
 
 
-@lru_cache(maxsize=1)
+@lru_cache
 def parts(data: str, fold: int) -> tuple[RankingDataset, RankingDataset]:
     """Queries to learn from, and queries to validate."""
     if data == "web10k-like":
@@ -141,6 +146,14 @@ def parts(data: str, fold: int) -> tuple[RankingDataset, RankingDataset]:
     return cr.load(f"{place}train"), cr.load(f"{place}vali")
 
 
+@lru_cache
+def distances(data: str, fold: int) -> tuple[float, float]:
+    """The share of validation values beyond 5 deviations, and the largest distance."""
+    train, validation = parts(data, fold)
+    found = np.abs(scaling.fit("standard:clip=none", train.features).transform(validation.features))
+    return float((found > 5).mean()), float(found.max())
+
+
 @lru_cache(maxsize=1)
 def scene(data: str, fold: int, seed: int) -> Scene:
     """Simulated clicks on the training queries."""
@@ -149,8 +162,16 @@ def scene(data: str, fold: int, seed: int) -> Scene:
     model = PositionBased(eta=ETA, noise=NOISE)
     simulation = Simulation(train, production.predict(train), model=model, policy=TopK(), depth=DEPTH)
     clicks, rho = simulation.draw(SESSIONS, seed=seed), Propensities.power(ETA, DEPTH)
-    distance = np.abs(scaling.fit("standard:clip=none", train.features).transform(validation.features))
-    return Scene(train, validation, clicks, rho, float((distance > 5).mean()), float(distance.max()))
+    return Scene(train, validation, spoiled(validation, seed), clicks, rho, *distances(data, fold))
+
+
+def spoiled(data: RankingDataset, seed: int) -> RankingDataset:
+    """The queries, with a wrong unit of one feature in some candidates."""
+    random = np.random.default_rng(seed)
+    features = np.array(data.features)
+    rows = np.flatnonzero(random.random(len(features)) < SPOILED_ROWS)
+    features[rows, random.integers(features.shape[1], size=len(rows))] *= WRONG_UNIT
+    return replace(data, features=features)
 
 
 def fitted(task: ScalingFit) -> dict[str, Any]:
@@ -167,6 +188,7 @@ def fitted(task: ScalingFit) -> dict[str, Any]:
         **{name: value for name, value in asdict(task).items() if name not in ("variant", "device")},
         "variant": task.variant.name,
         **{measure: result[measure] for measure in MEASURES},
+        "spoiled": cr.evaluate(estimator, given.spoiled, MEASURES[:1], replicates=2)[MEASURES[0]],
         "beyond": given.beyond,
         "farthest": given.farthest,
         "seconds": round(seconds, 2),
@@ -176,12 +198,12 @@ def fitted(task: ScalingFit) -> dict[str, Any]:
 # -- summary -------------------------------------------------------------------------------------------------------
 
 
-def by_seed(lines: list[dict[str, Any]], data: str, variant: str, measure: str) -> dict[int, float]:
+def by_seed(lines: list[dict[str, Any]], data: str, variant: str, column: str) -> dict[int, float]:
     """The mean over folds of each seed that has them all."""
     found: dict[int, list[float]] = defaultdict(list)
     for line in lines:
         if (line["data"], line["variant"]) == (data, variant):
-            found[line["seed"]].append(line[measure])
+            found[line["seed"]].append(line[column])
     return {seed: float(np.mean(values)) for seed, values in found.items() if len(values) == FOLDS[data]}
 
 
@@ -196,17 +218,18 @@ def cell(values: Mapping[int, float], base: Mapping[int, float]) -> str:
 
 def summary(lines: list[dict[str, Any]]) -> str:
     """For each set and method the first variant, and how far the others are from it."""
-    rows = ["| data | variant | seeds | nDCG@3 | AP | difference in nDCG@3 | in AP |", "|---|---|---|---|---|---|---|"]
+    titles = ["data", "variant", "seeds", *COLUMNS, *(f"difference in {column}" for column in COLUMNS)]
+    rows = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for data in FOLDS:
         for method in dict.fromkeys(variant.method for variant in VARIANTS):
             own = [variant.name for variant in VARIANTS if variant.method == method]
-            base = {measure: by_seed(lines, data, own[0], measure) for measure in MEASURES}
+            base = {column: by_seed(lines, data, own[0], column) for column in COLUMNS}
             for name in own:
-                values = {measure: by_seed(lines, data, name, measure) for measure in MEASURES}
+                values = {column: by_seed(lines, data, name, column) for column in COLUMNS}
                 seeds = len(values["AP"])
                 if seeds:
-                    means = [f"{np.mean(list(values[measure].values())):.4f}" for measure in MEASURES]
-                    gaps = ["" if name == own[0] else cell(values[measure], base[measure]) for measure in MEASURES]
+                    means = [f"{np.mean(list(values[column].values())):.4f}" for column in COLUMNS]
+                    gaps = ["" if name == own[0] else cell(values[column], base[column]) for column in COLUMNS]
                     rows.append(f"| {' | '.join([data, name, str(seeds), *means, *gaps])} |")
     for data in FOLDS:
         known = [line for line in lines if line["data"] == data]

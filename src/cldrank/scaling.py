@@ -64,6 +64,8 @@ class ScalingRule(ABC):
         given: dict[str, Any] = {}
         for entry in options.split(",") if colon else ():
             option, value = _option(text, entry)
+            if option in given:
+                raise UsageError("{} names {} twice.", setting("scaling", text), option)
             given[option] = value
         return RULES[name](**given)
 

@@ -24,7 +24,7 @@ class Wrong(ExportFormat):
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
         features = "\n".join(request.names(ranker)).encode()
         files = {"model.json": ranker.kind.encode(), "features.txt": features + b"\nTODO"}
-        return Exported(files=files, to_fill=("features.txt",), losses=self.losses)
+        return Exported(files=files, to_fill={"features.txt": request.names(ranker)}, losses=self.losses)
 
     def replay(self, files: Mapping[str, bytes], table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         del files, request

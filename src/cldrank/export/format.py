@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -80,12 +80,13 @@ class Exported:
     files   their content by name; a format of one file has one, called "model"
     shift   what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
     losses  what is only approximate, in words; empty where the format says all that the ranker says
-    to_fill the names of files with definitions of features, which their users complete; an edited one is kept
+    to_fill the files with definitions of features, which users complete, and the names that each must define;
+            an edited one is kept
     notes   what whoever loads it must know
     """
 
     files: Files
-    to_fill: tuple[str, ...] = ()
+    to_fill: Mapping[str, Sequence[str]] = field(default_factory=dict)
     shift: float = 0.0
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -81,7 +81,7 @@ def export_ranker(
     request = ExportRequest(name=name, version=version, renamed=dict(renamed or {}), approximate=approximate)
     exported = found.write(ranker, request)
     path = Path(out)
-    kept = {} if found.one_file else _edited(path, exported, request.names(ranker))
+    kept = {} if found.one_file else _edited(path, exported)
     parity = None if check is None else _checked_parity(ranker, found, request, exported, check)
     if found.one_file:
         with replacing(path) as temporary:
@@ -115,8 +115,8 @@ def _checked_parity(
     return parity
 
 
-def _edited(path: Path, exported: Exported, names: Sequence[str]) -> dict[str, bytes]:
-    """The files of an earlier export that somebody has completed since; they must know all features.
+def _edited(path: Path, exported: Exported) -> dict[str, bytes]:
+    """The files of an earlier export that somebody has completed since; they must define all that the model uses.
 
     A folder that holds anything but such an export is refused.
     """
@@ -128,11 +128,11 @@ def _edited(path: Path, exported: Exported, names: Sequence[str]) -> dict[str, b
         raise UsageError(f"{path} holds {foreign[0]!r}, which is not part of this export; name another folder.")
     found = {name: (path / name).read_bytes() for name in exported.to_fill if name in inside}
     edited = {name: content for name, content in found.items() if content != exported.files[name]}
-    for name, content in edited.items():
-        unknown = [feature for feature in names if feature not in content.decode("utf-8", errors="replace")]
+    for file, content in edited.items():
+        unknown = [name for name in exported.to_fill[file] if name not in content.decode("utf-8", errors="replace")]
         if unknown:
             raise UsageError(
-                f"{path / name} was edited and does not mention {some(map(repr, unknown))}, which this ranker uses; "
+                f"{path / file} was edited and does not mention {some(map(repr, unknown))}, which this ranker uses; "
                 "add what is missing, or name another folder."
             )
     return edited

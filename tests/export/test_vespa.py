@@ -1,0 +1,397 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import made_rankers as made
+import numpy as np
+import pytest
+import xgboost
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tricky import at_thresholds, queries_of, tricky, with_gaps
+
+import cldrank as cr
+from cldrank import scaling
+from cldrank.errors import UsageError
+from cldrank.export import Exported, ExportRequest, Parity, export_formats, export_ranker
+from cldrank.export.format import InexpressibleError
+from cldrank.export.replay import vespa
+from cldrank.export.replay.table import NamedTable
+from cldrank.export.vespa import split_point
+from cldrank.models import MLP, Linear, Trees
+from cldrank.rankers import LinearRanker, Ranker, TreeRanker
+
+FORMAT = export_formats()["vespa"]
+VERSIONS = ["8.300", None]  # before and since Vespa rounds the thresholds of trees to float32
+SCALINGS = ["standard", scaling.Standard(clip=1e30), "minmax", "log", "quantile", None]
+floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def written(ranker: Ranker, **request: Any) -> Exported:
+    return FORMAT.write(ranker, ExportRequest(**request))
+
+
+def profile_of(ranker: Ranker, **request: Any) -> str:
+    files = written(ranker, **request).files
+    return "\n".join(files[name].decode() for name in sorted(files, reverse=True) if name.endswith(".profile"))
+
+
+def parity(ranker: Ranker, rows: NDArray[np.float32], **request: Any) -> Parity:
+    data, asked = queries_of(rows, ranker.feature_names), ExportRequest(**request)
+    engine = FORMAT.replay(written(ranker, **request).files, NamedTable(asked.names(ranker), rows), asked)
+    return Parity.of(ranker.predict(data), engine, data.offsets)
+
+
+def named(*names: str) -> LinearRanker:
+    """A ranker with features of these names."""
+    learned = scaling.fit(None, np.ones((1, len(names))))
+    return LinearRanker(feature_names=names, scaling=learned, coefficients=np.arange(1.0, len(names) + 1))
+
+
+def replay_of(expression: str, table: NamedTable, functions: str = "") -> NDArray[np.float64]:
+    """The replay of a first phase written by hand."""
+    text = f"rank-profile p {{\n{functions}\n first-phase {{\n expression: {expression}\n }}\n}}\n"
+    return vespa.scores({"p.profile": text.encode()}, table, rounds_splits=True)
+
+
+# -- linear rankers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_linear_ranker_is_an_expression() -> None:
+    learned = scaling.fit(scaling.Standard(clip=2.5), np.array([[0.0, 1.0, 3.0], [4.0, 9.0, 3.0]]))
+    names, weights = ("bm25", "page rank", "constant"), np.array([0.5, -1.5, 7.0])
+    ranker = LinearRanker(feature_names=names, scaling=learned, coefficients=weights, intercept=-0.25)
+    assert (
+        profile_of(ranker)
+        == f"""\
+rank-profile cldrank_features {{
+
+    # TODO: how Vespa computes "bm25"
+    function bm25() {{
+        expression: TODO
+    }}
+
+    # TODO: how Vespa computes "page rank"
+    function page_rank() {{
+        expression: TODO
+    }}
+
+}}
+
+rank-profile cldrank inherits cldrank_features {{
+
+    # a ranker of 3 features, of unknown origin (cldrank {cr.__version__})
+
+    first-phase {{
+        expression {{
+            0.5 * max((-2.5), min(2.5, ((bm25 - 2.0) * 0.5))) +
+            (-1.5) * max((-2.5), min(2.5, ((page_rank - 5.0) * 0.25))) +
+            (-0.25)
+        }}
+    }}
+
+}}
+"""
+    )
+
+
+@pytest.mark.parametrize("rule", SCALINGS, ids=str)
+@pytest.mark.parametrize("renamed", [{}, {"bm25": "bm25(title)", "länge": "fieldMatch(title, 2).length.x"}])
+def test_linear_rankers_with_each_scaling(rule: Any, renamed: dict[str, str]) -> None:
+    ranker = made.linear(rule, coefficients=np.array([0.1, -2 / 3, 1e-17, 3.0]))
+    found = parity(ranker, tricky(made.FEATURES), renamed=renamed)
+    assert found.largest <= 1.2e-7 * max(1, found.scale)
+    assert found.swapped == 0
+
+
+def test_features_that_do_not_count_need_no_function() -> None:
+    ranker = made.linear(coefficients=np.array([0.0, 1.0, 0.0, 0.0]))
+    assert profile_of(ranker).count("function ") == 1
+    nothing = made.linear(coefficients=np.zeros(4), intercept=0.5)
+    assert "function " not in profile_of(nothing)
+    assert parity(nothing, made.FEATURES).largest == 0
+
+
+def test_the_logarithm_of_tiny_values() -> None:
+    features = np.random.default_rng(0).normal(0, 1e-12, (50, 1)).astype(np.float32)
+    ranker = LinearRanker(feature_names=("x",), scaling=scaling.fit("log", features), coefficients=np.ones(1))
+    assert parity(ranker, features).largest < 1e-6
+
+
+def test_small_steps_far_from_zero() -> None:
+    features = (1.7e9 + 128 * np.random.default_rng(0).integers(0, 9, (200, 1))).astype(np.float32)
+    ranker = LinearRanker(feature_names=("t",), scaling=scaling.fit("standard", features), coefficients=np.ones(1))
+    assert parity(ranker, features).largest < 1e-6
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_trees_at_their_thresholds(version: str | None) -> None:
+    ranker = made.trees(rounds=60)
+    rows = with_gaps(at_thresholds(ranker, made.FEATURES))
+    found = parity(ranker, rows, version=version)
+    assert found.largest <= 1e-6 * found.scale  # XGBoost adds up in float32, Vespa in double
+    assert found.swapped == 0
+
+
+def test_each_row_ends_in_the_leaf_that_xgboost_finds() -> None:
+    """With leaves that are powers of 2 the sum says which leaf of which tree it was, and is exact in float32."""
+    ranker = made.trees(rounds=2)
+    content = json.loads(ranker.content)
+    power = 0
+    for tree in content["learner"]["gradient_booster"]["model"]["trees"]:
+        for node, left in enumerate(tree["left_children"]):
+            if left < 0:
+                tree["split_conditions"][node] = tree["base_weights"][node] = float(2**power)
+                power += 1
+    marked = TreeRanker(content=json.dumps(content).encode(), feature_names=made.NAMES)
+    rows = with_gaps(at_thresholds(marked, made.FEATURES), share=0.2)
+    for version in VERSIONS:
+        assert parity(marked, rows, version=version).largest == 0
+
+
+def test_the_dump_is_xgboosts_but_for_its_decimals() -> None:
+    ranker = made.trees(rounds=5)
+    ours = json.loads(written(ranker).files["models/cldrank.json"])
+    functions = ["bm25", "pagerank", "l_nge", "clicks"]
+    theirs = [json.loads(tree) for tree in ranker.booster.get_dump(dump_format="json")]
+
+    def check(one: dict[str, Any], other: dict[str, Any]) -> None:
+        assert one.keys() == other.keys()
+        for key in one.keys() - {"children", "split_condition", "leaf", "split"}:
+            assert one[key] == other[key]
+        if "leaf" in one:
+            assert np.float32(one["leaf"]) == np.float32(other["leaf"])
+            assert one["leaf"] == float(np.float32(one["leaf"]))
+            return
+        assert one["split"] == functions[int(other["split"][1:])]
+        assert np.float32(one["split_condition"]) == np.float32(other["split_condition"])
+        for child, twin in zip(one["children"], other["children"], strict=True):
+            check(child, twin)
+
+    for one, other in zip(ours, theirs, strict=True):
+        check(one, other)
+
+
+def test_xgboosts_own_decimals_would_send_ties_the_wrong_way() -> None:
+    """What the thresholds are written for: the dump's nine digits, compared in double."""
+    ranker = made.trees(rounds=60)
+    files = dict(written(ranker).files)
+    names = {f"f{number}": name for number, name in enumerate(["bm25", "pagerank", "l_nge", "clicks"])}
+
+    def spelt(node: dict[str, Any]) -> dict[str, Any]:
+        children = {"children": [spelt(child) for child in node["children"]]} if "children" in node else {}
+        return {**node, **({"split": names[node["split"]]} if children else {}), **children}
+
+    dump = [spelt(json.loads(tree)) for tree in ranker.booster.get_dump(dump_format="json")]
+    files["models/cldrank.json"] = json.dumps(dump).encode()
+    rows = at_thresholds(ranker, made.FEATURES)
+    table, expected = NamedTable(made.NAMES, rows), ranker.predict(rows)
+    wrong = np.abs(vespa.scores(files, table, rounds_splits=False) - expected) > 1e-3
+    assert wrong.any()
+    right = np.abs(vespa.scores(files, table, rounds_splits=True) - expected) > 1e-3
+    assert not right.any()
+
+
+@given(threshold=floats, value=st.floats(allow_nan=False, min_value=-1e38, max_value=1e38))
+def test_a_split_point_sends_doubles_where_float32_sends_them(threshold: float, value: float) -> None:
+    point = split_point(np.float32(threshold))
+    assert np.float32(point) == np.float32(threshold)
+    near = [math.nextafter(point, -math.inf), point, math.nextafter(point, math.inf), threshold]
+    for one in [value, *near]:
+        if abs(one) < 3.4e38:
+            assert (one < point) == bool(np.float32(one) < np.float32(threshold))
+
+
+def test_the_lowest_threshold_of_all() -> None:
+    lowest = np.finfo(np.float32).min
+    assert split_point(lowest) == float(lowest)
+
+
+def test_trees_without_a_split() -> None:
+    matrix = xgboost.DMatrix(made.FEATURES, label=made.FEATURES[:, 0])
+    booster = xgboost.Booster({"objective": "rank:ndcg", "base_score": 0.0, "gamma": 1e9}, [matrix])
+    booster.boost(matrix, 0, grad=made.FEATURES[:, 0], hess=np.ones(len(made.FEATURES)))
+    ranker = TreeRanker(content=bytes(booster.save_raw("json")), feature_names=made.NAMES)
+    assert parity(ranker, with_gaps(made.FEATURES)).largest == 0
+    assert "function " not in profile_of(ranker)
+
+
+def test_trees_split_on_rank_features() -> None:
+    renamed = {"bm25": "bm25(title)", "pagerank": "attribute(rank)"}
+    ranker = made.trees(rounds=10)
+    assert parity(ranker, with_gaps(at_thresholds(ranker, made.FEATURES)), renamed=renamed).largest < 1e-3
+    assert '"split": "bm25(title)"' in written(ranker, renamed=renamed).files["models/cldrank.json"].decode()
+
+
+# -- networks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("renamed", [{}, {"bm25": "bm25(title)", "länge": "fieldMatch(title, 2).length"}])
+def test_networks_are_onnx_models(renamed: dict[str, str]) -> None:
+    ranker = made.network()
+    files = written(ranker, renamed=renamed, name="shop").files
+    assert set(files) == {"shop_features.profile", "shop.profile", "README.md", "models/shop.onnx"}
+    assert "file: models/shop.onnx" in files["shop.profile"].decode()
+    found = parity(ranker, tricky(made.FEATURES), renamed=renamed, name="shop")
+    assert (found.largest, found.same_order) == (0, True)
+
+
+def test_quantiles_go_by_onnx() -> None:
+    files = written(made.linear("quantile")).files
+    assert "models/cldrank.onnx" in files
+    assert "onnx(cldrank).score{d0:0,d1:0}" in files["cldrank.profile"].decode()
+
+
+# -- names and the files -----------------------------------------------------------------------------------------------
+
+
+def test_names_that_vespa_cannot_take() -> None:
+    ranker = named("title.covered", "1", "sum", "cldrank_log", "größe (px)", "ok")
+    profile, notes = profile_of(ranker), written(ranker).notes
+    for own in ("title_covered", "feature_1", "feature_sum", "feature_cldrank_log", "gr__e__px_", "ok"):
+        assert f"function {own}() {{" in profile
+    assert "names that Vespa cannot take became title_covered (title.covered)" in notes[1]
+    assert parity(ranker, np.arange(12, dtype=np.float32).reshape(2, 6)).largest == 0
+    assert "| `feature_sum` | sum |" in written(ranker).files["README.md"].decode()
+
+
+def test_two_names_that_would_be_one() -> None:
+    with pytest.raises(UsageError, match=r"'a b' and 'a.b' would both be the function 'a_b' .* with renamed") as caught:
+        written(named("a b", "a.b"))
+    assert "with --rename" in caught.value.said("shell")
+    assert "function a_c() {" in profile_of(named("a b", "a.b"), renamed={"a.b": "a_c"})
+
+
+def test_rank_features_of_vespa_need_no_function() -> None:
+    renamed = {"a": "bm25(title)", "b": "closeness(field, embedding)"}
+    found = written(named("a", "b"), renamed=renamed)
+    assert "function" not in found.files["cldrank.profile"].decode()
+    assert found.notes == ()
+    assert "nothing to fill in" in found.files["README.md"].decode()
+
+
+def test_nothing_stands_in_front_of_the_profile() -> None:
+    for ranker in (made.linear("log"), made.trees(), made.network()):
+        files = written(ranker).files
+        for name, title in {"cldrank_features": "", "cldrank": " inherits cldrank_features"}.items():
+            lines = files[f"{name}.profile"].decode().splitlines()
+            assert lines[0] == f"rank-profile {name}{title} {{"
+            assert lines[-1] == "}"
+            assert not any("expression:" in line and "#" in line for line in lines)  # it would be part of it
+
+
+def test_versions_and_names_of_models() -> None:
+    with pytest.raises(UsageError, match=r"version='7.5' is too old: rank profiles are written for Vespa 8"):
+        written(made.linear(), version="7.5")
+    for name in ("two words", "1st", "a-b", "max", "../x"):
+        with pytest.raises(UsageError, match="to name a rank profile of Vespa"):
+            written(made.linear(), name=name)
+
+
+@pytest.mark.parametrize("kind", ["module", "borda"])
+def test_what_cannot_be_exported(kind: str) -> None:
+    with pytest.raises(
+        InexpressibleError, match=r"Vespa cannot load this (Module|Borda)Ranker: .*; train one of these"
+    ):
+        written(made.RANKERS[kind]())
+
+
+def test_the_readme_says_what_missing_values_do() -> None:
+    assert "goes where the trees send missing values" in written(made.trees()).files["README.md"].decode()
+    text = written(made.linear()).files["README.md"].decode()
+    assert "None may be NaN" in text
+    assert "models" not in text
+    assert "cp models/cldrank.json APP/models/" in written(made.trees()).files["README.md"].decode()
+
+
+def test_the_folder(tmp_path: Path) -> None:
+    shipped = export_ranker(made.trees(), "vespa", tmp_path / "out", check=made.dataset())
+    assert shipped.parity is not None
+    found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert found == {"cldrank_features.profile", "cldrank.profile", "README.md", "models/cldrank.json"}
+    filled = (tmp_path / "out" / "cldrank_features.profile").read_text().replace("TODO\n", "bm25(title)\n")
+    (tmp_path / "out" / "cldrank_features.profile").write_text(filled)
+    again = export_ranker(made.trees(rounds=5), "vespa", tmp_path / "out")
+    assert again.kept == ("cldrank_features.profile",)
+    assert (tmp_path / "out" / "cldrank_features.profile").read_text() == filled
+    (tmp_path / "out" / "models" / "mine.json").write_text("[]")
+    with pytest.raises(UsageError, match=r"holds 'models/mine.json', which is not part of this export"):
+        export_ranker(made.trees(), "vespa", tmp_path / "out")
+    assert (tmp_path / "out" / "models" / "mine.json").read_text() == "[]"
+
+
+# -- the replay --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("1.0 + 2.0 * a", 7.0),
+        ("(1.0 + 2.0) * a", 9.0),
+        ("7.0 - a - b", 0.0),
+        ("8.0 / 2.0 / 2.0", 2.0),
+        ("-a * 2.0", -6.0),
+        ("max((-1.5e+1), min(1e1, a))", 3.0),
+        ("min(2.0, a) - max(5.0, a)", -3.0),
+        ("fabs(sign(0.0 - a) * log(1.0))", 0.0),
+        ("twice(a + b) - b", 10.0),
+        ("bm25(title, 2).x + a(b)", 16.0),
+    ],
+)
+def test_expressions(expression: str, expected: float) -> None:
+    row = np.array([[3, 4, 7, 9]], dtype=np.float32)
+    table = NamedTable(("a", "b", "bm25(title, 2).x", "a(b)"), row)
+    functions = " function twice(x) {\n expression: 2.0 * x\n }\n"
+    assert replay_of(expression, table, functions).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    "expression", ["a +", "a b", "unknown", "unknown(a)", "max(a, a", "a ^ 2.0", "(a", "if (a, 1, 2)"]
+)
+def test_expressions_that_it_does_not_know(expression: str) -> None:
+    with pytest.raises(ValueError, match="cannot read|is missing at|unknown feature"):
+        replay_of(expression, NamedTable(("a",), np.ones((1, 1), dtype=np.float32)))
+
+
+def test_profiles_that_are_not_whole() -> None:
+    files = dict(written(made.linear()).files)
+    table = NamedTable(made.NAMES, made.FEATURES)
+    with pytest.raises(ValueError, match="'cldrank_features', which 'cldrank' inherits, is not there"):
+        vespa.scores({"cldrank.profile": files["cldrank.profile"]}, table, rounds_splits=True)
+    files["other.profile"] = files.pop("cldrank.profile")
+    with pytest.raises(ValueError, match="does not begin with the rank profile of that name"):
+        vespa.scores(files, table, rounds_splits=True)
+
+
+def test_models_that_do_not_fit_their_profile() -> None:
+    files, table = dict(written(made.network()).files), NamedTable(made.NAMES, made.FEATURES)
+    profile = files["cldrank.profile"].decode()
+    for old, new, message in [
+        ("onnx(cldrank)", "onnx(other)", "no model 'other'"),
+        ("d1[4]", "d1[5]", "a tensor of 5 cells is given 4"),
+        ("tensor<float>", "tensor<double>", "does not make a tensor"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            vespa.scores({**files, "cldrank.profile": profile.replace(old, new).encode()}, table, rounds_splits=True)
+
+
+# -- real features -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["mq2008:fold1/test", "web10k-sample:test", "msrd:vali"])
+def test_real_features(real_data: Path, name: str, tmp_path: Path) -> None:
+    data = cr.load(name)[:150]
+    for model in (Linear(), MLP(hidden=(16,), epochs=1, validation=0.0), Trees(rounds=10, validation=0.0)):
+        ranker = cr.Oracle(model=model).fit(data).ranker_
+        found = export_ranker(ranker, "vespa", tmp_path / type(model).__name__, check=data).parity
+        assert found is not None
+        assert found.largest <= 1e-6 * max(found.scale, 1)
+        assert found.swapped == 0
