@@ -138,7 +138,7 @@ class TestFiles:
             "clicks",
         ]
         assert extractors[0]["query_extractor"]["query"] == {"match": {"TODO": "{{query}}"}}
-        assert exported(made.trees()).to_fill == ("features.json",)
+        assert exported(made.trees()).to_fill == {"features.json": list(made.NAMES)}
 
     def test_queries_match_every_document_for_trees_that_never_saw_a_missing_value(self) -> None:
         written = exported(dense_trees.dense())

@@ -96,7 +96,7 @@ class TestLinear:
         written = exported(ranker)
         model = model_of(written)
         assert json.loads(model["definition"]).keys() == {"bm25", "clicks"} == model["feature_normalizers"].keys()
-        assert "the model does not use pagerank, länge" in written.notes
+        assert "the model does not use pagerank, länge; you may delete them from featureset.json" in written.notes
         assert compared(ranker, tricky.tricky(made.FEATURES)).swapped == 0
 
     def test_all_coefficients_may_be_zero(self) -> None:
@@ -215,7 +215,7 @@ class TestTrees:
         leaf = type(ranker)(content=json.dumps(content).encode(), feature_names=("x",), provenance=made.ORIGIN)
         written = exported(leaf)
         assert json.loads(model_of(written)["definition"]) == [{"nodeid": 0, "leaf": pytest.approx(0.7)}]
-        assert "the model does not use x" in written.notes
+        assert any("does not use x;" in note for note in written.notes)
 
 
 class TestFeatureSet:
@@ -232,7 +232,7 @@ class TestFeatureSet:
         assert [one["name"] for one in featureset["features"]] == ["title_bm25", "pagerank", "länge", "clicks"]
         assert '"split": "title_bm25"' in model_of(written)["definition"]
         assert '"bm25"' not in model_of(written)["definition"]
-        assert written.to_fill == ("featureset.json",)
+        assert written.to_fill == {"featureset.json": ["title_bm25", "pagerank", "clicks"]}  # no split asks for länge
 
     def test_documents_that_do_not_match_have_no_value_for_trees_that_learned_where_these_go(self) -> None:
         assert self.query(made.trees()) == {"match": {"TODO": "{{keywords}}"}}
@@ -250,6 +250,17 @@ class TestFeatureSet:
     def test_older_versions_and_linear_models_count_zero_by_themselves(self) -> None:
         assert "match" in self.query(dense_trees.dense(), version="3.1")
         assert "match" in self.query(LINEAR["standard"]())
+
+    def test_features_that_the_model_does_not_use_may_be_deleted(self, tmp_path: Path) -> None:
+        export_ranker(made.trees(), "opensearch", tmp_path / "out")
+        path = tmp_path / "out" / "featureset.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content["featureset"]["features"] = [one for one in content["featureset"]["features"] if one["name"] != "länge"]
+        path.write_text(json.dumps(content), encoding="utf-8")
+        assert export_ranker(made.trees(), "opensearch", tmp_path / "out").kept == ("featureset.json",)
+        files = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+        found = FORMAT.replay(files, NamedTable(made.NAMES, made.FEATURES), ExportRequest())
+        assert found.tolist() == made.trees().predict(made.FEATURES).tolist()
 
 
 class TestReadme:

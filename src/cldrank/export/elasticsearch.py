@@ -75,7 +75,7 @@ class ElasticSearch(ExportFormat):
                 "trained_model.json": _trained_model(names, trees, request),
                 "README.md": rendered("elasticsearch/README.md", **context),
             },
-            to_fill=("features.json",),
+            to_fill={"features.json": names},
             notes=("complete the queries in features.json; README.md has the steps", *notes),
         )
 

@@ -138,7 +138,7 @@ class OpenSearch(ExportFormat):
         zero_elsewhere: bool = False,
     ) -> Exported:
         if unused:
-            notes.append(f"the model does not use {some(unused)}")
+            notes.append(f"the model does not use {some(unused)}; you may delete them from featureset.json")
         query = placeholder_query("keywords", zero_elsewhere=zero_elsewhere)
         features = [
             {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in names
@@ -160,7 +160,7 @@ class OpenSearch(ExportFormat):
                 "model.json": readable_json({"model": {"name": request.name, "model": model}}),
                 "README.md": rendered("opensearch/README.md", **context),
             },
-            to_fill=("featureset.json",),
+            to_fill={"featureset.json": [name for name in names if name not in unused]},
             shift=shift,
             losses=losses,
             notes=("complete the queries in featureset.json; README.md has the calls", *notes),
