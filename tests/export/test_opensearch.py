@@ -34,6 +34,8 @@ LINEAR = {
     "unscaled": partial(made.linear, None, **GENTLE),
     "steep": partial(made.linear, "standard:clip=none"),
 }
+RENAMED = {"länge": "length"}  # no variable of an expression can be called länge
+CLIPPED = ("standard", "standard:clip=0.5", "minmax", "log", "log:clip=none")
 ZERO = ("1.3", "2.19", "3.0", "3.1.0", "7.10", "8.9.2", "8.11")
 RIGHT = ("3.2", "3.5", "3.6.0", "3.7")
 OWN = (None, "3.8", "3.8.1", "3.9", "4.0", "8.11.4", "8.17", "9.0.8")
@@ -111,30 +113,44 @@ class TestLinear:
             )
             assert compared(ranker, values).largest < 1e-5
 
-    @pytest.mark.parametrize(
-        ("rule", "words"),
-        [
-            ("standard", "clipped at -5 and 5, which normalizers cannot do; retrain with scaling 'standard:clip=none'"),
-            ("minmax", "clipped at 0 and 1"),
-            ("log", "its scaling is SignedLog.*retrain with scaling 'standard:clip=none'"),
-            ("quantile", "its scaling is Quantile.*retrain with scaling 'standard:clip=none'"),
-        ],
-    )
-    def test_what_it_cannot_say_is_refused(self, rule: str, words: str) -> None:
-        with pytest.raises(InexpressibleError, match=words):
-            exported(made.linear(rule))
+    @pytest.mark.parametrize("rule", CLIPPED)
+    def test_what_normalizers_cannot_say_derived_features_do(self, rule: str) -> None:
+        ranker = made.linear(rule, **GENTLE)
+        found = compared(ranker, tricky.tricky(made.FEATURES), renamed=RENAMED)
+        assert found.largest <= 5e-7 * max(found.scale, 1)
+        assert found.swapped == 0
+        written = exported(ranker, renamed=RENAMED)
+        assert written.losses == ()
+        assert "feature_normalizers" not in model_of(written)
+        readme = written.files["README.md"].decode()
+        assert (
+            readme.index("@featureset.json") < readme.index("_addfeatures?merge=true") < readme.index('_createmodel"')
+        )
 
-    def test_an_approximation_does_not_clip_and_says_so(self, tmp_path: Path) -> None:
-        ranker = made.linear("standard", **GENTLE)
-        inside = tricky.queries_of(made.FEATURES[:90], made.NAMES)
-        found = export_ranker(ranker, "opensearch", tmp_path / "out", approximate=True, check=inside)
-        assert found.exported.losses == ("scaled values are not clipped at -5 and 5",)
-        assert "**Approximate**: scaled values are not clipped" in (tmp_path / "out" / "README.md").read_text()
-        assert found.parity is not None
-        beyond = compared(ranker, tricky.tricky(made.FEATURES), approximate=True)
-        assert beyond.largest > 1
-        with pytest.raises(InexpressibleError):
-            exported(made.linear("log"), approximate=True)
+    def test_derived_features_are_expressions_of_the_others(self) -> None:
+        learned = scaling.fit("standard:clip=2.5", np.array([[0.0, -1.0, 3.0], [4.0, -9.0, 3.0]]))
+        names, weights = ("bm25", "doc.age", "constant"), np.array([0.5, -1.5, 7.0])
+        ranker = LinearRanker(feature_names=names, scaling=learned, coefficients=weights, intercept=-0.25)
+        written = exported(ranker)
+        derived = {one["name"]: one for one in json.loads(written.files["scaling.json"])["features"]}
+        assert derived["bm25_scaled"]["template"] == "min(max((bm25 - 2.0) * 0.5, -2.5), 2.5)"
+        assert derived["doc.age_scaled"]["template"] == "min(max((doc.age - (-5.0)) * 0.25, -2.5), 2.5)"
+        assert derived["doc.age_scaled"]["template_language"] == "derived_expression"
+        assert json.loads(model_of(written)["definition"]) == {"bm25_scaled": 0.5, "doc.age_scaled": -1.5}
+        assert written.shift == -0.25
+        assert written.to_fill == {"featureset.json": ["bm25", "doc.age"]}  # scaling.json is not for users to edit
+        given = NamedTable(names, np.array([[9.0, -7.0, 0.0], [np.nan, -5.0, 1.0]], dtype=np.float32))
+        assert FORMAT.replay(written.files, given, ExportRequest()).tolist() == [2.0, -0.5]
+
+    def test_names_that_no_expression_can_hold_are_refused(self) -> None:
+        with pytest.raises(UsageError, match="'länge' cannot stand in an expression of OpenSearch.* with renamed"):
+            exported(made.linear("standard"))
+        with pytest.raises(UsageError, match="a feature is called 'bm25_scaled'"):
+            exported(made.linear("standard"), renamed={**RENAMED, "clicks": "bm25_scaled"})
+
+    def test_quantiles_are_refused(self) -> None:
+        with pytest.raises(InexpressibleError, match="its scaling is Quantile.*retrain with scaling 'standard'"):
+            exported(made.linear("quantile"))
 
     def test_weights_beyond_float32_are_refused(self) -> None:
         with pytest.raises(InexpressibleError, match="the weight of 'pagerank' exceeds float32; retrain with more l2"):
@@ -319,9 +335,11 @@ class TestRealFeatures:
         learned, seen = load(real_data / train)[:400], load(real_data / test)[:400]
         trees = Oracle(model=Trees(rounds=40)).fit(learned).ranker_
         linear = Oracle(model=Linear(scaling=scaling.Standard(clip=None))).fit(learned).ranker_
+        clipped = Oracle().fit(learned).ranker_
         assert compared(trees, seen.features).largest == 0
         for version in (None, "3.5", "2.19"):
             assert compared(trees, seen.features, version=version).same_order
-            found = compared(linear, seen.features, version=version)
-            assert found.largest <= 2e-6 * max(found.scale, 1)
-            assert found.swapped == 0
+            for ranker in (linear, clipped):
+                found = compared(ranker, seen.features, version=version)
+                assert found.largest <= 2e-6 * max(found.scale, 1)
+                assert found.swapped == 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import UsageError, setting
+from cldrank.errors import Spelling, UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files, version_parts
 from cldrank.export.forms import AffineForm, TreeForm, affine_form, learned_missing, tree_forms
 from cldrank.export.rendering import placeholder_query, readable_json, rendered
@@ -20,6 +21,7 @@ from cldrank.scaling import MinMax
 from cldrank.wording import count, some
 
 _TINY = float(np.finfo(np.float32).tiny)  # the plugin divides by the deviation, so it must not round to 0
+_VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)  # of Lucene's expressions
 Missing = Literal["zero", "right", "own"]
 
 
@@ -58,39 +60,30 @@ class OpenSearch(ExportFormat):
 
     def _linear(self, ranker: LinearRanker, request: ExportRequest, names: tuple[str, ...]) -> Exported:
         scaling = affine_form(ranker)
-        if scaling is None or scaling.logarithm:
-            raise self.refuse(
-                ranker, f"its scaling is {ranker.scaling.rule}", "retrain with scaling 'standard:clip=none'"
-            )
-        losses: tuple[str, ...] = ()
-        if scaling.clips:
-            bounds = f"{scaling.low:g} and {scaling.high:g}"
-            if not request.approximate:
-                raise self.refuse(
-                    ranker,
-                    f"scaled values are clipped at {bounds}, which normalizers cannot do",
-                    "retrain with scaling 'standard:clip=none', or ask for an approximation",
-                )
-            losses = (f"scaled values are not clipped at {bounds}",)
+        if scaling is None:
+            raise self.refuse(ranker, f"its scaling is {ranker.scaling.rule}", "retrain with scaling 'standard'")
         used = np.flatnonzero((scaling.factor * ranker.coefficients) != 0)
-        numbers = _Normalized.of(ranker, scaling, used)
-        if not np.isfinite(numbers.weights).all():
-            place = used[np.flatnonzero(~np.isfinite(numbers.weights))[0]]
-            raise self.refuse(ranker, f"the weight of {names[place]!r} exceeds float32", "retrain with more l2")
+        derived = scaling.clips or scaling.logarithm
+        form = _derived(ranker, scaling, used, names) if derived else _normalized(ranker, scaling, used, names)
+        if not np.isfinite(list(form.weights.values())).all():
+            named = next(name for name, weight in form.weights.items() if not np.isfinite(weight))
+            raise self.refuse(ranker, f"the weight of {named!r} exceeds float32", "retrain with more l2")
         model: dict[str, Any] = {"type": "model/linear"}
-        if numbers.described:
-            model["feature_normalizers"] = {
-                names[place]: entry for place, entry in zip(used, numbers.described, strict=True)
-            }
-        model["definition"] = json.dumps(
-            {names[place]: float(weight) for place, weight in zip(used, numbers.weights, strict=True)},
-            ensure_ascii=False,
-        )
+        if form.normalizers:
+            model["feature_normalizers"] = form.normalizers
+        model["definition"] = json.dumps(form.weights, ensure_ascii=False)
         notes = ["a feature whose query does not match counts 0, as in training data that has 0 there"]
-        if numbers.shift:
-            notes.append(f"without its constant ({numbers.shift:.6g}): all scores are that much off, in the same order")
+        if form.shift:
+            notes.append(f"without its constant ({form.shift:.6g}): all scores are that much off, in the same order")
         return self._packed(
-            request, names, model, losses=losses, notes=notes, shift=numbers.shift, unused=_others(names, used)
+            request,
+            names,
+            model,
+            losses=(),
+            notes=notes,
+            shift=form.shift,
+            unused=_others(names, used),
+            derived=form.derived,
         )
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: tuple[str, ...]) -> Exported:
@@ -136,6 +129,7 @@ class OpenSearch(ExportFormat):
         unused: list[str],
         shift: float = 0.0,
         zero_elsewhere: bool = False,
+        derived: list[dict[str, Any]] | None = None,
     ) -> Exported:
         if unused:
             notes.append(f"the model does not use {some(unused)}; you may delete them from featureset.json")
@@ -153,10 +147,13 @@ class OpenSearch(ExportFormat):
             "zero_elsewhere": zero_elsewhere,
             "trees": model["type"] != "model/linear",
             "first": names[0],
+            "derived": bool(derived),
         }
+        scaling = {"scaling.json": readable_json({"features": derived})} if derived else {}
         return Exported(
             files={
                 "featureset.json": readable_json(featureset),
+                **scaling,
                 "model.json": readable_json({"model": {"name": request.name, "model": model}}),
                 "README.md": rendered("opensearch/README.md", **context),
             },
@@ -167,39 +164,79 @@ class OpenSearch(ExportFormat):
         )
 
 
-class _Normalized:
-    """A linear ranker in float32: weights, normalizers, and what they lack together."""
+@dataclass(frozen=True, kw_only=True)
+class _LinearForm:
+    """A linear ranker in float32: weights by feature, what scales the features, and what they lack together."""
 
-    def __init__(self, weights: NDArray[np.float32], described: list[dict[str, Any]], shift: float) -> None:
-        self.weights, self.described, self.shift = weights, described, shift
-
-    @classmethod
-    def of(cls, ranker: LinearRanker, scaling: AffineForm, used: NDArray[np.int64]) -> _Normalized:
-        """Rounding a center or a width to float32 is made up for: in the shift, and in the weight."""
-        center, factor = scaling.center[used], scaling.factor[used]
-        slope = ranker.coefficients[used] * factor
-        if not scaling.center.any() and (scaling.factor == 1).all():
-            return cls(_float32(slope), [], ranker.intercept)
-        low = center.astype(np.float32)
-        if isinstance(ranker.scaling.rule, MinMax):
-            high = (center + 1 / factor).astype(np.float32)
-            width = (high - low).astype(np.float64)
-            described = [
-                {"min_max": {"minimum": float(one), "maximum": float(two)}} for one, two in zip(low, high, strict=True)
-            ]
-        else:
-            width = np.maximum(1 / factor, _TINY).astype(np.float32).astype(np.float64)
-            described = [
-                {"standard": {"mean": float(one), "standard_deviation": float(two)}}
-                for one, two in zip(low, width, strict=True)
-            ]
-        shift = ranker.intercept + float(slope @ (low.astype(np.float64) - center))
-        return cls(_float32(slope * width), described, shift)
+    weights: dict[str, float]
+    shift: float
+    normalizers: dict[str, Any] = field(default_factory=dict)
+    derived: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _float32(values: NDArray[np.float64]) -> NDArray[np.float32]:
+def _derived(ranker: LinearRanker, scaling: AffineForm, used: NDArray[np.int64], names: tuple[str, ...]) -> _LinearForm:
+    """Scaled by derived features, whose expressions the plugin computes in double: normalizers cannot clip."""
+    weights, derived = {}, []
+    for place in used.tolist():
+        name = names[place]
+        if not _VARIABLE.fullmatch(name):
+            raise UsageError(
+                "{!r} cannot stand in an expression of OpenSearch, which scales it; give it a name of letters, digits, "
+                "_ and . with {}.",
+                name,
+                Spelling("renamed", "--rename"),
+            )
+        own = f"{name}_scaled"
+        if own in names:
+            raise UsageError("a feature is called {!r}; rename it with {}.", own, Spelling("renamed", "--rename"))
+        value = f"ln(1 + max({name}, 0)) - ln(1 + max(-{name}, 0))" if scaling.logarithm else name
+        scaled = f"({value} - {_signed(scaling.center[place])}) * {float(scaling.factor[place])!r}"
+        if scaling.clips:
+            scaled = f"min(max({scaled}, {scaling.low!r}), {scaling.high!r})"
+        derived.append({"name": own, "params": [], "template_language": "derived_expression", "template": scaled})
+        weights[own] = float(_float32(ranker.coefficients[place]))
+    return _LinearForm(weights=weights, shift=ranker.intercept, derived=derived)
+
+
+def _signed(value: np.float64) -> str:
+    return f"({float(value)!r})" if value < 0 else repr(float(value))
+
+
+def _normalized(
+    ranker: LinearRanker, scaling: AffineForm, used: NDArray[np.int64], names: tuple[str, ...]
+) -> _LinearForm:
+    """Scaled by normalizers. What rounding to float32 changes is made up for: of a center in the shift, of a width in
+    the weight.
+    """
+    center, factor = scaling.center[used], scaling.factor[used]
+    slope, own = ranker.coefficients[used] * factor, [names[place] for place in used]
+    if not scaling.center.any() and (scaling.factor == 1).all():
+        return _LinearForm(weights=_weights(own, slope), shift=ranker.intercept)
+    low = center.astype(np.float32)
+    if isinstance(ranker.scaling.rule, MinMax):
+        high = (center + 1 / factor).astype(np.float32)
+        width = (high - low).astype(np.float64)
+        described = [
+            {"min_max": {"minimum": float(one), "maximum": float(two)}} for one, two in zip(low, high, strict=True)
+        ]
+    else:
+        width = np.maximum(1 / factor, _TINY).astype(np.float32).astype(np.float64)
+        described = [
+            {"standard": {"mean": float(one), "standard_deviation": float(two)}}
+            for one, two in zip(low, width, strict=True)
+        ]
+    shift = ranker.intercept + float(slope @ (low.astype(np.float64) - center))
+    normalizers = dict(zip(own, described, strict=True))
+    return _LinearForm(weights=_weights(own, slope * width), shift=shift, normalizers=normalizers)
+
+
+def _weights(names: list[str], values: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip(names, _float32(values).tolist(), strict=True))
+
+
+def _float32(values: Any) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+        return np.asarray(values).astype(np.float32)
 
 
 def _others(names: tuple[str, ...], used: NDArray[np.int64]) -> list[str]:

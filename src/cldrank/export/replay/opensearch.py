@@ -1,14 +1,17 @@
 """What the Learning to Rank plugin of OpenSearch, and that of Elasticsearch, computes from a feature set and a model.
 
 After its sources: LinearRankerParser, LinearRanker, StandardFeatureNormalizer, MinMaxFeatureNormalizer,
-XGBoostJsonParser, NaiveAdditiveDecisionTree. All numbers are floats of Java, which are float32.
+XGBoostJsonParser, NaiveAdditiveDecisionTree, DerivedExpressionQuery. All numbers are floats of Java, which are float32,
+but for those inside the expression of a derived feature, which are doubles.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,16 +23,22 @@ from cldrank.export.replay.table import NamedTable
 _RAW = ("binary:logitraw", "rank:pairwise", "reg:linear")
 _NEWER = ("rank:ndcg", "rank:map")
 _LOGISTIC = ("binary:logistic", "reg:logistic")
+_OPERATORS: dict[type, Callable[..., Any]] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"ln": np.log, "max": np.maximum, "min": np.minimum}
 _NODE = {"nodeid", "depth", "split", "split_condition", "no", "yes", "missing", "leaf", "children"}
 
 
 def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None) -> NDArray[np.float64]:
     """A score per row; NaN in the table is a feature whose query does not match."""
-    features = [one["name"] for one in json.loads(files["featureset.json"])["featureset"]["features"]]
+    described_features = json.loads(files["featureset.json"])["featureset"]["features"]
+    added = json.loads(files["scaling.json"])["features"] if "scaling.json" in files else []
+    features = [one["name"] for one in described_features + added]
     if len(set(features)) < len(features):
         raise ValueError("feature names must be unique")
     described = json.loads(files["model.json"])["model"]["model"]
-    rows = np.stack([table.column(name) for name in features], axis=1).astype(np.float32)
+    rows = np.stack([table.column(one["name"]) for one in described_features], axis=1).astype(np.float32)
+    for one in added:
+        rows = np.column_stack([rows, _derived(one, features, rows)])
     definition = described["definition"]
     model = json.loads(definition) if isinstance(definition, str) else definition
     with np.errstate(over="ignore", invalid="ignore"):
@@ -40,6 +49,32 @@ def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None) -
         else:
             raise ValueError(f"unknown model type {described['type']}")
     return found.astype(np.float64)
+
+
+def _derived(described: Mapping[str, Any], features: list[str], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A derived feature: an expression over features before it, in double; one that does not match is 0."""
+    if described["template_language"] != "derived_expression" or described["params"]:
+        raise ValueError(f"{described['name']} is not a derived feature")
+    known = {name: np.nan_to_num(rows[:, place].astype(np.float64), posinf=np.inf, neginf=-np.inf)
+             for place, name in enumerate(features[: rows.shape[1]])}  # fmt: skip
+    value = _evaluated(ast.parse(described["template"], mode="eval").body, known)
+    return np.broadcast_to(value, len(rows)).astype(np.float32)
+
+
+def _evaluated(node: ast.expr, known: Mapping[str, NDArray[np.float64]]) -> Any:
+    """An expression of Lucene's, of those forms that Python spells alike."""
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return np.float64(number)
+        case ast.Name() | ast.Attribute() if ast.unparse(node) in known:  # title.length is one name
+            return known[ast.unparse(node)]
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_evaluated(inner, known)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            return _OPERATORS[type(sign)](_evaluated(left, known), _evaluated(right, known))
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_evaluated(one, known) for one in arguments))
+    raise ValueError(f"cannot read {ast.unparse(node)!r} in an expression")
 
 
 def _linear(
