@@ -6,7 +6,7 @@ What Solr refuses to load raises `ValueError` here, with the exception that Solr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -250,7 +250,7 @@ class SolrTreesModel:
         return total
 
 
-_SCORERS = {
+_SCORERS: dict[str, Callable[[dict[str, Any], list[str], str | None], Callable[[Floats], Floats]]] = {
     "LinearModel": SolrLinearModel.of,
     "NeuralNetworkModel": SolrNeuralNetworkModel.of,
     "MultipleAdditiveTreesModel": SolrTreesModel.of,
