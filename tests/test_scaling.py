@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 from cldrank import scaling
 from cldrank.errors import DataError, UsageError
-from cldrank.scaling import MinMax, Quantile, Scaling, ScalingRule, SignedLog, Standard
+from cldrank.scaling import MinMax, Quantile, Scaling, ScalingRule, SignedLog, Standard, Unscaled
 
 preprocessing = pytest.importorskip("sklearn.preprocessing")
 
-RULES: list[ScalingRule] = [Standard(), Standard(clip=0.5), MinMax(), SignedLog(), Quantile(), Quantile(knots=3)]
+UNCLIPPED: list[ScalingRule] = [Standard(clip=None), SignedLog(clip=None), MinMax(clip=False)]
+RULES: list[ScalingRule] = [
+    *(Standard(clip=5), Standard(clip=0.5), MinMax(), SignedLog(clip=5), Quantile(), Quantile(knots=3)),
+    *UNCLIPPED,
+]
 rules = st.sampled_from(RULES)
 numbers = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False),
@@ -79,20 +83,41 @@ def test_order_of_rows_changes_nothing(rule: ScalingRule, train: NDArray[np.floa
 
 def test_standard_equals_scikit_learn_within_the_clip() -> None:
     reference = preprocessing.StandardScaler().fit_transform(heavy.astype(np.float64))
-    np.testing.assert_allclose(scaling.fit("standard", heavy).transform(heavy), reference.clip(-5, 5), rtol=1e-6)
+    np.testing.assert_allclose(scaling.fit(Standard(clip=5), heavy).transform(heavy), reference.clip(-5, 5), rtol=1e-6)
+    np.testing.assert_allclose(scaling.fit(Standard(clip=None), heavy).transform(heavy), reference, rtol=1e-6)
+    assert np.abs(reference).max() > 10
 
 
 def test_minmax_equals_scikit_learn_within_the_range() -> None:
     reference = preprocessing.MinMaxScaler().fit(heavy.astype(np.float64))
     fitted = scaling.fit("minmax", heavy)
     np.testing.assert_allclose(fitted.transform(heavy), reference.transform(heavy.astype(np.float64)), rtol=1e-6)
-    np.testing.assert_array_equal(fitted.transform(heavy.max(axis=0, keepdims=True) * 2), 1)
+    beyond = np.vstack([heavy.min(axis=0) - 1, heavy.max(axis=0) * 2])
+    np.testing.assert_array_equal(fitted.transform(beyond), [[0] * 6, [1] * 6])
+    unclipped = scaling.fit(MinMax(clip=False), heavy).transform(beyond)
+    np.testing.assert_allclose(unclipped, reference.transform(beyond.astype(np.float64)), rtol=1e-6)
 
 
 def test_signed_log_equals_standard_of_the_logarithms() -> None:
     logs = np.sign(heavy) * np.log1p(np.abs(heavy.astype(np.float64)))
     reference = preprocessing.StandardScaler().fit_transform(logs)
-    np.testing.assert_allclose(scaling.fit("log", heavy).transform(heavy), reference.clip(-5, 5), rtol=2e-6, atol=1e-7)
+    for clip, expected in ((2, reference.clip(-2, 2)), (None, reference)):
+        found = scaling.fit(SignedLog(clip=clip), heavy).transform(heavy)
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("rule", [Standard(clip=None), MinMax(clip=False)])
+def test_what_is_too_far_out_for_float32_becomes_its_largest_number(rule: ScalingRule) -> None:
+    largest = np.finfo(np.float32).max
+    scaled = scaling.fit(rule, [[0.0], [1e-30]]).transform([[-3e38], [0.0], [3e38]])
+    np.testing.assert_array_equal(scaled[[0, 2], 0], [-largest, largest])
+    assert abs(scaled[1, 0]) <= 1
+
+
+@pytest.mark.parametrize("rule", UNCLIPPED)
+def test_without_clipping_values_beyond_training_stay_apart(rule: ScalingRule) -> None:
+    scaled = scaling.fit(rule, [[0.0], [1.0], [2.0]]).transform([[1e3], [1e6], [1e9]]).ravel()
+    assert (np.diff(scaled) > 1).all()
 
 
 def test_quantile_equals_mid_ranks_where_every_value_is_a_knot() -> None:
@@ -152,10 +177,78 @@ def test_no_scaling_leaves_features_alone() -> None:
     assert scaling.rule_of("none") == scaling.rule_of(None)
 
 
-@pytest.mark.parametrize("wrong", ["standart", 5, Standard, ""])
+@pytest.mark.parametrize("clip", [None, 0, 1, "yes"])
+def test_minmax_clips_or_not(clip: Any) -> None:
+    with pytest.raises(UsageError, match="clip must be True or False"):
+        MinMax(clip=clip)
+
+
+@pytest.mark.parametrize("wrong", ["standart", "standart:clip=3", 5, Standard, ""])
 def test_an_unknown_name_is_answered_with_the_known_ones(wrong: Any) -> None:
     with pytest.raises(UsageError, match="'standard', 'minmax', 'log', 'quantile'"):
         scaling.fit(wrong, heavy)
+
+
+numbers_of_options = st.floats(1e-6, 1e6) | st.integers(1, 9)
+every_rule = st.one_of(
+    st.builds(Standard, clip=st.none() | numbers_of_options),
+    st.builds(SignedLog, clip=st.none() | numbers_of_options),
+    st.builds(MinMax, clip=st.booleans()),
+    st.builds(Quantile, knots=st.integers(2, 9999)),
+    st.builds(Unscaled),
+)
+
+
+@given(every_rule)
+def test_the_text_of_a_rule_stands_for_it(rule: ScalingRule) -> None:
+    assert scaling.rule_of(rule.text) == rule
+    assert type(scaling.rule_of(rule.text)) is type(rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("standard:clip=none", Standard(clip=None)),
+        ("standard:clip=None", Standard(clip=None)),
+        ("standard: clip = 3", Standard(clip=3)),
+        ("log:clip=2.5", SignedLog(clip=2.5)),
+        ("minmax:clip=false", MinMax(clip=False)),
+        ("quantile:knots=10", Quantile(knots=10)),
+        ("none", Unscaled()),
+    ],
+)
+def test_a_text_gives_options(text: str, rule: ScalingRule) -> None:
+    assert scaling.rule_of(text) == rule
+
+
+def test_the_text_names_only_what_is_not_usual() -> None:
+    found = [rule.text for rule in (MinMax(), MinMax(clip=False), Quantile(), Quantile(knots=10), Unscaled())]
+    assert found == ["minmax", "minmax:clip=false", "quantile", "quantile:knots=10", "none"]
+
+
+@pytest.mark.parametrize(
+    ("text", "python", "shell"),
+    [
+        (
+            "standard:clip=0",
+            "clip must be a number above 0 and up to 3.40282e+38, or None, not 0.0.",
+            "or none, not 0.",
+        ),
+        ("standard:clip=x", "scaling='standard:clip=x': clip must be", "--scaling standard:clip=x: clip must be"),
+        ("minmax:clip=none", "clip must be True or False, not 'none'", "clip must be True or False, not none"),
+        ("quantile:knots=1.5", "knots must be a whole number of at least 2", "not 1.5."),
+        ("quantile:clip=1", "the options of quantile are, with their defaults, quantile:knots=1000.", "quantile:knots"),
+        ("standard:", "the options of standard are", "--scaling standard:: the options of standard are"),
+        ("standard:clip", "the options of standard are", "the options of standard are"),
+        ("none:clip=1", "none has no options.", "--scaling none:clip=1: none has no options."),
+        ("standard:clip=1,clip=2", "scaling='standard:clip=1,clip=2' names clip twice", "--scaling standard:clip=1"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_the_known_ones(text: str, python: str, shell: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        scaling.rule_of(text)
+    assert python in str(caught.value)
+    assert shell in caught.value.said("shell")
 
 
 @pytest.mark.parametrize("clip", [0, -1, np.inf, np.nan, True, "5", 1e39])
@@ -256,5 +349,5 @@ def test_every_method_tames_web10k(real_data: Path) -> None:
     for rule in RULES:
         scaled = scaling.fit(rule, features[:2500]).transform(features)
         assert np.isfinite(scaled).all()
-        assert np.abs(scaled).max() <= 5
+        assert np.abs(scaled).max() <= 5 or rule in UNCLIPPED
         assert (scaled.std(axis=0) > 0).sum() > 100  # it has not flattened what there is to see

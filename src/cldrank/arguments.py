@@ -159,10 +159,15 @@ def shortened_text(text: str, most: int = 200) -> str:
 
 
 def is_of_kind(kind: Any, given: Any, bounds: Bounds) -> bool:
-    """Whether a value is of a type and, if it is a number, within bounds."""
+    """Whether a value is of a type and, if it is a number, within bounds.
+
+    A text is of a type that it can stand for: one with `of_text`, which gives None for any other text.
+    """
     check = _CHECKS.get(kind)
     if check is not None:
         return check(given, bounds)
+    if isinstance(given, str) and hasattr(kind, "of_text"):
+        return kind.of_text(given) is not None
     origin = get_origin(kind)
     if origin is Literal:
         return any(type(one) is type(given) and one == given for one in get_args(kind))

@@ -3,6 +3,8 @@
 Features are float32 everywhere; wider numbers are rounded to it first. All arithmetic is in float64, over blocks of
 rows, so that an array mapped from disk is never copied whole. Every rule keeps the order of a feature's values, accepts
 values that did not occur in training, gives only finite numbers, and gives 0 for a feature constant in training.
+
+A rule has a text form that parses back, for the command line and files: `standard`, `standard:clip=none`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank.arguments import check_number, check_whole, shortened
-from cldrank.errors import DataError, UsageError
+from cldrank.arguments import check_whole, shortened
+from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.parameters import check_all, parameter, parameters
 
 _BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
 _SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time
+_LARGEST = float(np.finfo(np.float32).max)
 
 Parameters = dict[str, NDArray[Any]]
 
@@ -29,6 +33,41 @@ class ScalingRule(ABC):
     """How to scale features, with its options; `learn` finds its parameters, `apply` uses them."""
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_all(self)
+
+    @property
+    def text(self) -> str:
+        """The text that stands for it, with the options that differ from the defaults.
+
+        >>> Standard().text, Standard(clip=3).text, MinMax(clip=False).text
+        ('standard', 'standard:clip=3', 'minmax:clip=false')
+        """
+        changed = {
+            one.name: str(getattr(self, one.name)).lower()
+            for one in parameters(type(self)).values()
+            if getattr(self, one.name) != one.default
+        }
+        return ":".join([self.name, *[",".join(f"{name}={value}" for name, value in changed.items())] * bool(changed)])
+
+    @staticmethod
+    def of_text(text: str) -> ScalingRule | None:
+        """The rule that a text stands for, None where it names none; a wrong option is refused.
+
+        >>> ScalingRule.of_text("standard:clip=none"), ScalingRule.of_text("median")
+        (Standard(clip=None), None)
+        """
+        name, colon, options = text.partition(":")
+        if name not in RULES:
+            return None
+        given: dict[str, Any] = {}
+        for entry in options.split(",") if colon else ():
+            option, value = _option(text, entry)
+            if option in given:
+                raise UsageError("{} names {} twice.", setting("scaling", text), option)
+            given[option] = value
+        return RULES[name](**given)
 
     @abstractmethod
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
@@ -60,7 +99,8 @@ class _Affine(ScalingRule):
         block = self.before(block)
         block -= parameters["center"]
         block *= parameters["factor"]
-        return np.clip(block, *self.bounds, out=block)
+        low, high = self.bounds
+        return np.clip(block, max(low, -_LARGEST), min(high, _LARGEST), out=block)  # float32 holds what comes out
 
     def check(self, parameters: Parameters, n_features: int) -> None:
         _expect(parameters, {"center": np.float64, "factor": np.float64})
@@ -73,22 +113,27 @@ class _Affine(ScalingRule):
 
 @dataclass(frozen=True)
 class Standard(_Affine):
-    """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations.
+    """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations, or not at all with None.
 
-    >>> fit(Standard(clip=1), [[0.0], [2.0], [4.0]]).transform([[1.0], [2.0], [100.0]]).ravel()
+    Without clipping a ranker is an affine function of its features up to its first layer, which every search engine can
+    express; a value far outside of what training saw then counts in full. Only float32's largest number bounds it.
+
+    >>> train, unseen = [[0.0], [2.0], [4.0]], [[1.0], [2.0], [100.0]]
+    >>> fit(Standard(clip=1), train).transform(unseen).ravel()
     array([-0.612,  0. ,  1. ], dtype=float32)
+    >>> fit(Standard(clip=None), train).transform(unseen).ravel()
+    array([-0.612,  0. ,  60.01 ], dtype=float32)
     """
 
     name = "standard"
-    clip: float = 5.0
-
-    def __post_init__(self) -> None:
-        check_number("clip", self.clip, above=0, most=float(np.finfo(np.float32).max))
+    clip: float | None = parameter(
+        default=5.0, about="most standard deviations from the mean", above=0, most=_LARGEST, kw_only=False
+    )
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Minus and plus `clip`."""
-        return -self.clip, self.clip
+        return (-np.inf, np.inf) if self.clip is None else (-self.clip, self.clip)
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """Mean, and one over the standard deviation."""
@@ -116,18 +161,21 @@ class SignedLog(Standard):
 
 @dataclass(frozen=True)
 class MinMax(_Affine):
-    """The range in training becomes 0 … 1; values beyond it are clipped.
+    """The range in training becomes 0 … 1; values beyond it are clipped, or not with `clip=False`.
 
     >>> fit("minmax", [[2.0], [6.0]]).transform([[3.0], [6.0], [9.0]]).ravel()
     array([0.25, 1. , 1. ], dtype=float32)
+    >>> fit(MinMax(clip=False), [[2.0], [6.0]]).transform([[3.0], [6.0], [9.0]]).ravel()
+    array([0.25, 1. , 1.75], dtype=float32)
     """
 
     name = "minmax"
+    clip: bool = parameter(default=True, about="whether values beyond the range become its ends", kw_only=False)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """0 and 1."""
-        return 0.0, 1.0
+        """0 and 1, if it clips."""
+        return (0.0, 1.0) if self.clip else (-np.inf, np.inf)
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """The smallest value, and one over the range."""
@@ -148,10 +196,7 @@ class Quantile(ScalingRule):
     """
 
     name = "quantile"
-    knots: int = 1000
-
-    def __post_init__(self) -> None:
-        check_whole("knots", self.knots, least=2)
+    knots: int = parameter(default=1000, about="values of a feature that are exact", least=2, kw_only=False)
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """Knots and their levels, feature after feature; those of feature i are at offsets[i] … offsets[i+1]-1."""
@@ -230,19 +275,36 @@ RULES: dict[str, type[ScalingRule]] = {rule.name: rule for rule in (Standard, Mi
 
 
 def rule_of(scaling: str | ScalingRule | None) -> ScalingRule:
-    """The rule of that name; a rule stands for itself, and None for no scaling.
+    """The rule that a text stands for; a rule stands for itself, and None for no scaling.
 
-    >>> rule_of("standard")
-    Standard(clip=5.0)
+    >>> rule_of("standard"), rule_of("log:clip=none")
+    (Standard(clip=5.0), SignedLog(clip=None))
     """
     if scaling is None:
         return Unscaled()
     if isinstance(scaling, ScalingRule):
         return scaling
-    if isinstance(scaling, str) and scaling in RULES:
-        return RULES[scaling]()
+    rule = ScalingRule.of_text(scaling) if isinstance(scaling, str) else None
+    if rule is not None:
+        return rule
     known = ", ".join(map(repr, RULES))
     raise UsageError(f"scaling {scaling!r} is not known; choose {known} or None, or a rule such as Standard(clip=3).")
+
+
+def _option(text: str, entry: str) -> tuple[str, Any]:
+    """The name and the value of one option of a rule's text."""
+    rule = text.partition(":")[0]
+    known = parameters(RULES[rule])
+    name, equals, value = (part.strip() for part in entry.partition("="))
+    if not equals or name not in known:
+        usual = ", ".join(f"{one.name}={str(one.default).lower()}" for one in known.values())
+        knows = f"the options of {rule} are, with their defaults, {rule}:{usual}" if known else f"{rule} has no options"
+        raise UsageError("{}: {}.", setting("scaling", text), knows)
+    try:
+        return name, known[name].parse(value)
+    except UsageError as error:
+        words = Spelling(error.said("python"), error.said("shell").removeprefix("--"))
+        raise UsageError("{}: {}", setting("scaling", text), words) from None
 
 
 def fit(scaling: str | ScalingRule | None, features: ArrayLike, *, block_rows: int | None = None) -> Scaling:

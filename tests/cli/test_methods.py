@@ -65,7 +65,7 @@ class TestHelp:
         expected = {setting for setting, one in own.items() if one.option and setting not in unused}
         found = {setting for setting in every if spelled(setting) in offered(shown.out)} - {"model", "run"}
         assert found == expected
-        assert len(shown.out.splitlines()) <= 75
+        assert len(shown.out.splitlines()) <= 77
 
     @pytest.mark.parametrize("name", methods())
     def test_all_parameters_of_a_method_are_options(self, run: Run, name: str) -> None:
@@ -124,6 +124,8 @@ class TestValues:
             ("cld", ("--seed", "7", "--l2", "0"), {"seed": 7, "l2": 0.0}),
             ("cld", ("--likelihood", "tobit"), {"likelihood": "tobit"}),
             ("cld", ("--scaling", "none"), {"scaling": None}),
+            ("cld", ("--scaling", "standard:clip=none"), {"scaling": "standard:clip=none"}),
+            ("cld-pair", ("--activation", "relu"), {"activation": "relu"}),
             ("cld", ("--clip", "none"), {"clip": None}),
             ("cld", ("--clip", "1"), {"clip": 1.0}),
             ("cld", ("--relevance-features", "f1, f2"), {"relevance_features": ("f1", "f2")}),
@@ -155,6 +157,17 @@ class TestValues:
             ("cld", ("--seed", "none"), "--seed must be a whole number of at least 0, not none."),
             ("cld", ("--clip", "0"), "--clip must be a number above 0 and up to 1, not 0."),
             ("cld", ("--scaling", "std"), "--scaling must be standard, minmax, log, quantile or none, not std."),
+            (
+                "cld",
+                ("--scaling", "std:clip=1"),
+                "--scaling must be standard, minmax, log, quantile or none, not std:clip=1.",
+            ),
+            ("cld", ("--scaling", "minmax:clip=2"), "--scaling minmax:clip=2: clip must be True or False, not 2."),
+            (
+                "cld",
+                ("--scaling", "quantile:clip=9"),
+                "--scaling quantile:clip=9: the options of quantile are, with their defaults, quantile:knots=1000.",
+            ),
             ("cld", ("--target", "Clicks"), "--target must be ips, clipped, posterior, mixed or clicks, not Clicks."),
             ("cld", ("--relevance-features", ","), "--relevance-features must be names, separated by commas, not ,."),
             (

@@ -11,6 +11,7 @@ from cldrank.estimators.registry import usable_models
 from cldrank.experiment.makers import check_use, find, identify, import_what_is_needed, make_method, maker, named
 from cldrank.experiment.peers import PEERS
 from cldrank.models import MLP, Linear, Run, Trees
+from cldrank.scaling import Standard, rule_of
 
 
 def test_the_names_are_those_of_the_methods_and_the_peers() -> None:
@@ -47,12 +48,23 @@ def test_flat_settings_make_every_method_with_every_model(name: str, model: str)
     import_what_is_needed(found.home, found.parameters)
 
 
+def test_a_scaling_may_have_options() -> None:
+    settings = {"model": "mlp", "scaling": "standard:clip=none", "activation": "relu"}
+    found = maker("ips", settings, "methods.X")
+    made = make_method(found.home, found.chosen(seed=0))
+    assert rule_of(made.model.scaling) == Standard(clip=None)
+    assert made.model.activation == "relu"
+    assert found.describe(seed=0)["parameters"] == {**settings, "seed": 0}
+
+
 def test_settings_that_a_method_does_not_have() -> None:
     for use, settings, message in (
         ("cld", {"gama": 0.1}, "methods.X: CLD has no parameter gama. Did you mean gamma"),
         ("ips", {"epochs": 3}, "methods.X: epochs is not for a linear model; choose model='mlp'"),
         ("heckman", {"model": "mlp"}, "methods.X: Heckman.rank can be fitted with linear, not with 'mlp'"),
         ("cld", {"gamma": 2}, "methods.X: gamma must be a number above -1 and below 1"),
+        ("cld", {"scaling": "standard:clip=0"}, "methods.X: scaling='standard:clip=0': clip must be a number above 0"),
+        ("cld", {"scaling": "std"}, "methods.X: scaling must be 'standard', 'minmax', 'log', 'quantile' or"),
         ("xgboost", {"leafs": 3}, "methods.X: XGBoostRanker has no parameter leafs; it has debias, trees"),
     ):
         with pytest.raises(UsageError, match=message):

@@ -89,12 +89,20 @@ def test_what_has_no_effect_cannot_be_tuned() -> None:
         check_space(SVMRank(), {"l2": [0.1]})
 
 
+def test_rules_of_scaling_can_be_tried_as_texts() -> None:
+    space = {"scaling": ("standard:clip=none", "minmax", None)}
+    assert check_space(CLD(), space) == space
+    assert applied(CLD(), {"scaling": "log:clip=3"}).model == Linear(scaling="log:clip=3")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="clip must be a number above 0"):
+        check_space(CLD(), {"scaling": ["standard:clip=0"]})
+
+
 def test_texts() -> None:
     assert parse_range("epochs=4..20") == ("epochs", Range(4, 20))
     assert Range(4, 20).is_whole
     assert not parse_range("gamma=0..1.0")[1].is_whole  # type: ignore[union-attr]
     assert parse_range("clip=none,0.1") == ("clip", (None, 0.1))
-    assert parse_range("scaling=log,standard") == ("scaling", ("log", "standard"))
+    assert parse_range("scaling=log,standard:clip=3") == ("scaling", ("log", "standard:clip=3"))
     for text in ("l2", "l2=", "=3", "l2=1..2:cubic", "l2=2..1", "l2=0..1:log", "l2=a..b"):
         with pytest.raises(UsageError):
             parse_range(text)

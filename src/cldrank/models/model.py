@@ -96,7 +96,9 @@ class ScaledModel(Model):
     """A model that scales features, and is kept small by a penalty."""
 
     l2: float = parameter(default=1e-3, about="ridge penalty or weight decay", least=0, tried="1e-3..1e-2:log")
-    scaling: Scaling | scalings.ScalingRule | None = parameter(default="standard", about="how features are scaled")
+    scaling: Scaling | scalings.ScalingRule | None = parameter(
+        default="standard", about="how features are scaled; options follow a colon, as in standard:clip=none"
+    )
 
 
 def can(kind: type[Model], way: str) -> bool:

@@ -117,9 +117,7 @@ class MLP(Network):
     dropout: float = parameter(
         default=0.2, about="share of hidden units dropped in each step", least=0, below=1, tried="0.0,0.2,0.5"
     )
-    activation: Literal["elu", "relu", "gelu", "silu", "tanh"] = parameter(
-        default="elu", about="of the hidden layers", option=False
-    )
+    activation: Literal["elu", "relu", "gelu", "silu", "tanh"] = parameter(default="elu", about="of the hidden layers")
 
     def build(self, width: int, seed: int) -> torch.nn.Sequential:
         """The network for `width` features, its weights drawn by Xavier's rule."""
