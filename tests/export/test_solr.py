@@ -24,15 +24,8 @@ from cldrank.rankers.from_torch import ranker_of
 
 FORMAT = Solr()
 SLACK = np.float32(1e-6)
+UNCLIPPED = scaling.Standard(clip=None)
 MILD = [0.1, -2 / 3, 1e-17, 3.0]
-
-
-class Unclipped(scaling.Standard):
-    """Standardised, and nothing clipped."""
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return -np.inf, np.inf
 
 
 def with_scaling(rule: Any, activation: Any = "relu") -> NetworkRanker:
@@ -48,19 +41,20 @@ def one_feature(fitted: scaling.Scaling) -> LinearRanker:
 
 RANKERS: dict[str, tuple[str, Callable[[], Ranker]]] = {
     "linear, unscaled": ("LinearModel", partial(made.linear, None, coefficients=MILD)),
-    "linear, unclipped": ("LinearModel", partial(made.linear, Unclipped(), coefficients=MILD)),
+    "linear, unclipped": ("LinearModel", partial(made.linear, UNCLIPPED, coefficients=MILD)),
     "linear, clipped": ("NeuralNetworkModel", partial(made.linear, "standard", coefficients=MILD)),
     "linear, clipped at 1": ("NeuralNetworkModel", partial(made.linear, scaling.Standard(clip=1), coefficients=MILD)),
     "linear, clipped at 100": (
         "NeuralNetworkModel",
         partial(made.linear, scaling.Standard(clip=100), coefficients=MILD),
     ),
+    "linear, minmax, unclipped": ("LinearModel", partial(made.linear, scaling.MinMax(clip=False), coefficients=MILD)),
     "linear, minmax": ("NeuralNetworkModel", partial(made.linear, "minmax", coefficients=MILD)),
     "linear, large": ("NeuralNetworkModel", made.linear),
     "relu": ("NeuralNetworkModel", partial(made.network, "relu")),
     "tanh": ("NeuralNetworkModel", partial(made.network, "tanh")),
     "relu, unscaled": ("NeuralNetworkModel", partial(with_scaling, None)),
-    "relu, unclipped": ("NeuralNetworkModel", partial(with_scaling, Unclipped())),
+    "relu, unclipped": ("NeuralNetworkModel", partial(with_scaling, UNCLIPPED)),
     "tanh, minmax": ("NeuralNetworkModel", partial(with_scaling, "minmax", "tanh")),
     "trees": ("MultipleAdditiveTreesModel", made.trees),
 }
@@ -130,7 +124,7 @@ class TestParity:
     def test_an_average_far_from_0_loses_nothing_but_a_constant(self) -> None:
         random = np.random.default_rng(0)
         rows = (16_777_000 + random.integers(0, 200, (90, 4))).astype(np.float32)
-        for rule in (Unclipped(), scaling.Standard(clip=1.0)):
+        for rule in (UNCLIPPED, scaling.Standard(clip=1.0)):
             fitted = scaling.fit(rule, rows)
             ranker = made.linear(scaling=fitted, coefficients=[1, 2, -1, 0.3])
             assert compared(ranker, rows).largest < 1e-6
@@ -309,7 +303,7 @@ class TestMissingValues:
 
 class TestFiles:
     def test_numbers_are_texts_where_solr_takes_nothing_else_and_decimals_elsewhere(self) -> None:
-        content = FORMAT.write(made.linear(Unclipped()), ExportRequest(name="mine")).files["model.json"]
+        content = FORMAT.write(made.linear(UNCLIPPED), ExportRequest(name="mine")).files["model.json"]
         model = json.loads(content)
         assert model["name"] == model["store"] == "mine"
         assert model["features"][0]["norm"]["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
@@ -378,10 +372,13 @@ class TestRefusals:
             (partial(made.linear, "quantile"), "its scaling is Quantile"),
             (made.network, "its activation is elu, and Solr knows relu, tanh, sigmoid; retrain with activation 'relu'"),
             (partial(made.network, "gelu"), "activation is gelu"),
-            (partial(made.linear, scaling.Standard(clip=3e38)), r"clips scaled features at -3e\+38 .*clip=None"),
+            (
+                partial(made.linear, scaling.Standard(clip=3e38)),
+                r"clips scaled features at -3e\+38 .*standard:clip=none'",
+            ),
             (partial(made.linear, coefficients=[1e39, 0, 0, 0]), r"one of its numbers is 1e\+39"),
             (
-                lambda: one_feature(scaling.fit(Unclipped(), np.array([[0.0], [0.0], [0.0], [0.0], [1e-45]]))),
+                lambda: one_feature(scaling.fit(UNCLIPPED, np.array([[0.0], [0.0], [0.0], [0.0], [1e-45]]))),
                 "one of its numbers is .*, which float32 cannot hold",
             ),
         ],

@@ -109,7 +109,7 @@ class Solr(ExportFormat):
                 ranker,
                 f"it clips scaled features at {low:g} and {high:g}, and float32, which Solr computes in, cannot clip "
                 "that far out without a loss",
-                "retrain with clip=None, or with a clip of at most 100",
+                "retrain with a clip of at most 100, or none, as in scaling 'standard:clip=none'",
             )
         negative = 0 - np.eye(len(remainder), dtype=np.float32)  # without a -0.0
         bias = self._float32(ranker, high - remainder)

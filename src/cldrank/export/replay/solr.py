@@ -21,7 +21,7 @@ _PACKAGE = "org.apache.solr.ltr"
 _SLACK = np.float32(1e-6)  # MultipleAdditiveTreesModel.RegressionTreeNode.NODE_SPLIT_SLACK
 _NULLS = (9, 2)  # the version that brought isNullSameAsZero (SOLR-16596)
 _DIRECTIONS = {"left": 1, None: -1}  # anything else is right
-_BLOCK = 4096
+_BLOCK = 512
 
 
 def scores(files: Mapping[str, bytes], table: NamedTable, version: str | None = None) -> NDArray[np.float64]:
@@ -157,15 +157,19 @@ class SolrNeuralNetworkModel:
 
     def __call__(self, rows: Floats) -> Floats:
         """The scores of some rows."""
+        values = np.ascontiguousarray(rows.T)
         for matrix, bias, activation in self.layers:
-            total = np.repeat(bias[None, :], len(rows), axis=0)
-            for place, column in enumerate(rows.T):
+            total = np.repeat(bias[:, None], len(rows), axis=1)
+            for place, column in enumerate(values):
                 weights = matrix[:, place]
                 # adding 0 * a finite number changes nothing, so such units can be passed over
-                units = np.flatnonzero(weights) if np.isfinite(column).all() else np.arange(len(weights))
-                total[:, units] += weights[units] * column[:, None]
-            rows = _ACTIVATIONS[activation](total)
-        return rows[:, 0]
+                units: Any = np.flatnonzero(weights) if np.isfinite(column).all() else slice(None)
+                if np.size(weights[units]) == len(weights):
+                    total += weights[:, None] * column
+                else:
+                    total[units] += weights[units, None] * column
+            values = _ACTIVATIONS[activation](total)
+        return values[0]
 
 
 @dataclass(frozen=True, eq=False)
