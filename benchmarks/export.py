@@ -1,6 +1,6 @@
 """Which format can express which ranker, and how near its engine comes: the table of docs/export.md.
 
-    CLDRANK_DATA=… python benchmarks/export.py [--data msrd mq2008] [--format solr json] [--kind 'linear*'] [--rows 20000]
+    CLDRANK_DATA=… python benchmarks/export.py [--data msrd mq2008] [--format solr json] [--kind 'linear*']
 
 On each data set one small ranker of each kind learns from labels (MSRD, MQ2008 fold 1, the sample of WEB10K). Each is
 written in every format and replayed on the test features, at most `--rows` of them. Prints one JSON line a cell, and

@@ -79,10 +79,8 @@ class Solr(ExportFormat):
         self._needs("7.3", "networks, which clipping needs too,", ranker, request)
         before, offset = [], remainder
         if scaling.low is not None and scaling.high is not None:
-            before, offset = (
-                self._clipping(ranker, scaling.low, scaling.high, remainder),
-                np.full(len(used), scaling.low),
-            )
+            before = self._clipping(ranker, scaling.low, scaling.high, remainder)
+            offset = np.full(len(used), scaling.low)
         bias = self._float32(ranker, (0.0 if first.bias is None else first.bias) + weight @ offset)
         layers = self._solr_layers(ranker, request, [Layer("linear", weight, bias), *rest])
         params = {"layers": [*before, *layers]}

@@ -120,7 +120,7 @@ def _sigmoid(values: Floats) -> Floats:
     return found
 
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
     "identity": lambda x: x,
     "relu": lambda x: np.where(x < 0, np.float32(0), x),
     "leakyrelu": lambda x: np.where(x < 0, np.float32(0.01) * x, x),
@@ -157,19 +157,19 @@ class SolrNeuralNetworkModel:
 
     def __call__(self, rows: Floats) -> Floats:
         """The scores of some rows."""
-        values = np.ascontiguousarray(rows.T)
+        values: Floats = np.ascontiguousarray(rows.T)
         for matrix, bias, activation in self.layers:
             total = np.repeat(bias[:, None], len(rows), axis=1)
             for place, column in enumerate(values):
                 weights = matrix[:, place]
-                # adding 0 * a finite number changes nothing, so such units can be passed over
-                units: Any = np.flatnonzero(weights) if np.isfinite(column).all() else slice(None)
-                if np.size(weights[units]) == len(weights):
+                if np.count_nonzero(weights) == len(weights) or not np.isfinite(column).all():
                     total += weights[:, None] * column
-                else:
+                else:  # adding 0 * a finite number changes nothing, so such units can be passed over
+                    units = np.flatnonzero(weights)
                     total[units] += weights[units, None] * column
             values = _ACTIVATIONS[activation](total)
-        return values[0]
+        found: Floats = values[0]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
