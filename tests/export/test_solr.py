@@ -17,13 +17,12 @@ from cldrank.export import Exported, ExportRequest, Parity, export_ranker
 from cldrank.export.format import InexpressibleError
 from cldrank.export.forms import tree_forms
 from cldrank.export.replay.table import NamedTable
-from cldrank.export.solr import Solr, _solr_thresholds, _written_thresholds
+from cldrank.export.solr import Solr
 from cldrank.models import MLP
 from cldrank.rankers import Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker
 from cldrank.rankers.from_torch import ranker_of
 
 FORMAT = Solr()
-SLACK = np.float32(1e-6)
 UNCLIPPED = scaling.Standard(clip=None)
 MILD = [0.1, -2 / 3, 1e-17, 3.0]
 
@@ -126,8 +125,9 @@ class TestParity:
         rows = (16_777_000 + random.integers(0, 200, (90, 4))).astype(np.float32)
         for rule in (UNCLIPPED, scaling.Standard(clip=1.0)):
             fitted = scaling.fit(rule, rows)
-            ranker = made.linear(scaling=fitted, coefficients=[1, 2, -1, 0.3])
-            assert compared(ranker, rows).largest < 1e-6
+            assert compared(made.linear(scaling=fitted, coefficients=[1, 2, -1, 0.3]), rows).largest < 1e-6
+            network = NetworkRanker(feature_names=made.NAMES, scaling=fitted, layers=made.network("relu").layers)
+            assert compared(network, rows).largest < 1e-6
 
     @pytest.mark.parametrize("activation", ["relu", "sigmoid"])
     def test_layers_in_any_order(self, activation: str) -> None:
@@ -152,6 +152,18 @@ class TestParity:
         assert compared(made.linear(rule, coefficients=[0.0] * 4), made.FEATURES).largest < 1e-7
         flat = one_feature(scaling.fit("standard", [[1e9], [1e9]]))
         assert compared(flat, np.array([[5.0], [1e9]], dtype=np.float32)).largest == 0
+
+    def test_trees_without_a_split_still_load(self) -> None:
+        ranker = with_thresholds([0.5])
+        content = json.loads(ranker.content)
+        tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
+        for name, values in tree.items():
+            tree[name] = values[:1] if isinstance(values, list) else values
+        tree |= {"left_children": [-1], "right_children": [-1], "split_conditions": [0.25]}
+        tree["tree_param"]["num_nodes"] = "1"
+        stump = TreeRanker(content=json.dumps(content).encode(), feature_names=made.NAMES)
+        assert stump.predict(made.FEATURES)[0] == 0.25
+        assert compared(stump, tricky.with_gaps(made.FEATURES)).largest == 0
 
     def test_features_take_the_engines_names(self) -> None:
         request = ExportRequest(renamed={"länge": "length"})
@@ -184,52 +196,6 @@ class TestParity:
 
 
 class TestThresholds:
-    def thresholds(self) -> NDArray[np.float32]:
-        random = np.random.default_rng(0)
-        numbers = random.integers(0, 2**32, 3000, dtype=np.uint32).view(np.float32)
-        near = np.concatenate([random.uniform(-1, 1, 2000) * 10.0**power for power in range(-8, 3)])
-        powers = np.ldexp(1.0, np.arange(-30, 20))
-        chosen = [0.0, -0.0, 1e-45, -1e-45, 1e-6, -1e-6, 2e-6, 3e-6, 1e-38, *powers, *-powers]
-        edges = np.nextafter(np.array([*powers, *-powers], dtype=np.float32), np.float32(0))
-        return np.concatenate([numbers[np.abs(numbers) < 1e38], near, chosen, edges]).astype(np.float32)
-
-    def test_a_split_is_exact_where_any_text_would_make_it_so(self) -> None:
-        thresholds = self.thresholds()
-        written, gap = _solr_thresholds(thresholds)
-        last = np.nextafter(thresholds, np.float32(-np.inf))
-        exact = gap == 0
-        assert np.array_equal((written + SLACK)[exact], last[exact])
-        assert ((written + SLACK) < last)[~exact].all()
-        one = (last.astype(np.float64) - np.float64(SLACK)).astype(np.float32)
-        candidate = one.view(np.int32)
-        reached = np.zeros(len(thresholds), dtype=bool)
-        for step in range(-40, 41):
-            with np.errstate(invalid="ignore"):
-                reached |= (candidate + np.int32(step)).view(np.float32) + SLACK == last
-        assert np.array_equal(exact, reached)
-        assert 100 < (~exact).sum() < len(exact) / 2  # there are some of both
-
-    def test_what_is_lost_is_small_and_0_goes_where_it_should(self) -> None:
-        thresholds = np.append(self.thresholds(), np.array([0, 1e-45, -1e-45], dtype=np.float32))
-        thresholds = thresholds[np.abs(thresholds) < 1e3]
-        written, gap = _solr_thresholds(thresholds)
-        assert np.array_equal(np.float32(0) <= written + SLACK, np.float32(0) < thresholds)
-        assert gap.max() < 1.3e-4  # next to a power of two: one number in two
-        assert gap[np.abs(thresholds) < 1e-6].max() < 3e-13
-
-    @pytest.mark.parametrize("shared", [0.0, 0.5, 1e4])
-    def test_powers_of_two_make_all_splits_exact(self, shared: float) -> None:
-        thresholds = self.thresholds()
-        thresholds = thresholds[(np.abs(thresholds) < 5e5) & ((np.abs(thresholds) > 1e-30) | (thresholds == 0))]
-        for start in range(0, len(thresholds), 500):
-            own = np.append(thresholds[start : start + 500], np.float32(shared))
-            powers, written, gap = _written_thresholds(np.zeros(len(own), dtype=np.int64), own)
-            assert not gap.any()
-            divisor = np.float32(2.0 ** -powers[0])
-            for value in (own, np.nextafter(own, np.float32(-np.inf)), np.nextafter(own, np.float32(np.inf))):
-                with np.errstate(over="ignore"):
-                    assert np.array_equal(value / divisor <= written + SLACK, value < own)
-
     def test_rankers_with_such_thresholds_are_exact(self) -> None:
         ranker = with_thresholds([0.0, 1e-7, -3.3333e-6, 3.0000001e-6, 0.5, 20.0], missing_left=True)
         assert model_of(FORMAT.write(ranker, ExportRequest()))["features"][0]["norm"]["params"]["avg"] == "0.0"

@@ -119,6 +119,15 @@ class TestReplay:
         network = of("NeuralNetworkModel", "ab", {"layers": [layer]})
         assert solr_scores(network, [[1e8, -1e8]]) == [0]  # the bias first
 
+    def test_what_overflows_spoils_units_of_weight_0_too(self) -> None:
+        layers = [
+            {"matrix": [[1e10, 0.0], [0.0, 1.0]], "bias": [0.0, 0.0], "activation": "identity"},
+            {"matrix": [[0.0, 1.0]], "bias": [0.0], "activation": "identity"},
+        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = solr_scores(of("NeuralNetworkModel", "ab", {"layers": layers}), [[1e30, 1]])
+        assert np.isnan(found).all()
+
     @pytest.mark.parametrize(
         ("change", "words"),
         [

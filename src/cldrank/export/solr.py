@@ -66,7 +66,7 @@ class Solr(ExportFormat):
         moving = (scaling.factor > 0) & (first.weight != 0).any(axis=0)
         used = np.flatnonzero(moving) if moving.any() else np.array([0])  # a model without features is refused
         weight = np.where(moving, first.weight, np.float32(0))[:, used]
-        center = np.where(moving, scaling.center, 0.0)[used]
+        center = scaling.center[used]
         spread = np.divide(1.0, scaling.factor[used], where=moving[used], out=np.ones(len(used)))
         average, deviation = self._float32(ranker, center), self._float32(ranker, spread, above=0)
         remainder = (average - center) / spread  # what an average in float32 leaves out, the same for all rows

@@ -68,8 +68,8 @@ def _defaults(store: list[dict[str, Any]], name: str) -> dict[str, np.float32]:
 
 
 def _extracted(column: Floats, default: np.float32) -> Floats:
-    """FeatureExtractor.fillFeaturesInfo: what is NaN, or equal to the default, is the default."""
-    return np.where(np.isnan(column) | (column == default), default, column).astype(np.float32)
+    """FeatureExtractor.fillFeaturesInfo: what is NaN is the default."""
+    return np.where(np.isnan(column), default, column).astype(np.float32)
 
 
 def _normalised(norm: dict[str, Any] | None, column: Floats) -> Floats:
