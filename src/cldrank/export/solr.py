@@ -185,7 +185,7 @@ class Solr(ExportFormat):
         model = _json({**about, "features": features, "params": params}, indent=1 if kind == "LinearModel" else None)
         store = _json([_definition(name, request.name, nulls) for name in names], indent=1)
         used = {feature["name"] for feature in features}
-        notes = ["features.json has a TODO for the query of each feature: complete them before you upload it"]
+        notes = ["complete the queries of features.json, a TODO each, before you upload it"]
         if shift:
             notes.append(f"LinearModel has no intercept: add {shift:.6g} to Solr's scores for the ranker's own")
         if nulls:
@@ -198,7 +198,7 @@ class Solr(ExportFormat):
         if unused := [name for name in names if name not in used]:
             notes.append(f"the model leaves out {some(unused)}: no effect on the score")
         if len(model) > _ZOOKEEPER:
-            notes.append(f"model.json has {len(model) / 1e6:.1f} MB: SolrCloud takes it by DefaultWrapperModel alone")
+            notes.append(f"the model has {len(model) / 1e6:.1f} MB: SolrCloud takes it by DefaultWrapperModel alone")
         readme = _readme(ranker, request, kind, notes)
         files = {"features.json": store, "model.json": model, "README.md": readme}
         return Exported(files=files, to_fill=("features.json",), shift=shift, losses=losses, notes=tuple(notes))
