@@ -250,6 +250,11 @@ class TestMissingValues:
             assert {feature["params"]["defaultValue"] for feature in store} == {"NaN"}
             assert any("delete the defaultValue" in note for note in exported.notes)
 
+    def test_trees_that_never_saw_one_say_so(self) -> None:
+        for left in (False, True):
+            notes = FORMAT.write(with_thresholds([0.5, 1.0], missing_left=left), ExportRequest()).notes
+            assert any("delete every defaultValue" in note for note in notes) is not left
+
     def test_a_feature_without_a_default_counts_as_0(self) -> None:
         ranker = made.trees(rounds=20)
         files = dict(FORMAT.write(ranker, ExportRequest()).files)

@@ -193,6 +193,8 @@ class Solr(ExportFormat):
                 "a feature that does not match is missing (defaultValue NaN); delete the defaultValue of those that "
                 "were 0 in the training data where they did not match"
             )
+            if isinstance(ranker, TreeRanker) and not any(map(any, (tree["default_left"] for tree in ranker.trees))):
+                notes.append("no split sends missing values left, as if training had none: delete every defaultValue")
         else:
             notes.append("a feature that does not match counts as 0; it must have been 0 in the training data too")
         if unused := [name for name in names if name not in used]:
