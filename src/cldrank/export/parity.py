@@ -42,7 +42,7 @@ class Parity:
             one, other = ours[start:end], theirs[start:end]
             for place in range(len(one) - 1):  # one row of the table of pairs at a time: a query may be long
                 first, second = np.sign(one[place] - one[place + 1 :]), np.sign(other[place] - other[place + 1 :])
-                swapped += int(np.count_nonzero(first * second < 0))
+                swapped += int(np.count_nonzero(~(first * second >= 0)))  # NaN is no order
                 tied += int(np.count_nonzero((first == 0) != (second == 0)))
         return cls(
             rows=len(ours),

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import made_rankers as made
+import numpy as np
+import pytest
+import tricky
+from numpy.typing import NDArray
+
+from cldrank import scaling
+from cldrank.export import Exported, ExportRequest, Parity, export_ranker
+from cldrank.export.format import InexpressibleError
+from cldrank.export.forms import tree_forms
+from cldrank.export.replay.table import NamedTable
+from cldrank.export.solr import Solr
+from cldrank.models import MLP
+from cldrank.rankers import Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker
+from cldrank.rankers.from_torch import ranker_of
+
+FORMAT = Solr()
+UNCLIPPED = scaling.Standard(clip=None)
+MILD = [0.1, -2 / 3, 1e-17, 3.0]
+
+
+def with_scaling(rule: Any, activation: Any = "relu") -> NetworkRanker:
+    parts = made.PARTS | {"scaling": scaling.fit(rule, made.FEATURES)}
+    found = ranker_of(MLP(hidden=(16, 8), activation=activation).build(4, seed=1), **parts)
+    assert isinstance(found, NetworkRanker)
+    return found
+
+
+def one_feature(fitted: scaling.Scaling) -> LinearRanker:
+    return LinearRanker(feature_names=("a",), scaling=fitted, coefficients=np.array([2.0]))
+
+
+RANKERS: dict[str, tuple[str, Callable[[], Ranker]]] = {
+    "linear, unscaled": ("LinearModel", partial(made.linear, None, coefficients=MILD)),
+    "linear, unclipped": ("LinearModel", partial(made.linear, UNCLIPPED, coefficients=MILD)),
+    "linear, clipped": ("NeuralNetworkModel", partial(made.linear, "standard", coefficients=MILD)),
+    "linear, clipped at 1": ("NeuralNetworkModel", partial(made.linear, scaling.Standard(clip=1), coefficients=MILD)),
+    "linear, clipped at 100": (
+        "NeuralNetworkModel",
+        partial(made.linear, scaling.Standard(clip=100), coefficients=MILD),
+    ),
+    "linear, minmax, unclipped": ("LinearModel", partial(made.linear, scaling.MinMax(clip=False), coefficients=MILD)),
+    "linear, minmax": ("NeuralNetworkModel", partial(made.linear, "minmax", coefficients=MILD)),
+    "linear, large": ("NeuralNetworkModel", made.linear),
+    "relu": ("NeuralNetworkModel", partial(made.network, "relu")),
+    "tanh": ("NeuralNetworkModel", partial(made.network, "tanh")),
+    "relu, unscaled": ("NeuralNetworkModel", partial(with_scaling, None)),
+    "relu, unclipped": ("NeuralNetworkModel", partial(with_scaling, UNCLIPPED)),
+    "tanh, minmax": ("NeuralNetworkModel", partial(with_scaling, "minmax", "tanh")),
+    "trees": ("MultipleAdditiveTreesModel", made.trees),
+}
+
+
+def model_of(exported: Exported) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(exported.files["model.json"])
+    return found
+
+
+def compared(ranker: Ranker, rows: NDArray[np.float32], request: ExportRequest | None = None) -> Parity:
+    request = request or ExportRequest()
+    exported = FORMAT.write(ranker, request)
+    data = tricky.queries_of(rows, ranker.feature_names)
+    engine = FORMAT.replay(exported.files, NamedTable(request.names(ranker), data.features), request)
+    return Parity.of(ranker.predict(data), engine, data.offsets, exported.shift)
+
+
+def with_thresholds(thresholds: Any, missing_left: bool = False) -> TreeRanker:
+    """Trees of one split each by the first feature, with these thresholds and leaves of different sums."""
+    content = json.loads(made.trees(rounds=1).content)
+    model = content["learner"]["gradient_booster"]["model"]
+    trees = []
+    for number, threshold in enumerate(thresholds):
+        values = {
+            "base_weights": [0.0, 0.0, 2.0**number],
+            "loss_changes": [1.0, 0.0, 0.0],
+            "sum_hessian": [2.0, 1.0, 1.0],
+        }
+        values |= {"split_conditions": [float(threshold), 0.0, 2.0**number]}
+        whole = {"left_children": [1, -1, -1], "right_children": [2, -1, -1], "parents": [2**31 - 1, 0, 0]}
+        whole |= {"default_left": [int(missing_left), 0, 0], "split_indices": [0, 0, 0], "split_type": [0, 0, 0]}
+        sizes = {"num_deleted": "0", "num_feature": "4", "num_nodes": "3", "size_leaf_vector": "1"}
+        rest = {
+            "id": number,
+            "tree_param": sizes,
+            **{key: [] for key in model["trees"][0] if key.startswith("categor")},
+        }
+        trees.append({**values, **whole, **rest})
+    model |= {
+        "trees": trees,
+        "tree_info": [0] * len(trees),
+        "iteration_indptr": list(range(len(trees) + 1)),
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+    }
+    return TreeRanker(content=json.dumps(content).encode(), feature_names=made.NAMES)
+
+
+class TestParity:
+    @pytest.mark.parametrize("name", RANKERS)
+    def test_solr_scores_as_the_ranker_does(self, name: str) -> None:
+        kind, make = RANKERS[name]
+        ranker = make()
+        assert model_of(FORMAT.write(ranker, ExportRequest()))["class"] == f"org.apache.solr.ltr.model.{kind}"
+        found = compared(ranker, tricky.tricky(made.FEATURES))
+        assert found.largest <= 2e-6 * max(found.scale, 1)
+        assert found.swapped == 0
+
+    def test_trees_split_alike_at_thresholds_and_where_values_are_missing(self) -> None:
+        ranker = made.trees(rounds=20)
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        found = compared(ranker, rows)
+        assert found.largest == found.swapped == found.tied == 0
+        lost = np.where(np.isnan(rows), np.float32(0), rows)
+        assert np.abs(ranker.predict(rows) - ranker.predict(lost)).max() > 0.1  # missing values matter here
+
+    def test_an_average_far_from_0_loses_nothing_but_a_constant(self) -> None:
+        random = np.random.default_rng(0)
+        rows = (16_777_000 + random.integers(0, 200, (90, 4))).astype(np.float32)
+        for rule in (UNCLIPPED, scaling.Standard(clip=1.0)):
+            fitted = scaling.fit(rule, rows)
+            assert compared(made.linear(scaling=fitted, coefficients=[1, 2, -1, 0.3]), rows).largest < 1e-6
+            network = NetworkRanker(feature_names=made.NAMES, scaling=fitted, layers=made.network("relu").layers)
+            assert compared(network, rows).largest < 1e-6
+
+    @pytest.mark.parametrize("activation", ["relu", "sigmoid"])
+    def test_layers_in_any_order(self, activation: str) -> None:
+        random = np.random.default_rng(0)
+        square, row = random.normal(size=(4, 4)).astype(np.float32), random.normal(size=(1, 4)).astype(np.float32)
+        kinds = [Layer(activation), Layer("tanh"), Layer("linear", square), Layer("linear", row), Layer(activation)]
+        ranker = NetworkRanker(feature_names=made.NAMES, scaling=made.SCALING, layers=kinds)
+        assert compared(ranker, tricky.tricky(made.FEATURES)).largest < 1e-6
+
+    def test_a_constant_feature_is_left_out_of_the_model(self) -> None:
+        rows = made.FEATURES.copy()
+        rows[:, 1] = 7
+        ranker = made.linear(coefficients=MILD, scaling=scaling.fit("standard", rows))
+        exported = FORMAT.write(ranker, ExportRequest())
+        assert [feature["name"] for feature in model_of(exported)["features"]] == ["bm25", "länge", "clicks"]
+        assert any("leaves out pagerank" in note for note in exported.notes)
+        assert [feature["name"] for feature in json.loads(exported.files["features.json"])] == list(made.NAMES)
+        assert compared(ranker, tricky.tricky(made.FEATURES)).largest < 1e-5
+
+    @pytest.mark.parametrize("rule", ["standard", None])
+    def test_a_ranker_that_uses_no_feature_still_loads(self, rule: Any) -> None:
+        assert compared(made.linear(rule, coefficients=[0.0] * 4), made.FEATURES).largest < 1e-7
+        flat = one_feature(scaling.fit("standard", [[1e9], [1e9]]))
+        assert compared(flat, np.array([[5.0], [1e9]], dtype=np.float32)).largest == 0
+
+    def test_trees_without_a_split_still_load(self) -> None:
+        ranker = with_thresholds([0.5])
+        content = json.loads(ranker.content)
+        tree = content["learner"]["gradient_booster"]["model"]["trees"][0]
+        for name, values in tree.items():
+            tree[name] = values[:1] if isinstance(values, list) else values
+        tree |= {"left_children": [-1], "right_children": [-1], "split_conditions": [0.25]}
+        tree["tree_param"]["num_nodes"] = "1"
+        stump = TreeRanker(content=json.dumps(content).encode(), feature_names=made.NAMES)
+        assert stump.predict(made.FEATURES)[0] == 0.25
+        assert compared(stump, tricky.with_gaps(made.FEATURES)).largest == 0
+
+    def test_features_take_the_engines_names(self) -> None:
+        request = ExportRequest(renamed={"länge": "length"})
+        for make in (partial(made.network, "relu"), made.trees, partial(made.linear, None)):
+            ranker: Ranker = make()
+            assert compared(ranker, made.FEATURES, request).swapped == 0
+            assert b"l\xc3\xa4nge" not in FORMAT.write(ranker, request).files["model.json"]
+
+    @pytest.mark.data
+    @pytest.mark.usefixtures("real_data")
+    @pytest.mark.parametrize("split", ["mq2008:fold1/test", "web10k-sample:test", "msrd:test"])
+    def test_on_real_features(self, split: str) -> None:
+        import cldrank as cr
+        from cldrank.estimators import Oracle
+
+        data = cr.load(split)
+        data = data[: int(np.searchsorted(data.offsets, 5000))]
+        for model in (
+            cr.Linear(),
+            cr.Linear(scaling="minmax"),
+            cr.MLP(activation="relu", epochs=1),
+            cr.Trees(rounds=30),
+        ):
+            ranker = Oracle(model=model).fit(data).ranker_
+            found = compared(ranker, data.features)
+            assert found.largest <= 2e-5 * max(found.scale, 1), model
+            if isinstance(ranker, TreeRanker):
+                at = tricky.with_gaps(tricky.at_thresholds(ranker, data.features))
+                assert compared(ranker, at).largest == 0
+
+
+class TestThresholds:
+    def test_rankers_with_such_thresholds_are_exact(self) -> None:
+        ranker = with_thresholds([0.0, 1e-7, -3.3333e-6, 3.0000001e-6, 0.5, 20.0], missing_left=True)
+        assert model_of(FORMAT.write(ranker, ExportRequest()))["features"][0]["norm"]["params"]["avg"] == "0.0"
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        rows[:4, 0] = [1e38, -1e38, 0.0, -0.0]
+        assert compared(ranker, rows).largest == 0
+
+    def test_features_without_them_are_not_touched(self) -> None:
+        model = model_of(FORMAT.write(made.trees(), ExportRequest()))
+        assert all("norm" not in feature for feature in model["features"])
+
+    def test_what_cannot_be_exact_is_refused_or_measured(self) -> None:
+        ranker = with_thresholds([1e-40, 1e30])
+        with pytest.raises(InexpressibleError, match=r"1 split of 2 would send values up to .* to the right; ask for"):
+            FORMAT.write(ranker, ExportRequest())
+        exported = FORMAT.write(ranker, ExportRequest(approximate=True))
+        assert len(exported.losses) == 1
+        rows = np.repeat(np.array([[0], [5e-41], [1e-40], [1], [1e31]], dtype=np.float32), 4, axis=1)
+        table = NamedTable(made.NAMES, rows)
+        assert FORMAT.replay(exported.files, table, ExportRequest()).tolist() == [0, 1, 1, 1, 3]
+        assert ranker.predict(rows).tolist() == [0, 0, 1, 1, 3]
+
+
+class TestMissingValues:
+    def test_before_9_2_they_count_as_0(self) -> None:
+        ranker, request = made.trees(rounds=20), ExportRequest(version="9.1")
+        with pytest.raises(InexpressibleError, match="counts as 0 before Solr 9.2.*write for 9.2 or newer, or ask"):
+            FORMAT.write(ranker, request)
+        request = ExportRequest(version="9.1", approximate=True)
+        exported = FORMAT.write(ranker, request)
+        splits = [(tree.missing_left != (tree.threshold > 0))[tree.left >= 0] for tree in tree_forms(ranker)]
+        turned, total = np.concatenate(splits).sum(), np.concatenate(splits).size
+        assert f"{turned} splits of {total} would send it to the other side" in exported.losses[0]
+        assert b"NaN" not in exported.files["features.json"]
+        assert "isNullSameAsZero" not in model_of(exported)["params"]
+        rows = tricky.with_gaps(tricky.at_thresholds(ranker, made.FEATURES))
+        zeros = np.where(np.isnan(rows), np.float32(0), rows)
+        engine = FORMAT.replay(exported.files, NamedTable(made.NAMES, rows), request)
+        assert np.array_equal(engine, ranker.predict(zeros))
+
+    def test_they_lose_nothing_where_0_takes_the_same_side(self) -> None:
+        for thresholds, left in (([0.5, 3.0], True), ([-0.5, 0.0], False)):
+            ranker, request = with_thresholds(thresholds, missing_left=left), ExportRequest(version="9.1")
+            assert FORMAT.write(ranker, request).losses == ()
+            assert compared(ranker, tricky.with_gaps(made.FEATURES), request).largest == 0
+
+    def test_since_9_2_each_split_says_where_they_go(self) -> None:
+        for version in (None, "9.2", "10.0"):
+            exported = FORMAT.write(made.trees(), ExportRequest(version=version))
+            assert model_of(exported)["params"]["isNullSameAsZero"] is False
+            store = json.loads(exported.files["features.json"])
+            assert {feature["params"]["defaultValue"] for feature in store} == {"NaN"}
+            assert any("delete the defaultValue" in note for note in exported.notes)
+
+    def test_trees_that_never_saw_one_say_so(self) -> None:
+        for left in (False, True):
+            notes = FORMAT.write(with_thresholds([0.5, 1.0], missing_left=left), ExportRequest()).notes
+            assert any("delete every defaultValue" in note for note in notes) is not left
+
+    def test_a_feature_without_a_default_counts_as_0(self) -> None:
+        ranker = made.trees(rounds=20)
+        files = dict(FORMAT.write(ranker, ExportRequest()).files)
+        files["features.json"] = files["features.json"].replace(b'"NaN"', b'"0.0"')
+        rows = tricky.with_gaps(made.FEATURES)
+        engine = FORMAT.replay(files, NamedTable(made.NAMES, rows), ExportRequest())
+        assert np.array_equal(engine, ranker.predict(np.nan_to_num(rows)))
+
+    @pytest.mark.parametrize("rule", ["standard", "minmax", None])
+    def test_other_models_count_them_as_0_and_normalise_that(self, rule: Any) -> None:
+        ranker = made.linear(rule, coefficients=MILD)
+        exported = FORMAT.write(ranker, ExportRequest())
+        rows = tricky.with_gaps(made.FEATURES)
+        engine = FORMAT.replay(exported.files, NamedTable(made.NAMES, rows), ExportRequest()) + exported.shift
+        np.testing.assert_allclose(engine, ranker.predict(np.nan_to_num(rows)), rtol=1e-5, atol=1e-5)
+
+
+class TestFiles:
+    def test_numbers_are_texts_where_solr_takes_nothing_else_and_decimals_elsewhere(self) -> None:
+        content = FORMAT.write(made.linear(UNCLIPPED), ExportRequest(name="mine")).files["model.json"]
+        model = json.loads(content)
+        assert model["name"] == model["store"] == "mine"
+        assert model["features"][0]["norm"]["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
+        assert set(map(type, model["features"][0]["norm"]["params"].values())) == {str}
+        assert set(map(type, model["params"]["weights"].values())) == {float}
+        layers = model_of(FORMAT.write(made.network("relu"), ExportRequest()))["params"]["layers"]
+        assert {type(number) for layer in layers for row in layer["matrix"] for number in row} == {float}
+        trees = model_of(FORMAT.write(made.trees(), ExportRequest()))["params"]["trees"]
+        assert {type(tree[key]) for tree in trees for key in ("weight",)} == {str}
+        assert isinstance(trees[0]["root"]["threshold"], str)
+
+    def test_an_unscaled_ranker_has_no_normalizer(self) -> None:
+        model = model_of(FORMAT.write(made.linear(None), ExportRequest()))
+        assert model["features"] == [{"name": name} for name in made.NAMES]
+        assert model["params"]["weights"]["clicks"] == 3e5
+
+    def test_the_intercept_is_said_where_the_model_has_none(self) -> None:
+        exported = FORMAT.write(made.linear(None), ExportRequest())
+        assert exported.shift == 1 / 3
+        assert any("add 0.333333 to Solr's scores" in note for note in exported.notes)
+        clipped = FORMAT.write(made.linear(), ExportRequest())
+        assert clipped.shift == 0
+        assert not any("intercept" in note for note in clipped.notes)
+
+    def test_every_feature_waits_for_its_query(self) -> None:
+        exported = FORMAT.write(made.network("relu"), ExportRequest(name="mine"))
+        store = json.loads(exported.files["features.json"])
+        assert [feature["name"] for feature in store] == list(made.NAMES)
+        assert {feature["store"] for feature in store} == {"mine"}
+        assert all(feature["params"] == {"q": "{!TODO}${text}"} for feature in store)
+        assert exported.to_fill == ("features.json",)
+
+    @pytest.mark.parametrize(("name", "quoted"), [("mine-2", "model=mine-2 "), ("my model", "model='\"'\"'my model'")])
+    def test_the_calls_are_written_down(self, name: str, quoted: str) -> None:
+        text = FORMAT.write(made.trees(), ExportRequest(name=name)).files["README.md"].decode()
+        assert f"rq={{!ltr {quoted}" in text
+        assert 'curl -X PUT "$SOLR/schema/model-store"' in text
+        assert f'DELETE "$SOLR/schema/model-store/{name.replace(" ", "%20")}"' in text
+        assert "`${text}`" in text
+        assert "- A feature that does not match is missing" in text
+
+    def test_a_large_model_says_what_zookeeper_takes(self) -> None:
+        rows = np.random.default_rng(0).normal(size=(20, 400)).astype(np.float32)
+        names = tuple(f"f{place}" for place in range(400))
+        wide = LinearRanker(feature_names=names, scaling=scaling.fit("standard", rows), coefficients=np.ones(400))
+        assert any("1.3 MB: SolrCloud" in note for note in FORMAT.write(wide, ExportRequest()).notes)
+
+    def test_it_is_written_with_its_proof(self, tmp_path: Path) -> None:
+        shipped = export_ranker(made.trees(), "solr", tmp_path / "solr", version="9.9", check=made.dataset())
+        assert shipped.parity is not None
+        assert shipped.parity.largest == 0
+        assert sorted(path.name for path in (tmp_path / "solr").iterdir()) == [
+            "README.md",
+            "features.json",
+            "model.json",
+        ]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (made.borda, "neither linear, nor a plain network, nor trees; train one of these"),
+            (made.module, "neither linear"),
+            (partial(made.linear, "log"), r"its scaling is SignedLog\(clip=5.0\); retrain with scaling 'standard'"),
+            (partial(made.linear, "quantile"), "its scaling is Quantile"),
+            (made.network, "its activation is elu, and Solr knows relu, tanh, sigmoid; retrain with activation 'relu'"),
+            (partial(made.network, "gelu"), "activation is gelu"),
+            (
+                partial(made.linear, scaling.Standard(clip=3e38)),
+                r"clips scaled features at -3e\+38 .*standard:clip=none'",
+            ),
+            (partial(made.linear, coefficients=[1e39, 0, 0, 0]), r"one of its numbers is 1e\+39"),
+            (
+                lambda: one_feature(scaling.fit(UNCLIPPED, np.array([[0.0], [0.0], [0.0], [0.0], [1e-45]]))),
+                "one of its numbers is .*, which float32 cannot hold",
+            ),
+        ],
+    )
+    def test_what_solr_cannot_say_is_refused_with_a_way_out(self, make: Callable[[], Ranker], words: str) -> None:
+        with pytest.raises(InexpressibleError, match=words):
+            FORMAT.write(make(), ExportRequest())
+
+    @pytest.mark.parametrize(
+        ("make", "version", "words"),
+        [
+            (made.trees, "6.3", "learning to rank came with Solr 6.4; write for 6.4 or newer"),
+            (made.linear, "7.2", "networks, which clipping needs too, came with Solr 7.3"),
+            (partial(made.network, "relu"), "7.2", "came with Solr 7.3"),
+            (partial(made.network, "tanh"), "7.5", "the activation tanh came with Solr 7.6"),
+        ],
+    )
+    def test_versions_before_its_parts_are_refused(self, make: Callable[[], Ranker], version: str, words: str) -> None:
+        with pytest.raises(InexpressibleError, match=words):
+            FORMAT.write(make(), ExportRequest(version=version))
+
+    @pytest.mark.parametrize(
+        ("make", "version"),
+        [(partial(made.linear, None), "6.4"), (made.linear, "7.3"), (partial(made.network, "tanh"), "7.6")],
+    )
+    def test_versions_that_have_them_are_not(self, make: Callable[[], Ranker], version: str) -> None:
+        assert compared(make(), made.FEATURES, ExportRequest(version=version)).swapped == 0
+
+    def test_trees_too_deep_for_nested_json(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cldrank.export.solr._DEEPEST", 1)
+        with pytest.raises(InexpressibleError, match=r"a tree is \d splits deep.*fewer leaves"):
+            FORMAT.write(made.trees(), ExportRequest())
