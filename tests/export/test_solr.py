@@ -250,10 +250,17 @@ class TestMissingValues:
             assert {feature["params"]["defaultValue"] for feature in store} == {"NaN"}
             assert any("delete the defaultValue" in note for note in exported.notes)
 
-    def test_trees_that_never_saw_one_say_so(self) -> None:
-        for left in (False, True):
-            notes = FORMAT.write(with_thresholds([0.5, 1.0], missing_left=left), ExportRequest()).notes
-            assert any("delete every defaultValue" in note for note in notes) is not left
+    @pytest.mark.parametrize("version", ["9.1", None])
+    def test_trees_that_never_saw_one_take_0_for_what_does_not_match(self, version: str | None) -> None:
+        ranker, request = with_thresholds([0.5, 1.0]), ExportRequest(version=version)
+        exported = FORMAT.write(ranker, request)
+        assert exported.losses == ()
+        assert b"NaN" not in exported.files["features.json"]
+        assert "isNullSameAsZero" not in model_of(exported)["params"]
+        assert any("a feature that does not match counts as 0" in note for note in exported.notes)
+        rows = tricky.with_gaps(made.FEATURES)
+        engine = FORMAT.replay(exported.files, NamedTable(made.NAMES, rows), request)
+        assert np.array_equal(engine, ranker.predict(np.nan_to_num(rows)))
 
     def test_a_feature_without_a_default_counts_as_0(self) -> None:
         ranker = made.trees(rounds=20)
@@ -305,7 +312,7 @@ class TestFiles:
         assert [feature["name"] for feature in store] == list(made.NAMES)
         assert {feature["store"] for feature in store} == {"mine"}
         assert all(feature["params"] == {"q": "{!TODO}${text}"} for feature in store)
-        assert exported.to_fill == ("features.json",)
+        assert exported.to_fill == {"features.json": sorted(made.NAMES)}
 
     @pytest.mark.parametrize(("name", "quoted"), [("mine-2", "model=mine-2 "), ("my model", "model='\"'\"'my model'")])
     def test_the_calls_are_written_down(self, name: str, quoted: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from importlib.resources import files as resources
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files
-from cldrank.export.forms import TreeForm, affine_form, layers_of, tree_forms
+from cldrank.export.forms import TreeForm, affine_form, layers_of, learned_missing, tree_forms
+from cldrank.export.rendering import rendered
 from cldrank.export.replay import solr
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker
@@ -140,7 +139,9 @@ class Solr(ExportFormat):
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest) -> Exported:
         """Trees: thresholds such that every float32 number goes where it went, and missing values too, since 9.2."""
-        trees, names, nulls = tree_forms(ranker), request.names(ranker), request.at_least("9.2")
+        trees, names = tree_forms(ranker), request.names(ranker)
+        learned = learned_missing(trees)  # else nothing was missing in training, and 0 stands for what does not match
+        nulls = learned and request.at_least("9.2")
         deepest = max(map(_depth, trees))
         if deepest > _DEEPEST:
             raise self.refuse(
@@ -154,7 +155,7 @@ class Solr(ExportFormat):
             for part in ("feature", "threshold", "missing_left")
         )
         powers, written, gap = _written_thresholds(feature, threshold)
-        turned = np.zeros(0) if nulls else missing_left != (threshold > 0)
+        turned = missing_left != (threshold > 0) if learned and not nulls else np.zeros(0)
         losses = _losses(gap, turned)
         if losses and not request.approximate:
             newer = "write for 9.2 or newer, or " if turned.any() else ""
@@ -193,8 +194,6 @@ class Solr(ExportFormat):
                 "a feature that does not match is missing (defaultValue NaN); delete the defaultValue of those that "
                 "were 0 in the training data where they did not match"
             )
-            if isinstance(ranker, TreeRanker) and not any(map(any, (tree["default_left"] for tree in ranker.trees))):
-                notes.append("no split sends missing values left, as if training had none: delete every defaultValue")
         else:
             notes.append("a feature that does not match counts as 0; it must have been 0 in the training data too")
         if unused := [name for name in names if name not in used]:
@@ -203,7 +202,9 @@ class Solr(ExportFormat):
             notes.append(f"the model has {len(model) / 1e6:.1f} MB: SolrCloud takes it by DefaultWrapperModel alone")
         readme = _readme(ranker, request, kind, notes)
         files = {"features.json": store, "model.json": model, "README.md": readme}
-        return Exported(files=files, to_fill=("features.json",), shift=shift, losses=losses, notes=tuple(notes))
+        return Exported(
+            files=files, to_fill={"features.json": sorted(used)}, shift=shift, losses=losses, notes=tuple(notes)
+        )
 
     def _needs(self, version: str, what: str, ranker: Ranker, request: ExportRequest) -> None:
         if not request.at_least(version):
@@ -344,17 +345,16 @@ def _json(content: Any, indent: int | None) -> bytes:
 
 
 def _readme(ranker: Ranker, request: ExportRequest, kind: str, notes: list[str]) -> bytes:
-    template = resources("cldrank.export").joinpath("templates", "solr", "README.md").read_text(encoding="utf-8")
     plain = re.fullmatch(r"[\w.-]+", request.name)
     name = request.name if plain else "'" + request.name.replace("'", "\\'") + "'"
-    filled = Template(template).substitute(
+    return rendered(
+        "solr/README.md",
         name=request.name,
         path=quote(request.name, safe=""),
         kind=kind,
-        version=request.version or Solr.newest,
+        solr=request.version or Solr.newest,
         provenance=str(ranker.provenance),
         rerank=shlex.quote(f"rq={{!ltr model={name} reRankDocs=100 efi.text=$qq}}"),
         log=shlex.quote(f"fl=id,score,[features store={name} efi.text=$qq]"),
-        notes="\n".join(f"- {note[0].upper()}{note[1:]}." for note in notes),
+        notes=notes,
     )
-    return filled.encode()

@@ -15,6 +15,7 @@ from cldrank.errors import Spelling, UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files
 from cldrank.export.forms import AffineForm, TreeForm, affine_form, tree_forms
 from cldrank.export.onnx_graph import INPUT, OUTPUT, onnx_model
+from cldrank.export.rendering import rendered
 from cldrank.export.replay import vespa
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, TreeRanker
@@ -77,7 +78,13 @@ class Vespa(ExportFormat):
         features = {f"{base}.profile": _profile(base, _placeholders(wanted)).encode()} if wanted else {}
         title = f"{request.name} inherits {base}" if wanted else request.name
         profile = _profile(title, [_about(ranker), *body])
-        readme = _readme(name=request.name, functions=wanted, models=list(models), takes_missing=ranker.takes_missing)
+        readme = rendered(
+            "vespa/README.md",
+            name=request.name,
+            functions=wanted,
+            models=list(models),
+            takes_missing=ranker.takes_missing,
+        )
         return Exported(
             files={**features, f"{request.name}.profile": profile.encode(), "README.md": readme, **models},
             to_fill={name: tuple(wanted.values()) for name in features},
@@ -228,17 +235,3 @@ def _notes(profile: str, functions: Mapping[str, str]) -> tuple[str, ...]:
     if changed:
         found.append(f"names that Vespa cannot take became {some(changed, most=3)}; README.md lists them all")
     return tuple(found)
-
-
-def _readme(**context: Any) -> bytes:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    found = Environment(
-        autoescape=False,  # noqa: S701  Markdown, not HTML
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        loader=PackageLoader("cldrank.export"),
-    )
-    return found.get_template("vespa/README.md.jinja").render(version=__version__, **context).encode()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.export.replay.descent import reached_leaves
 from cldrank.export.replay.table import NamedTable
 
 _ACTIVATIONS = {
@@ -26,7 +27,10 @@ def scores(content: bytes, table: NamedTable) -> NDArray[np.float64]:
     model = json.loads(content)
     rows = np.stack([table.column(name) for name in model["features"]], axis=1)
     if model["kind"] == "trees":
-        return np.array([sum(_leaf(tree, row) for tree in model["trees"]) for row in rows], dtype=np.float64)
+        total = np.zeros(len(rows), dtype=np.float32)
+        for tree in model["trees"]:
+            total += _leaves(tree, rows)
+        return total.astype(np.float64)
     scaled = _scaled(model["scaling"], rows.astype(np.float64))
     if model["kind"] == "linear":
         linear: NDArray[np.float64] = scaled @ np.array(model["coefficients"]) + float(model["intercept"])
@@ -47,10 +51,15 @@ def _scaled(scaling: dict[str, Any], rows: NDArray[np.float64]) -> NDArray[np.fl
     return rows if low is None else np.minimum(np.maximum(rows, low), high)
 
 
-def _leaf(tree: dict[str, Any], row: NDArray[np.float32]) -> np.float32:
-    node = 0
-    while tree["left"][node] >= 0:
-        value = row[tree["feature"][node]]
-        is_left = tree["missing_left"][node] if np.isnan(value) else value < np.float32(tree["threshold"][node])
-        node = tree["left"][node] if is_left else tree["right"][node]
-    return np.float32(tree["value"][node])
+def _leaves(tree: dict[str, Any], rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The leaf of a tree that each row reaches."""
+    feature, threshold = np.array(tree["feature"]), np.array(tree["threshold"], dtype=np.float32)
+    missing_left = np.array(tree["missing_left"], dtype=bool)
+
+    def goes_left(places: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.bool_]:
+        value = rows[places, feature[at]]
+        found: NDArray[np.bool_] = np.where(np.isnan(value), missing_left[at], value < threshold[at])
+        return found
+
+    left, right = (np.array(tree[side], dtype=np.int64) for side in ("left", "right"))
+    return np.array(tree["value"], dtype=np.float32)[reached_leaves(left, right, len(rows), goes_left)]
