@@ -5,12 +5,13 @@ boosted trees lie in a third, `model.json`, as XGBoost writes them.
 Loading reads data only; nothing in a folder can make code run.
 """
 
-from cldrank.rankers.base import Provenance, Ranker, ScalingRanker, check_features
+from cldrank.rankers.base import Ranker, ScalingRanker, check_features
 from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.files import load_ranker, save_ranker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer, NetworkRanker
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 
