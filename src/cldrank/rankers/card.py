@@ -83,8 +83,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         loader=PackageLoader("cldrank.rankers"),
     )
-    found.filters |= {"code": code, "block": code_block, "whole": "{:,}".format}
+    found.filters |= {"code": code, "block": code_block, "cells": _cells, "whole": "{:,}".format}
     return found
+
+
+def _cells(row: Sequence[str]) -> Markdown:
+    """A row of a table."""
+    return Markdown(f"| {' | '.join(map(escaped, row))} |")
 
 
 # -- parts of the card ---------------------------------------------------------------------------------------------
@@ -101,7 +106,7 @@ def _data(ranker: Ranker) -> Rows:
     origin = ranker.provenance
     rows: Rows = [("features", f"{len(ranker.feature_names):,}")]
     if origin.rows:
-        made = "synthetic, made by a generator" if origin.synthetic else "not synthetic"
+        made = "synthetic, made by a generator" if origin.synthetic else "not marked as synthetic"
         rows = [
             ("name", origin.data or "none"),
             ("kind", made),
@@ -131,12 +136,9 @@ def _clicks(origin: Provenance) -> Rows:
 def _parameters(origin: Provenance) -> tuple[Rows, Rows]:
     """Those that are not at their defaults, beside these; and the others."""
     defaults = origin.method.defaults if origin.method else {}
-    changed = [(name, _value(value), _value(defaults[name])) for name, value in origin.parameters.items() if name in defaults]
-    return changed, [(name, _value(value)) for name, value in origin.parameters.items() if name not in defaults]
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    given = {name: str(value) for name, value in origin.parameters.items()}
+    changed: Rows = [(name, value, str(defaults[name])) for name, value in given.items() if name in defaults]
+    return changed, [(name, value) for name, value in given.items() if name not in defaults]
 
 
 def _curve(curve: CurveRecord) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def _fit(fit: FitRecord) -> dict[str, Any]:
         "steps": fit.steps,
         "log-likelihood": fit.log_likelihood,
         "weighted rows": fit.rows,
-        "their total weight": fit.weight,
+        "their total weight": None if fit.weight is None else f"{fit.weight:,.0f}",
         "step kept": fit.kept,
         "loss": fit.loss,
         "queries learned from": fit.learned_queries,
@@ -179,7 +181,9 @@ def _fit(fit: FitRecord) -> dict[str, Any]:
 
 
 def _number(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
 
 
 def _features(ranker: Ranker) -> dict[str, Any] | None:

@@ -72,7 +72,7 @@ def _of_clicks(origin: Provenance) -> Iterator[str]:
 def _of_curve(curve: CurveRecord) -> Iterator[str]:
     if curve.estimator is None:
         yield (
-            f"Its propensities were assumed ({curve.origin}), not estimated: where they are too low, clicks count too "
+            f"Its propensities were assumed ({curve.origin.partition(';')[0]}), not estimated: where they are too low, clicks count too "
             "much, and the other way round."
         )
     if curve.raised:
