@@ -192,8 +192,7 @@ def compare(
     """
     wanted = parse_all(measures)
     evaluations = [
-        _evaluation(dataset, _per_query(model, dataset, wanted, empty), {}, empty)
-        for model in (first, second)
+        _evaluation(dataset, _per_query(model, dataset, wanted, empty), {}, empty) for model in (first, second)
     ]
     differences = {
         measure: paired_comparison(

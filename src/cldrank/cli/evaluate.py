@@ -111,8 +111,8 @@ def compare(
     from cldrank.evaluation import data_label
 
     dataset = reading.load(features)
-    models = [_model(path, dataset, features) for path in (first, second)]
-    result = run(*models, dataset, **measuring.arguments())
+    one, two = (_model(path, dataset, features) for path in (first, second))
+    result = run(one, two, dataset, **measuring.arguments())
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return

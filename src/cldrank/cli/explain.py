@@ -37,7 +37,9 @@ def explain(
     ] = None,
     top: Annotated[
         int | None,
-        options.spelled("--top COUNT", "How many features to show. [default: 20; all with --json]", min=1, show_default=False),
+        options.spelled(
+            "--top COUNT", "How many features to show. [default: 20; all with --json]", min=1, show_default=False
+        ),
     ] = None,
     *,
     reading: options.Reading,

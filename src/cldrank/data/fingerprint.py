@@ -15,7 +15,7 @@ _BLOCK = 1 << 20  # values at a time: what is memory-mapped is never read as a w
 def fingerprint_of(parts: dict[str, NDArray[Any] | Sequence[str] | None]) -> str:
     """The fingerprint of named arrays of numbers or texts; None is a part of its own.
 
-    Equal values have equal fingerprints: neither the width of texts, nor the sign of a zero, nor the bits of a NaN count.
+    Equal values have equal fingerprints: the width of texts, the sign of a zero and the bits of a NaN do not count.
 
     >>> fingerprint_of({"ids": ["a", "b"]})[:8]
     'b4734bfc'

@@ -1,4 +1,4 @@
-"""What a ranker remembers of the fit that it comes from: method, clicks, propensities and diagnostics as plain values."""
+"""What a ranker remembers of the fit that it comes from: method, clicks, propensities, diagnostics, as plain values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def method_record(method: Method, given: dict[str, Any]) -> MethodRecord:
         sentence=method.sentence,
         corrects=(*curve, *method.corrects),
         learns=method.learns,
-        call=without_address(" ".join(method.__repr__(N_CHAR_MAX=100_000).split())),
+        call=without_address(" ".join(_whole_repr(method).split())),
         defaults={name: defaults[name] for name in plain if plain[name] != defaults[name]},
     )
 
@@ -113,6 +113,11 @@ def fit_record(fit: Fit) -> FitRecord:
         collinear=getattr(fit, "collinear_features", ()),
         **known,
     )
+
+
+def _whole_repr(method: Any) -> str:
+    found: str = method.__repr__(N_CHAR_MAX=1_000_000)  # scikit-learn would cut a long one
+    return found
 
 
 def _numbers(values: Any) -> Any:

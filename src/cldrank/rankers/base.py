@@ -132,8 +132,8 @@ class Ranker(ABC):
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the ranker with its model card to a folder, which is there whole or not at all.
 
-        A ranker already saved there is replaced; a folder with anything else in it is refused. `NOTES.md`, which you may
-        write, stays, and is part of the card.
+        A ranker already saved there is replaced; a folder with anything else in it is refused. Your `NOTES.md`
+        stays, and becomes part of the card.
         """
         from cldrank.rankers.files import save_ranker
 

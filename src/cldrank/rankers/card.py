@@ -74,8 +74,8 @@ def _environment() -> Environment:
     """Templates of Markdown: every text is escaped unless a filter has made Markdown of it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(  # noqa: S701  # what follows escapes Markdown, and HTML with it
-        autoescape=False,
+    found = Environment(
+        autoescape=False,  # noqa: S701  # which is for HTML; `finalize` escapes for Markdown, and HTML with it
         finalize=lambda value: value if isinstance(value, Markdown) else escaped(str(value)),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -190,7 +190,7 @@ def _features(ranker: Ranker) -> dict[str, Any] | None:
     """The features that matter most, where the kind of ranker tells."""
     if isinstance(ranker, LinearRanker):
         order = np.argsort(-np.abs(ranker.coefficients), kind="stable")
-        rows = [(ranker.feature_names[at], f"{ranker.coefficients[at]:.4g}") for at in order]
+        rows: Rows = [(ranker.feature_names[at], f"{ranker.coefficients[at]:.4g}") for at in order]
         return _first(f"Coefficients of the scaled features; intercept {ranker.intercept:.4g}.", ["coefficient"], rows)
     if isinstance(ranker, TreeRanker):
         found = [one for one in ranker.importance().ordered() if one["splits"]]

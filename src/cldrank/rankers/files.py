@@ -87,7 +87,7 @@ def _digests(content: bytes, files: dict[str, bytes]) -> dict[str, Any]:
 def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[str]) -> None:
     """Add the evaluation of a saved ranker to its description and its model card.
 
-    What has been recorded there since the ranker was loaded stays; a folder that holds another ranker by now is refused.
+    What was recorded there since the ranker was loaded stays; a folder that holds another ranker by now is refused.
     """
     path = Path(folder)
     content, files, _ = _contents(ranker)

@@ -22,7 +22,13 @@ _WIDE = 1.5  # times its lower end: an interval to be warned of
 def limits(ranker: Ranker) -> list[str]:
     """One sentence or two for each limit, the gravest first."""
     origin = ranker.provenance
-    return [*_of_data(origin), *_of_fit(origin.diagnostics), *_of_clicks(origin), *_of_features(ranker), *_of_use(ranker)]
+    return [
+        *_of_data(origin),
+        *_of_fit(origin.diagnostics),
+        *_of_clicks(origin),
+        *_of_features(ranker),
+        *_of_use(ranker),
+    ]
 
 
 def _of_data(origin: Provenance) -> Iterator[str]:
@@ -33,17 +39,18 @@ def _of_data(origin: Provenance) -> Iterator[str]:
     if not origin.evaluations:
         yield "No evaluation is recorded: how well it ranks is not known."
     for one in origin.evaluations:
+        name = one.data or "data without a name"
         if one.synthetic and not origin.synthetic:
-            yield f"Its evaluation on {one.data or 'data without a name'} is on SYNTHETIC data."
+            yield f"Its evaluation on {name} is on SYNTHETIC data."
         if one.fingerprint and one.fingerprint == origin.fingerprint:
-            yield f"Its evaluation on {one.data or 'data without a name'} is on the data it was trained on: too optimistic."
+            yield f"Its evaluation on {name} is on the data it was trained on: too optimistic."
 
 
 def _of_fit(fit: FitRecord | None) -> Iterator[str]:
     if fit is None:
         return
     if fit.status == "interrupted":
-        yield f"Its training was interrupted after {count(fit.steps, 'step')}; trained to the end, it is another ranker."
+        yield f"Its training was interrupted after {count(fit.steps, 'step')}; what trains on is another ranker."
     elif fit.status not in _ENDED_WELL:
         yield f"Its fit ended as {fit.status} after {count(fit.steps, 'step')}, not at an optimum."
     elif fit.status == "completed" and fit.held_queries and fit.kept == fit.steps:
@@ -71,9 +78,10 @@ def _of_clicks(origin: Provenance) -> Iterator[str]:
 
 def _of_curve(curve: CurveRecord) -> Iterator[str]:
     if curve.estimator is None:
+        assumed = curve.origin.partition(";")[0]
         yield (
-            f"Its propensities were assumed ({curve.origin.partition(';')[0]}), not estimated: where they are too low, clicks count too "
-            "much, and the other way round."
+            f"Its propensities were assumed ({assumed}), not estimated: where they are too low, clicks count too much, "
+            "and the other way round."
         )
     if curve.raised:
         yield (
@@ -82,14 +90,14 @@ def _of_curve(curve: CurveRecord) -> Iterator[str]:
         )
     if curve.clipped:
         yield f"Propensities were clipped at {positions(curve.clipped)}: clicks there count less than they should."
-    low, high = curve.low or (), curve.high or ()
-    for at, (least, most) in enumerate(zip(low, high, strict=True), 1):
-        if least <= 0:
-            yield f"The propensity of position {at} cannot be told from 0 (it is at most {most:.3g})."
-    factor, at = max(((most / least, at) for at, (least, most) in enumerate(zip(low, high, strict=True)) if least > 0), default=(1.0, 0))
+    ends = list(zip(curve.low or (), curve.high or (), strict=True))
+    unknown = [at for at, (low, _) in enumerate(ends, 1) if low <= 0]
+    if unknown:
+        yield f"The propensities of {positions(unknown)} cannot be told from 0."
+    factor, at = max(((high / low, at) for at, (low, high) in enumerate(ends) if low > 0), default=(1.0, 0))
     if factor > _WIDE:
         yield (
-            f"The propensity of position {at + 1} is known only to lie from {low[at]:.3g} to {high[at]:.3g} "
+            f"The propensity of position {at + 1} is known only to lie from {ends[at][0]:.3g} to {ends[at][1]:.3g} "
             f"({curve.confidence:.0%} interval), a factor of {factor:.2g}."
         )
 
@@ -113,4 +121,4 @@ def _of_use(ranker: Ranker) -> Iterator[str]:
         kinds = listed(member.kind for member in ranker.members)
         yield f"It is a vote of {count(len(ranker.members), 'member')} ({kinds})."
     if isinstance(ranker, ModuleRanker):
-        yield f"Its numbers are saved, its code is not: loading it needs a torch module of the class {ranker.class_name}."
+        yield f"Its numbers are saved, its code is not: loading needs a torch module of the class {ranker.class_name}."

@@ -38,11 +38,12 @@ class Record:
     what = "the provenance"  # in messages
 
     def __post_init__(self) -> None:
-        for entry in fields(self):  # type: ignore[arg-type]
-            one, value = _declared(type(self))[entry.name], getattr(self, entry.name)
+        kind: Any = type(self)
+        for entry in fields(kind):
+            one, value = _declared(kind)[entry.name], getattr(self, entry.name)
             value = tuple(value) if isinstance(value, list) else value
             if not one.accepts(value):
-                words = one_of([words for kind in one.kinds for words in requirements_of(kind, one.bounds)])
+                words = one_of([words for own in one.kinds for words in requirements_of(own, one.bounds)])
                 raise DataError(f"{entry.name} of {self.what} must be {words}, not {shortened(value)}.")
             if isinstance(value, Mapping):
                 value = self._plain(entry.name, value)
@@ -260,9 +261,7 @@ class Provenance(Record):
         """The provenance that a file describes; refused unless all of it is what a provenance has."""
         if not isinstance(content, dict):
             return super().from_json(content)
-        parts = {
-            name: kind.from_json(content[name]) for name, kind in _PARTS.items() if content.get(name) is not None
-        }
+        parts = {name: kind.from_json(content[name]) for name, kind in _PARTS.items() if content.get(name) is not None}
         evaluations = content.get("evaluations", [])
         if not isinstance(evaluations, list):
             raise DataError(f"evaluations of {cls.what} must be a list, not {shortened(evaluations)}.")
@@ -307,10 +306,13 @@ def without_address(text: str) -> str:
 
 
 @cache
-def _declared(kind: type) -> dict[str, Parameter]:
+def _declared(kind: Any) -> dict[str, Parameter]:
     """The fields of a record; whole numbers are not negative."""
     hints = get_type_hints(kind)
-    return {name: Parameter(name, one, None, "", _COUNT if int in _parts_of(one) else NO_BOUNDS) for name, one in hints.items()}
+    return {
+        name: Parameter(name, one, None, "", _COUNT if int in _parts_of(one) else NO_BOUNDS)
+        for name, one in hints.items()
+    }
 
 
 def _parts_of(kind: Any) -> set[Any]:
