@@ -13,7 +13,7 @@ import numpy as np
 
 from cldrank.drawing.markdown_text import Markdown, code, code_block, escaped
 from cldrank.rankers.base import Ranker
-from cldrank.rankers.limits import limits
+from cldrank.rankers.limits import known_limits
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance
 from cldrank.rankers.torch_module import ModuleRanker
@@ -33,15 +33,14 @@ _FRONT = re.compile(r"---\n(.*?\n)?---\n", re.DOTALL)
 
 
 def model_card(ranker: Ranker, notes: str = "") -> str:
-    """The model card of a ranker as Markdown; it depends on nothing but the ranker and the notes.
+    r"""The model card of a ranker as Markdown; it depends on nothing but the ranker and the notes.
 
     notes   text that goes below the card, as it is; front matter at its top goes into that of the card
 
     >>> from cldrank import scaling
     >>> ranker = LinearRanker(feature_names=["bm25"], scaling=scaling.fit(None, [[1]]), coefficients=[2])
-    >>> print(model_card(ranker)[:28])
-    ---
-    library_name: cldrank
+    >>> print(model_card(ranker).partition("\n\n")[2].splitlines()[0])
+    # Ranker of unknown origin
     """
     origin = ranker.provenance
     found = _FRONT.match(notes)
@@ -61,7 +60,7 @@ def model_card(ranker: Ranker, notes: str = "") -> str:
         "features": _features(ranker),
         "names": ranker.feature_names,
         "evaluations": [(one, _measures(one)) for one in origin.evaluations],
-        "limits": limits(ranker),
+        "limits": known_limits(ranker),
         "module": ranker.class_name if isinstance(ranker, ModuleRanker) else None,
         "arguments": _arguments(origin),
         "notes": Markdown((notes[found.end() :] if found else notes).strip()),

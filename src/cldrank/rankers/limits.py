@@ -19,7 +19,7 @@ _ENDED_WELL = ("converged", "completed", "early_stopped")
 _WIDE = 1.5  # times its lower end: an interval to be warned of
 
 
-def limits(ranker: Ranker) -> list[str]:
+def known_limits(ranker: Ranker) -> list[str]:
     """One sentence or two for each limit, the gravest first."""
     origin = ranker.provenance
     return [
