@@ -28,7 +28,7 @@ Rows = list[tuple[str, ...]]
 _SHOWN = 20  # features of the table
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_@.-]*")
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # which YAML does not take for texts
-_UNPRINTABLE = re.compile("[\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_UNPRINTABLE = re.compile("[\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 _FRONT = re.compile(r"---\n(.*?\n)?---\n", re.DOTALL)
 
 
