@@ -207,6 +207,7 @@ DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json.update(feature_names=["a", "b", "c"]), "for 3 features|3,"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", 4]), "feature_names must be texts"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", "a"]), "each different"),
+    (lambda json, _: json.update(feature_names=["a", "b", "c", "\ud800"]), "feature_names must be texts"),
     (lambda json, _: json["scaling"].update(method="magic"), "there is no scaling 'magic'"),
     (lambda json, _: json["scaling"].update(options={"clip": 0}), "clip must be"),
     (lambda json, _: json.update(scaling=None), "'scaling' must be a dict"),

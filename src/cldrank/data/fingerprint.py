@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK = 1 << 20  # values at a time: what is memory-mapped is never read as a whole
+_BLOCK = 1 << 20  # values at a time, so that what is memory-mapped is never read as a whole; decides those of texts
 
 
 def fingerprint_of(parts: dict[str, NDArray[Any] | Sequence[str] | None]) -> str:

@@ -22,7 +22,7 @@ from cldrank.reading import reason
 _FINGERPRINT = re.compile(r"([0-9a-f]{64})?")
 _COUNT = Bounds(least=0)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which cannot be written
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Measured(Protocol):
@@ -47,7 +47,7 @@ class Record:
                 raise DataError(f"{entry.name} of {self.what} must be {words}, not {shortened(value)}.")
             if isinstance(value, Mapping):
                 value = self._plain(entry.name, value)
-            elif any(_SURROGATE.search(text) for text in _texts(value)):
+            elif not all(map(is_text, _texts(value))):
                 raise DataError(f"{entry.name} of {self.what} holds half a character: {shortened(value)}.")
             if entry.name == "fingerprint" and not _FINGERPRINT.fullmatch(value):
                 raise DataError(f"fingerprint of {self.what} must be 64 hexadecimal digits, not {shortened(value)}.")
@@ -303,6 +303,15 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def without_address(text: str) -> str:
     """A repr without places in memory."""
     return _ADDRESS.sub("", text)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a text that can be written: half a character (a lone surrogate) cannot.
+
+    >>> is_text("länge"), is_text("\\ud800"), is_text(3)
+    (True, False, False)
+    """
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
 @cache
