@@ -1,4 +1,4 @@
-"""The model card at the command line: what training writes, what evaluations add, and whether its command repeats it."""
+"""The model card at the command line: what training writes, what evaluations add, what its command repeats."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CALLS = {
 
 class TestTheCommand:
     @pytest.mark.parametrize("name", CALLS)
-    def test_repeats_the_ranker(self, run: Run, folder: Path, name: str) -> None:
+    def test_repeats_the_ranker(self, run: Run, name: str) -> None:
         assert run("train", *CALLS[name]).code == 0
         command = command_of("first")
         assert command[0] == "cldrank"
@@ -50,7 +50,7 @@ class TestTheCommand:
         for file in files:
             assert Path("first", file).read_bytes() == Path("ranker", file).read_bytes(), file
 
-    def test_in_a_process_of_its_own(self, run: Run, folder: Path) -> None:
+    def test_in_a_process_of_its_own(self, run: Run) -> None:
         name = "o'brien's $HOME `data`.parquet"
         Path("train.parquet").rename(name)
         assert run("train", "cld", "-f", name, "-c", "cells.parquet", "-p", "power:1.0", "-o", "first").code == 0
@@ -84,7 +84,7 @@ class TestTraining:
         assert "--envelope off keeps them" in Path("ranker/README.md").read_text()
 
     @pytest.mark.filterwarnings("ignore:of the log")
-    def test_so_are_those_of_reading_the_log(self, run: Run, folder: Path) -> None:
+    def test_so_are_those_of_reading_the_log(self, run: Run) -> None:
         data = cr.load("train.parquet")
         lines = ["session_id,query_id,doc_id,position,clicked"]
         for session in range(200):
@@ -160,7 +160,7 @@ class TestRecording:
 
 class TestOtherFeatures:
     @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("compare", "ranker", "ranker"), ("explain", "ranker")])
-    def test_the_file_is_named(self, run: Run, folder: Path, call: tuple[str, ...]) -> None:
+    def test_the_file_is_named(self, run: Run, call: tuple[str, ...]) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
         Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
         refused = run(*call, "-f", "other.txt")

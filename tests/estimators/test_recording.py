@@ -63,8 +63,8 @@ def test_propensities_as_they_were_used() -> None:
         np.array([1, 0.5, 0.4, 0.2]),
         "made up",
         method="AllPairs",
-        low=[1, 0.4, 0.3, 0.1],
-        high=[1, 0.6, 0.5, 0.3],
+        low=np.array([1, 0.4, 0.3, 0.1]),
+        high=np.array([1, 0.6, 0.5, 0.3]),
         confidence=0.8,
     )
     method = cr.IPS(clip=0.3, envelope="off").fit(data, clicks, rho)

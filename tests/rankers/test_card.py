@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from made_rankers import FEATURES, NAMES, ORIGIN, RANKERS, linear, network, trees
 from markdown_it import MarkdownIt
 
@@ -19,6 +18,7 @@ from cldrank.rankers import LinearRanker, Provenance, model_card
 from cldrank.rankers.card import as_yaml
 from cldrank.rankers.provenance import MethodRecord
 
+yaml: Any = pytest.importorskip("yaml")
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 EVIL = (
     "a|b",
@@ -87,7 +87,7 @@ def example() -> tuple[cr.RankingDataset, cr.ClickTable]:
     rows = np.concatenate([query * 8 + random.permutation(8)[:5] for query in range(60)])
     position = np.tile(np.arange(1, 6), 60)
     chance = np.where(labels[rows] > 0, 0.9, 0.1) / position
-    counts = {"impressions": np.full(300, 40), "clicks": random.binomial(40, chance)}
+    counts: dict[str, Any] = {"impressions": np.full(300, 40), "clicks": random.binomial(40, chance)}
     return data, cr.ClickTable.from_arrays(data, row=rows, position=position, **counts)
 
 
@@ -283,7 +283,9 @@ class TestHostileTexts:
             evaluations=(replace(ORIGIN.evaluations[0], data=EVIL_TEXT, measures={EVIL_TEXT: {"mean": 0.5}}),),
         )
         own = scaling.fit("standard", FEATURES[:, np.arange(len(EVIL)) % 4])
-        return LinearRanker(feature_names=EVIL, scaling=own, coefficients=np.arange(len(EVIL)), provenance=origin)
+        return LinearRanker(
+            feature_names=EVIL, scaling=own, coefficients=np.arange(float(len(EVIL))), provenance=origin
+        )
 
     def test_do_no_harm(self) -> None:
         card = model_card(self.ranker())

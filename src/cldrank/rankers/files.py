@@ -209,4 +209,4 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
 def _check_inside(path: Path, *others: str) -> None:
     if not path.is_file():
         needed = listed((_DESCRIPTION, _WEIGHTS, *others))
-        raise FormatError(f"the file is missing; the folder of this ranker has {needed}.", path=path)
+        raise FormatError(f"the file is missing; {'this' if others else 'a saved'} ranker has {needed}.", path=path)

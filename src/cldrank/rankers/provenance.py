@@ -306,9 +306,9 @@ def without_address(text: str) -> str:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text that can be written: half a character (a lone surrogate) cannot.
+    r"""Whether a value is a text that can be written: half a character (a lone surrogate) cannot.
 
-    >>> is_text("länge"), is_text("\\ud800"), is_text(3)
+    >>> is_text("länge"), is_text("\ud800"), is_text(3)
     (True, False, False)
     """
     return isinstance(value, str) and not _SURROGATE.search(value)
