@@ -167,3 +167,15 @@ class TestOtherFeatures:
         assert refused.code == 1
         expected = "other.txt: does not suit the ranker in ranker: 2 features instead of the ranker's 4"
         assert expected in " ".join(refused.err.split())
+
+
+def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "model-card.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"^```sh\n(cldrank data make .*?)\n```$", page, re.M | re.S)
+    for line in commands.splitlines():
+        assert run(*shlex.split(line)[1:]).code == 0, line
+    (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
+    written = Path("ranker/README.md").read_text(encoding="utf-8")
+    digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
+    assert digest.sub("…", written) == digest.sub("…", card)
+    assert len(digest.findall(card)) == 4

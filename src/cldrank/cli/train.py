@@ -47,9 +47,11 @@ def train(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train a ranker and save it, with a model card that says what it was trained on and how.
+    """Train a ranker and save it.
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
+
+    The folder has a model card, README.md, which says what the ranker was trained on, how, and what its limits are.
 
     Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
     processes train a network together.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$^&!])")
+_SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~$^&!]|(?<!\w)_+|_+(?!\w)")  # an underscore within a word is one
 _HIDDEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
@@ -19,8 +19,12 @@ def escaped(text: str) -> Markdown:
 
     >>> print(escaped("a|b <c>"))
     a\|b \<c\>
+    >>> print(escaped("_a__b_"))
+    \_a__b\_
     """
-    return Markdown(_SPECIAL.sub(r"\\\1", _HIDDEN.sub("�", " ".join(text.split()))))
+    return Markdown(
+        _SPECIAL.sub(lambda found: "".join(f"\\{one}" for one in found[0]), _HIDDEN.sub("�", " ".join(text.split())))
+    )
 
 
 def code(text: str) -> Markdown:

@@ -98,7 +98,11 @@ def _title(origin: Provenance) -> str:
     name = origin.method.label if origin.method else origin.estimator
     data = origin.data or ("data without a name" if origin.rows else "")
     title = f"{name} ranker" if name else "Ranker"
-    return f"{title}, trained on {data}" if data else f"{title} of unknown origin"
+    return f"{title}, trained on {_labelled(data, origin.synthetic)}" if data else f"{title} of unknown origin"
+
+
+def _labelled(data: str, synthetic: bool) -> str:
+    return f"{data or 'data without a name'}{' (synthetic)' if synthetic else ''}"
 
 
 def _data(ranker: Ranker) -> Rows:
@@ -234,10 +238,13 @@ def _front(ranker: Ranker) -> dict[str, Any]:
 
 
 def _result(one: EvaluationRecord) -> dict[str, Any]:
-    name = f"{one.data or 'data without a name'}{' (synthetic)' if one.synthetic else ''}"
     return {
         "task": {"type": "text-ranking", "name": "learning to rank"},
-        "dataset": {"type": "labelled-candidates", "name": name, "revision": one.fingerprint},
+        "dataset": {
+            "type": "labelled-candidates",
+            "name": _labelled(one.data, one.synthetic),
+            "revision": one.fingerprint,
+        },
         "metrics": [{"type": measure, "value": found["mean"]} for measure, found in one.measures.items()],
     }
 
