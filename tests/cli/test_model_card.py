@@ -65,6 +65,12 @@ class TestTheCommand:
         expected = "cldrank train cld-pair --features train.parquet --clicks cells.parquet --propensity power:1.0"
         assert shlex.join(command_of("first")) == f"{expected} --epochs 2 --hidden 8,4 --out ranker"
 
+    def test_has_flags_as_they_were_given(self, run: Run) -> None:
+        run("train", "heckman", *FROM[:4], "--no-position-correction", "-o", "first")
+        assert command_of("first")[-3:] == ["--no-position-correction", "--out", "ranker"]
+        run("train", "heckman", *FROM, "--position-correction", "-o", "first")
+        assert command_of("first")[-3:] == ["--position-correction", "--out", "ranker"]
+
     def test_of_several_processes_names_them(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("cldrank.cli.train._leads", lambda: True)
         monkeypatch.setenv("RANK", "0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,21 @@ def test_missing_values_and_zeros_have_one_form() -> None:
     assert strange.view(np.uint32).tolist() == [0x7FC00001, 0x80000000]  # which is left as it was
 
 
-def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts: dict[str, Any] = {"x": FEATURES, "n": np.arange(10)}
-    expected = fingerprint_of(parts)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_make_no_difference(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprint, "_BLOCK", 4)
-    assert fingerprint_of(parts) == expected
+    parts: dict[str, Any] = {"x": FEATURES, "n": np.arange(10), "ids": [f"{number}" for number in range(10)]}
+    expected = hashlib.sha256()
+    for name, values in parts.items():
+        array = np.asarray(values)
+        expected.update(f"{name} {'text' if name == 'ids' else array.dtype.str} {array.shape}\n".encode())
+        size = 1 if name == "x" else 4
+        for start in range(0, len(array), size):
+            part = array[start : start + size]
+            content = part.tobytes() if name != "ids" else np.ones(len(part), "<i8").tobytes() + "".join(part).encode()
+            expected.update(hashlib.sha256(content).digest())
+    monkeypatch.setattr(fingerprint, "fair_threads", lambda _: threads)
+    assert fingerprint_of(parts) == expected.hexdigest()
 
 
 def test_a_memory_mapped_set_is_the_same(tmp_path: Path) -> None:
