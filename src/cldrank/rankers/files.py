@@ -25,7 +25,7 @@ from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.card import model_card
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
-from cldrank.rankers.provenance import Measured, Provenance, is_text
+from cldrank.rankers.provenance import Measured, Provenance, can_be_written
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 from cldrank.reading import read_json, reading, reason
@@ -200,7 +200,7 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
         raise DataError(
             f"the kind of ranker {kind!r} is not known to cldrank {__version__}; known: {', '.join(KINDS)}."
         )
-    if not all(map(is_text, names)) or len(set(names)) < len(names):
+    if not all(map(can_be_written, names)) or len(set(names)) < len(names):
         raise DataError("feature_names must be texts, each different.")
     provenance = Provenance.from_json(description["provenance"])
     return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance)

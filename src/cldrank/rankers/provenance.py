@@ -47,7 +47,7 @@ class Record:
                 raise DataError(f"{entry.name} of {self.what} must be {words}, not {shortened(value)}.")
             if isinstance(value, Mapping):
                 value = self._plain(entry.name, value)
-            elif not all(map(is_text, _texts(value))):
+            elif not all(map(can_be_written, _texts(value))):
                 raise DataError(f"{entry.name} of {self.what} holds half a character: {shortened(value)}.")
             if entry.name == "fingerprint" and not _FINGERPRINT.fullmatch(value):
                 raise DataError(f"fingerprint of {self.what} must be 64 hexadecimal digits, not {shortened(value)}.")
@@ -305,10 +305,10 @@ def without_address(text: str) -> str:
     return _ADDRESS.sub("", text)
 
 
-def is_text(value: Any) -> bool:
+def can_be_written(value: Any) -> bool:
     r"""Whether a value is a text that can be written: half a character (a lone surrogate) cannot.
 
-    >>> is_text("länge"), is_text("\ud800"), is_text(3)
+    >>> can_be_written("länge"), can_be_written("\ud800"), can_be_written(3)
     (True, False, False)
     """
     return isinstance(value, str) and not _SURROGATE.search(value)
