@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 Language = Literal["python", "shell"]
 _PACKAGE = str(Path(__file__).parent)
+_LISTENING: ContextVar[tuple[list[CldrankWarning], ...]] = ContextVar("listening", default=())
 
 
 class Spelling(NamedTuple):
@@ -160,7 +164,26 @@ class ConvergenceWarning(CldrankWarning):
 
 def warn(warning: CldrankWarning) -> None:
     """Warn at the line of the user's that led here, however deep inside cldrank the reason was found."""
+    for heard in _LISTENING.get():
+        heard.append(warning)
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(warning, stacklevel=level)
+
+
+@contextmanager
+def hearing_warnings() -> Iterator[list[CldrankWarning]]:
+    """A list of all our warnings within the block, which are given as ever, whatever filters make of them.
+
+    >>> with warnings.catch_warnings(action="ignore"), hearing_warnings() as heard:
+    ...     warn(CldrankWarning("{} was raised", setting("clip")))
+    >>> heard[0].said("shell")
+    '--clip was raised'
+    """
+    heard: list[CldrankWarning] = []
+    token = _LISTENING.set((*_LISTENING.get(), heard))
+    try:
+        yield heard
+    finally:
+        _LISTENING.reset(token)

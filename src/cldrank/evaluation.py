@@ -63,6 +63,8 @@ class Evaluation(_ByMeasure[float]):
 
     per_query   one value per query for each measure; NaN where a query without a relevant document is skipped
     intervals   the mean with its bootstrap interval over queries; absent for a single query
+    empty       whether a query without a relevant document counts 0 ("zero") or is left out ("skip")
+    fingerprint   of the dataset
     """
 
     data: str
@@ -70,6 +72,8 @@ class Evaluation(_ByMeasure[float]):
     queries: int
     per_query: Mapping[Measure, NDArray[np.float64]]
     intervals: Mapping[Measure, Interval] = field(default_factory=dict)
+    empty: Empty = "zero"
+    fingerprint: str = ""
 
     @cached_property
     def _entries(self) -> Mapping[Measure, float]:
@@ -89,6 +93,8 @@ class Evaluation(_ByMeasure[float]):
             "data": self.data,
             "synthetic": self.synthetic,
             "queries": self.queries,
+            "fingerprint": self.fingerprint,
+            "empty": self.empty,
             "measures": {
                 str(measure): {"mean": self[measure], **_bounds(self.intervals.get(measure))}
                 for measure in self.per_query
@@ -122,7 +128,7 @@ def evaluate(
         for measure, values in per_query.items()
         if np.count_nonzero(~np.isnan(values)) > 1
     }
-    return Evaluation(dataset.name, dataset.synthetic, dataset.n_queries, per_query, intervals)
+    return _evaluation(dataset, per_query, intervals, empty)
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,8 +192,7 @@ def compare(
     """
     wanted = parse_all(measures)
     evaluations = [
-        Evaluation(dataset.name, dataset.synthetic, dataset.n_queries, _per_query(model, dataset, wanted, empty))
-        for model in (first, second)
+        _evaluation(dataset, _per_query(model, dataset, wanted, empty), {}, empty) for model in (first, second)
     ]
     differences = {
         measure: paired_comparison(
@@ -210,6 +215,16 @@ def data_label(name: str, synthetic: bool) -> str:
     'web10k-like (synthetic)'
     """
     return f"{name or 'data without a name'}{' (synthetic)' if synthetic else ''}"
+
+
+def _evaluation(
+    dataset: RankingDataset,
+    per_query: Mapping[Measure, NDArray[np.float64]],
+    intervals: Mapping[Measure, Interval],
+    empty: Empty,
+) -> Evaluation:
+    data = (dataset.name, dataset.synthetic, dataset.n_queries)
+    return Evaluation(*data, per_query, intervals, empty, dataset.fingerprint)
 
 
 def _per_query(

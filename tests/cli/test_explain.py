@@ -33,6 +33,9 @@ def test_features_by_what_they_contribute(run: Run, data: cr.RankingDataset, mod
     told = run("explain", "ranker", "-f", "train.parquet", "--json").json
     assert [one["feature"] for one in told["features"]] == [one["feature"] for one in expected.ordered()]
     assert told["rows"] == data.n_rows
+    assert (
+        run("explain", "ranker", "-f", "train.parquet", "--json", "--top", "2").json["features"] == told["features"][:2]
+    )
     table = pq.read_table("all.parquet")
     assert table.num_rows == data.n_rows
     np.testing.assert_allclose(table["score"], fitted.predict(data), rtol=1e-4, atol=1e-4)

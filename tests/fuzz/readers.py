@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -296,13 +297,15 @@ def _seed_rankers(folder: Path) -> None:
     cr.CLD().fit(data, clicks, rho).ranker_.save(folder / "linear")
     cr.CLDPair(model=cr.MLP(hidden=(3,), epochs=1)).fit(data, clicks, rho).ranker_.save(folder / "network")
     cr.RankAgg(model=cr.Linear()).fit(data, clicks, rho).ranker_.save(folder / "borda")
+    ranker = cr.IPS(model=cr.Linear()).fit(data, clicks, rho).ranker_
+    ranker.with_evaluation(cr.evaluate(ranker, data, "AP")).save(folder / "evaluated")
     trees = cr.Trees(rounds=2, leaves=3, min_weight=0.0)
     cr.CLDPair(model=trees).fit(data, clicks, rho).ranker_.save(folder / "trees")
     cr.RankAgg(model=trees).fit(data, clicks, rho).ranker_.save(folder / "borda of trees")
 
 
 def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
-    source = seeds / ("linear", "network", "borda", "trees", "borda of trees")[int(random.integers(5))]
+    source = seeds / ("linear", "network", "borda", "trees", "borda of trees", "evaluated")[int(random.integers(6))]
     target = place / "ranker"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
@@ -332,6 +335,11 @@ def _read_ranker(path: Path) -> None:
     if scores.shape != (2,) or not np.isfinite(scores).all():
         raise WrongError(f"scores {scores}")
     repr(ranker)
+    with tempfile.TemporaryDirectory() as folder:
+        ranker.save(folder)
+        again = cr.load_ranker(folder).provenance
+    if again != ranker.provenance:
+        raise WrongError(f"{again} where the ranker comes from {ranker.provenance}")
 
 
 def _seed_checkpoint(folder: Path) -> None:

@@ -20,12 +20,32 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.models import MLP
 from cldrank.rankers import BordaRanker, LinearRanker, ModuleRanker, NetworkRanker, Provenance, TreeRanker
 from cldrank.rankers.from_torch import ranker_of
+from cldrank.rankers.provenance import ClicksRecord, CurveRecord, EvaluationRecord, FitRecord, MethodRecord
 
 NAMES = ("bm25", "pagerank", "länge", "clicks")
 FEATURES = np.random.default_rng(0).lognormal(0, 2, (300, 4)).astype(np.float32)
 SCALING = scaling.fit("standard", FEATURES)
 ORIGIN = Provenance(
-    estimator="Oracle", parameters={"l2": 0.1, "scaling": None}, data="web", synthetic=True, rows=9, queries=2
+    estimator="Oracle",
+    parameters={"l2": 0.1, "scaling": None},
+    data="web",
+    synthetic=True,
+    rows=9,
+    queries=2,
+    fingerprint="0123456789abcdef" * 4,
+    has_missing=True,
+    method=MethodRecord("Oracle", "learns from labels", ("position",), "labels", "Oracle()", {"l2": 0.001}),
+    clicks=ClicksRecord(1000, 90, 8, 7, 3, False, "a" * 64),
+    propensities=CurveRecord(
+        (1.0, 0.5, 0.25), "power law", "AllPairs", None, (1.0, 0.4, 0.1), (1.0, 0.6, 0.4), 0.9, (2,), (3,), ("a note",)
+    ),
+    diagnostics=FitRecord("converged", 4, -12.5, rows=9, weight=9.0, constant=("bm25",), warnings=("beware",)),
+    command="cldrank train oracle --features 'my data.txt' --out ranker",
+    evaluations=(
+        EvaluationRecord(
+            "held out", False, 7, "b" * 64, "zero", {"AP": {"mean": 0.7, "low": 0.6, "high": 0.8, "confidence": 0.9}}
+        ),
+    ),
 )
 PARTS: dict[str, Any] = {"feature_names": NAMES, "scaling": SCALING, "provenance": ORIGIN}
 Change = Callable[[dict[str, Any], dict[str, Any]], Any]

@@ -23,7 +23,7 @@ from made_rankers import (
 
 from cldrank import rankers, scaling
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.rankers import LinearRanker, load_ranker
+from cldrank.rankers import LinearRanker, load_ranker, record_evaluation
 
 
 @pytest.mark.parametrize("method", ["standard", "minmax", "log", scaling.Quantile(knots=7), None])
@@ -41,7 +41,7 @@ def test_a_saved_ranker_comes_back_exactly(method: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.scaling.parameters[name], values)
     np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))
     again.save(tmp_path / "second")
-    for name in ("ranker.json", "weights.safetensors"):
+    for name in ("ranker.json", "weights.safetensors", "README.md"):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "deep" / "ranker" / name).read_bytes()
 
 
@@ -51,7 +51,7 @@ def test_saving_replaces_an_older_ranker_and_fills_an_empty_folder(tmp_path: Pat
     again = load_ranker(tmp_path)
     assert isinstance(again, LinearRanker)
     assert again.intercept == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ranker.json", "weights.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "ranker.json", "weights.safetensors"]
 
 
 def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
@@ -79,6 +79,99 @@ def test_saving_over_anything_else_is_refused(files: dict[str, str], message: st
     with pytest.raises(UsageError, match=message):
         linear().save(tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+
+
+@pytest.mark.parametrize("name", ["README.md", "NOTES.md", "model.json"])
+def test_a_folder_in_the_place_of_a_file_is_not_removed(name: str, tmp_path: Path) -> None:
+    linear().save(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker"):
+        linear().save(tmp_path)
+    assert (tmp_path / name / "thesis.tex").exists()
+
+
+def test_a_card_that_was_edited_is_not_lost(tmp_path: Path) -> None:
+    linear().save(tmp_path)
+    card = tmp_path / "README.md"
+    linear(intercept=2.0).save(tmp_path)  # one that was not goes with its ranker
+    written = card.read_text()
+    card.write_text(written + "mine\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UsageError, match="README.md was edited.*move your text to NOTES.md.*and delete README.md"):
+        linear().save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert load_ranker(tmp_path).provenance == ORIGIN  # loading does not care
+    card.unlink()
+    assert load_ranker(tmp_path).provenance == ORIGIN
+    linear(intercept=2.0).save(tmp_path)
+    assert card.read_text() == written
+
+
+def test_a_card_that_nobody_knows_of_is_not_lost(tmp_path: Path) -> None:
+    linear().save(tmp_path)
+    description = json.loads((tmp_path / "ranker.json").read_text())
+    del description["card_sha256"]
+    (tmp_path / "ranker.json").write_text(json.dumps(description))
+    with pytest.raises(UsageError, match="README.md was edited"):
+        linear().save(tmp_path)
+
+
+def test_notes_are_kept_and_become_part_of_the_card(tmp_path: Path) -> None:
+    linear().save(tmp_path)
+    assert "## Notes" not in (tmp_path / "README.md").read_text()
+    notes = b"---\nlicense: mit\n---\nFor the *shop*. \xff\r\n"
+    (tmp_path / "NOTES.md").write_bytes(notes)
+    linear(intercept=2.0).save(tmp_path)
+    assert (tmp_path / "NOTES.md").read_bytes() == notes
+    card = (tmp_path / "README.md").read_text()
+    assert "\nlicense: mit\n---\n" in card
+    assert "\n## Notes\n\nFor the *shop*. \ufffd\n" in card
+    again = load_ranker(tmp_path)
+    assert isinstance(again, LinearRanker)
+    assert again.intercept == 2
+
+
+class TestRecording:
+    def test_an_evaluation_is_added_to_what_is_there(self, tmp_path: Path) -> None:
+        ranker = linear()
+        ranker.save(tmp_path)
+        loaded = load_ranker(tmp_path)
+        record_evaluation(loaded, Found("train", "1" * 64, 0.5), tmp_path)
+        record_evaluation(loaded, Found("test", "2" * 64, 0.6), tmp_path)  # the first is not lost
+        again = load_ranker(tmp_path).provenance.evaluations
+        assert [(one.data, one.measures["AP"]["mean"]) for one in again[-2:]] == [("train", 0.5), ("test", 0.6)]
+        record_evaluation(loaded, Found("other name", "1" * 64, 0.7), tmp_path)
+        again = load_ranker(tmp_path).provenance.evaluations
+        assert [(one.data, one.measures["AP"]["mean"]) for one in again[-2:]] == [("test", 0.6), ("other name", 0.7)]
+        assert len(again) == len(ORIGIN.evaluations) + 2
+        np.testing.assert_array_equal(load_ranker(tmp_path).predict(dataset()), ranker.predict(dataset()))
+
+    def test_another_ranker_in_its_place_is_refused(self, tmp_path: Path) -> None:
+        linear().save(tmp_path)
+        loaded = load_ranker(tmp_path)
+        linear(intercept=5.0).save(tmp_path)
+        with pytest.raises(UsageError, match="holds another ranker than the one that was evaluated"):
+            record_evaluation(loaded, Found("test", "2" * 64, 0.6), tmp_path)
+        assert load_ranker(tmp_path).provenance == ORIGIN
+
+    @pytest.mark.parametrize("name", ["network", "trees", "borda"])
+    def test_any_kind(self, name: str, tmp_path: Path) -> None:
+        RANKERS[name]().save(tmp_path)
+        record_evaluation(load_ranker(tmp_path), Found("test", "2" * 64, 0.6), tmp_path)
+        assert load_ranker(tmp_path).provenance.evaluations[-1].data == "test"
+
+
+class Found:
+    """An evaluation."""
+
+    def __init__(self, data: str, fingerprint: str, mean: float) -> None:
+        known = {"data": data, "synthetic": False, "queries": 9, "fingerprint": fingerprint, "empty": "zero"}
+        self.known = {**known, "measures": {"AP": {"mean": mean}}}
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.known
 
 
 def test_saving_over_a_file_is_refused(tmp_path: Path) -> None:
@@ -114,11 +207,49 @@ DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json.update(feature_names=["a", "b", "c"]), "for 3 features|3,"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", 4]), "feature_names must be texts"),
     (lambda json, _: json.update(feature_names=["a", "b", "c", "a"]), "each different"),
+    (lambda json, _: json.update(feature_names=["a", "b", "c", "\ud800"]), "feature_names must be texts"),
     (lambda json, _: json["scaling"].update(method="magic"), "there is no scaling 'magic'"),
     (lambda json, _: json["scaling"].update(options={"clip": 0}), "clip must be"),
     (lambda json, _: json.update(scaling=None), "'scaling' must be a dict"),
     (lambda json, _: json["provenance"].update(rows="many"), "rows of the provenance"),
     (lambda json, _: json["provenance"].update(mood="good"), "provenance cannot be read"),
+    (lambda json, _: json["provenance"].update(rows=-1), "rows of the provenance must be a whole number of at least 0"),
+    (lambda json, _: json["provenance"].update(fingerprint="abc"), "64 hexadecimal digits, not 'abc'"),
+    (lambda json, _: json["provenance"].update(command=["rm"]), "command of the provenance must be a text"),
+    (lambda json, _: json["provenance"].update(command="\ud800"), "command of the provenance holds half a character"),
+    (
+        lambda json, _: json["provenance"].update(parameters={"a": "\ud800"}),
+        "parameters of the provenance must be plain",
+    ),
+    (lambda json, _: json["provenance"].update(has_missing=1), "has_missing of the provenance must be True or False"),
+    (lambda json, _: json["provenance"].update(method="CLD"), "the method must be a dict, not 'CLD'"),
+    (lambda json, _: json["provenance"]["method"].pop("label"), "the method cannot be read.*label"),
+    (
+        lambda json, _: json["provenance"]["method"].update(corrects="all"),
+        "corrects of the method must be a list of names",
+    ),
+    (lambda json, _: json["provenance"]["clicks"].update(clicks=1.5), "clicks of the clicks must be a whole number"),
+    (lambda json, _: json["provenance"]["clicks"].update(clicks=10**400), "clicks of the clicks must be"),
+    (lambda json, _: json["provenance"]["propensities"].update(values=[1, None]), "values of the propensities must be"),
+    (lambda json, _: json["provenance"]["propensities"].update(values=[1, float("nan")]), "values of the propensities"),
+    (lambda json, _: json["provenance"]["propensities"].update(low=[1]), "low of the propensities has 1 entries for 3"),
+    (lambda json, _: json["provenance"]["propensities"].update(low=None), "needs low, high and confidence"),
+    (lambda json, _: json["provenance"]["propensities"].update(raised=[4]), "have no position 4; they go from 1 to 3"),
+    (lambda json, _: json["provenance"]["diagnostics"].update(steps="3"), "steps of the diagnostics must be"),
+    (
+        lambda json, _: json["provenance"]["diagnostics"].update(warnings=[1]),
+        "warnings of the diagnostics must be a list",
+    ),
+    (lambda json, _: json["provenance"].update(evaluations={}), "evaluations of the provenance must be a list"),
+    (lambda json, _: json["provenance"].update(evaluations=[3]), "an evaluation must be a dict, not 3"),
+    (
+        lambda json, _: json["provenance"]["evaluations"][0].update(measures={"AP": {"mean": "good"}}),
+        "AP of an evaluation must have a mean",
+    ),
+    (
+        lambda json, _: json["provenance"]["evaluations"][0].update(measures={"AP": 0.5}),
+        "AP of an evaluation must have",
+    ),
     (lambda json, _: json.update(scaling=nested(900)), "'scaling' must be a dict"),
     (lambda json, _: json.update(format_version=10**4000), "format version 1000"),
     (lambda json, _: json["scaling"].update(n_features=10**4000), "n_features must be a whole number"),
@@ -238,7 +369,7 @@ def test_every_kind_of_ranker_comes_back_exactly(name: str, tmp_path: Path) -> N
     assert again.provenance == ORIGIN
     np.testing.assert_array_equal(again.predict(dataset()), ranker.predict(dataset()))
     again.save(tmp_path / "second")
-    for file in ("ranker.json", "weights.safetensors"):
+    for file in ("ranker.json", "weights.safetensors", "README.md"):
         assert (tmp_path / "second" / file).read_bytes() == (tmp_path / "ranker" / file).read_bytes()
 
 

@@ -72,14 +72,19 @@ def test_it_can_be_pickled_and_copied() -> None:
 def test_the_folder_holds_the_engine_s_own_file(tmp_path: Path) -> None:
     ranker = trees()
     ranker.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "ranker.json", "weights.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "README.md",
+        "model.json",
+        "ranker.json",
+        "weights.safetensors",
+    ]
     engine = xgboost.Booster(model_file=tmp_path / "model.json")
     scores = engine.predict(xgboost.DMatrix(FEATURES), output_margin=True)
     np.testing.assert_array_equal(scores.astype(np.float64), ranker.predict(dataset()))
     again = load_ranker(tmp_path)
     np.testing.assert_array_equal(again.predict(holes()), ranker.predict(holes()))
     network().save(tmp_path)  # the file of the trees goes with them
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ranker.json", "weights.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "ranker.json", "weights.safetensors"]
 
 
 def test_voters_may_be_trees(tmp_path: Path) -> None:
@@ -202,7 +207,9 @@ def test_a_file_that_was_exchanged_or_is_missing_is_refused(tmp_path: Path) -> N
     with pytest.raises(FormatError, match=r"this is not the file that ranker\.json was saved with"):
         load_ranker(tmp_path)
     (tmp_path / "model.json").unlink()
-    with pytest.raises(FormatError, match="the file is missing"):
+    with pytest.raises(
+        FormatError, match="model.json: the file is missing; .* has ranker.json, weights.safetensors and model.json"
+    ):
         load_ranker(tmp_path)
 
 

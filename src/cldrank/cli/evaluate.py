@@ -11,6 +11,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import console, new_table, print_json, print_title, save_table, say
+from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -56,6 +57,9 @@ def evaluate(
     per_query: Annotated[
         Path | None, options.spelled("--per-query FILE", "Write the values of every query to this Parquet file.")
     ] = None,
+    record: Annotated[
+        bool, options.spelled("--record", "Add the result to the ranker's folder: its description and its model card.")
+    ] = False,
     *,
     measuring: Measuring,
     reading: options.Reading,
@@ -68,16 +72,25 @@ def evaluate(
     from cldrank.evaluation import evaluate as run
 
     options.check_outputs([per_query], [*features, ranker])
+    if record:
+        _check_recordable(ranker)
     dataset = reading.load(features)
-    result = run(_model(ranker, dataset), dataset, **measuring.arguments())
+    model = _model(ranker, dataset, features)
+    result = run(model, dataset, **measuring.arguments())
     if per_query:
         _write_per_query(result, dataset, per_query)
+    if record:
+        from cldrank.rankers import record_evaluation
+
+        record_evaluation(model, result, ranker)
     if as_json:
         print_json({"ranker": str(ranker), **result.as_dict()})
     else:
         print_evaluation(result, str(ranker))
         if per_query:
             say(f"values of every query: {per_query}")
+        if record:
+            say(f"recorded in {ranker / 'README.md'}")
 
 
 @with_options
@@ -98,7 +111,8 @@ def compare(
     from cldrank.evaluation import data_label
 
     dataset = reading.load(features)
-    result = run(_model(first, dataset), _model(second, dataset), dataset, **measuring.arguments())
+    one, two = (_model(path, dataset, features) for path in (first, second))
+    result = run(one, two, dataset, **measuring.arguments())
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
         return
@@ -135,15 +149,27 @@ def print_evaluation(result: Evaluation, ranker: str) -> None:
     console.print(table)
 
 
-def _model(path: Path, dataset: RankingDataset) -> Any:
-    """A ranker from its folder, or scores from a file."""
+def _model(path: Path, dataset: RankingDataset, features: list[str]) -> Any:
+    """A ranker from its folder, which must know the features, or scores from a file."""
     if path.is_dir() or not path.exists():  # a ranker may have to be brought back first
         from cldrank.rankers import load_ranker
 
-        return load_ranker(path)
+        ranker = load_ranker(path)
+        options.check_ranker_features(ranker, path, dataset, features)
+        return ranker
     from cldrank.data.scores import load_scores
 
     return load_scores(path, dataset)
+
+
+def _check_recordable(path: Path) -> None:
+    """Refuse what the result cannot be recorded in, before anything is read."""
+    from cldrank.rankers import check_replaceable
+
+    if path.is_file():
+        raise UsageError(f"--record is for rankers; {path} is a file of scores.")
+    options.check_folder(path)
+    check_replaceable(path)
 
 
 def _write_per_query(result: Evaluation, dataset: RankingDataset, path: Path) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.rankers import Contributions
 
+_SHOWN = 20  # features of the table
+
 
 @with_options
 def explain(
@@ -33,7 +35,12 @@ def explain(
     out: Annotated[
         Path | None, options.spelled("--out -o FILE", "Write the contributions to every score to this Parquet file.")
     ] = None,
-    top: Annotated[int, options.spelled("--top COUNT", "How many features to show.", min=1)] = 20,
+    top: Annotated[
+        int | None,
+        options.spelled(
+            "--top COUNT", "How many features to show. [default: 20; all with --json]", min=1, show_default=False
+        ),
+    ] = None,
     *,
     reading: options.Reading,
     as_json: options.Json = False,
@@ -49,6 +56,7 @@ def explain(
     options.check_outputs([out], [*features, ranker])
     loaded = load_ranker(ranker)
     dataset = reading.load(features)
+    options.check_ranker_features(loaded, ranker, dataset, features)
     with working("explaining …"):
         found = loaded.explain(dataset)
     importance = loaded.importance().ordered() if isinstance(loaded, TreeRanker) else []
@@ -56,10 +64,10 @@ def explain(
         _write(found, dataset, out)
     if as_json:
         shares = {one["feature"]: {"share_of_gain": one["share"], "splits": one["splits"]} for one in importance}
-        rows = [{**one, **shares.get(one["feature"], {})} for one in found.ordered()]
+        rows = [{**one, **shares.get(one["feature"], {})} for one in found.ordered()[:top]]
         print_json({"ranker": str(ranker), "data": dataset.name, "rows": len(found), "features": rows})
         return
-    _print(found, {one["feature"]: one["share"] for one in importance}, top, f"{ranker} on {dataset.name}")
+    _print(found, {one["feature"]: one["share"] for one in importance}, top or _SHOWN, f"{ranker} on {dataset.name}")
     if out is not None:
         say(f"contributions to every score: {out}")
 

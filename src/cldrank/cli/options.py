@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cldrank.cli.output import console, working
-from cldrank.errors import CldrankError, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.files import check_writable
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
+    from cldrank.rankers import Ranker
 
 
 def spelled(usage: str, about: str, **more: Any) -> Any:
@@ -88,6 +89,16 @@ def check_ranker_folder(path: Path) -> None:
     check_folder(path)
     if path.is_dir() and any(path.iterdir()) and not (path / "ranker.json").is_file():
         raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")
+
+
+def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset, sources: Sequence[str]) -> None:
+    """Refuse features that are not those of a ranker, and say whose and in which file."""
+    from cldrank.rankers import check_features
+
+    try:
+        check_features(ranker.feature_names, dataset.feature_names)
+    except DataError as error:
+        raise FormatError(f"does not suit the ranker in {folder}: {error}", path=", ".join(sources)) from None
 
 
 # -- options that belong together: each field is one ---------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,15 +17,17 @@ import typer
 from cldrank.cli import methods, options
 from cldrank.cli.learning_task import LearningTask
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, say, working
-from cldrank.errors import CldrankWarning
+from cldrank.errors import CldrankWarning, hearing_warnings
 from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.estimators import Method
     from cldrank.models import Epoch
+    from cldrank.rankers import Ranker
 
 _INTERRUPTED = 130
+_UNDECIDING = ("out", "summary", "as_json", "checkpoint", "resume", "tensorboard", "cache")
 _NO_COMPARISON = (
     "note: {} chooses the {}; each method has its own targets, so it does not compare methods. "
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
@@ -35,6 +38,7 @@ def train(
     chosen: LearningTask,
     *,
     out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
+    context: typer.Context,
     summary: Annotated[
         bool,
         options.spelled(
@@ -47,19 +51,25 @@ def train(
 
     Example: `cldrank train cld --features train.parquet --clicks cells.parquet --propensity power:1.0 --out ranker/`
 
+    The folder has a model card, README.md, which says what the ranker was trained on, how, and what its limits are.
+
     Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
     processes train a network together.
     """
+    from cldrank.rankers import check_replaceable
+
     method = chosen.method
     chosen.check()
     method.check()
     options.check_ranker_folder(out)
-    dataset, table, rho = chosen.read()
-    with _showing(method, bar=not as_json and _leads()), _together():
-        warned = _fit(method, dataset, table, rho)
+    check_replaceable(out)
+    with hearing_warnings() as heard:
+        dataset, table, rho = chosen.read()
+        with _showing(method, bar=not as_json and _leads()), _together():
+            warned = _fit(method, dataset, table, rho)
     if not _leads():
         return
-    method.ranker_.save(out)
+    _documented(method.ranker_, [one.said("shell") for one in heard], _command(context)).save(out)
     facts = _facts(method, dataset)
     if as_json:
         more = {"summary": method.summary()} if summary else {}
@@ -123,6 +133,37 @@ def _together() -> Iterator[None]:
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+# -- what the ranker remembers -------------------------------------------------------------------------------------
+
+
+def _documented(ranker: Ranker, warned: list[str], command: str) -> Ranker:
+    """The ranker with the command that trains it again, and the warnings in the words of the shell."""
+    origin = ranker.provenance
+    if origin.diagnostics is None:
+        raise AssertionError("a fit leaves diagnostics")
+    known = replace(origin.diagnostics, warnings=tuple(dict.fromkeys(warned)))
+    return ranker.with_provenance(replace(origin, diagnostics=known, command=command))
+
+
+def _command(context: typer.Context) -> str:
+    """The command that trains the same ranker, in long options; those that do not decide what it is are left out."""
+    words = ["cldrank", *context.command_path.split()[1:]]
+    if "RANK" in os.environ:
+        words[:1] = ["torchrun", f"--nproc-per-node={os.environ.get('WORLD_SIZE', '1')}", "-m", "cldrank"]
+    for one in context.command.params:
+        given = context.params.get(one.name or "")
+        source = context.get_parameter_source(one.name or "")
+        if source is None or source.name != "COMMANDLINE" or one.name in _UNDECIDING:
+            continue
+        name = next(spelled for spelled in one.opts if spelled.startswith("--"))
+        if isinstance(given, bool):
+            words.append(name if given else one.secondary_opts[0])
+            continue
+        for value in given if isinstance(given, list | tuple) else [given]:
+            words += [name, str(value)]
+    return shlex.join([*words, "--out", "ranker"])
 
 
 # -- what came of it -----------------------------------------------------------------------------------------------

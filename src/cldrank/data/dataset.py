@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
+from cldrank.data.fingerprint import fingerprint_of
 from cldrank.errors import DataError, Spelling
 from cldrank.wording import count
 
@@ -196,6 +198,17 @@ class RankingDataset:
     def row_queries(self) -> IntArray:
         """The index of the query of each row."""
         return segments.segment_of_rows(self.offsets)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of features, queries, labels, ids and feature names: all but the name and the order of a file.
+
+        >>> one, two = (RankingDataset.from_arrays([[1.0], [x]], [7, 7]) for x in (2.0, 3.0))
+        >>> one.fingerprint == two.fingerprint, one.fingerprint == one.renamed("other").fingerprint
+        (False, True)
+        """
+        names = ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names")
+        return fingerprint_of({name: getattr(self, name) for name in names})
 
     def __len__(self) -> int:
         return self.n_queries

@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator
 from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError
+from cldrank.errors import UsageError, hearing_warnings
 from cldrank.estimators.evidence import Evidence, collect
 from cldrank.estimators.needs import Needs
+from cldrank.estimators.recording import clicks_record, curve_record, fit_record, method_record
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Facts, Fit, FitSummary, lines_of
 from cldrank.models.linear.inference import Estimates
@@ -125,7 +126,11 @@ class Method(BaseEstimator, ABC):
         What the method has no use for is refused.
         """
         self.check()
-        return self.fit_evidence(self._collected(dataset, clicks, propensities))
+        with hearing_warnings() as heard:
+            self.fit_evidence(self._collected(dataset, clicks, propensities))
+        known = fit_record(self.fit_)
+        self._describe(diagnostics=replace(known, warnings=tuple(dict.fromkeys(map(str, heard)))))
+        return self
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
         """What `fit` was given, checked."""
@@ -162,6 +167,12 @@ class Method(BaseEstimator, ABC):
             others = any(one.takes_missing and can(one, self.way) for one in models().values())
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
         self._keep(self._learn(evidence), evidence.given_propensities)
+        used = evidence.given_propensities
+        self._describe(
+            clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),
+            propensities=None if used is None else curve_record(used),
+            diagnostics=fit_record(self.fit_),
+        )
         return self
 
     @abstractmethod
@@ -248,7 +259,13 @@ class Method(BaseEstimator, ABC):
         values = {f"model__{name}": value for name, value in self.model.get_params().items()}
         decides = {entry.name for entry in fields(Run) if entry.compare and entry.name != "device"}
         values |= {f"run__{name}": value for name, value in self.run.get_params().items() if name in decides}
-        return Provenance.of(type(self).__name__, {**own, "model": type(self.model).__name__, **values}, data)
+        given = {**own, "model": type(self.model).__name__, **values}
+        return Provenance.of(type(self).__name__, given, data, method=method_record(self, given))
+
+    def _describe(self, **known: Any) -> None:
+        """Let the ranker remember more of where it comes from."""
+        ranker = self.ranker_.with_provenance(replace(self.ranker_.provenance, **known))
+        self.ranker_, self.fit_ = ranker, replace(self.fit_, ranker=ranker)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):

@@ -1,16 +1,18 @@
 """Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
 
-A saved ranker is a folder with two files: `ranker.json` says what it is, `weights.safetensors` holds its numbers;
-boosted trees lie in a third, `model.json`, as XGBoost writes them.
+A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors` holds its numbers, boosted trees lie in
+`model.json`, as XGBoost writes them, and `README.md` is its model card.
 Loading reads data only; nothing in a folder can make code run.
 """
 
-from cldrank.rankers.base import Provenance, Ranker, ScalingRanker, check_features
+from cldrank.rankers.base import Ranker, ScalingRanker, check_features
 from cldrank.rankers.borda import BordaRanker
+from cldrank.rankers.card import model_card
 from cldrank.rankers.explaining import Contributions, Importance
-from cldrank.rankers.files import load_ranker, save_ranker
+from cldrank.rankers.files import check_replaceable, load_ranker, record_evaluation, save_ranker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer, NetworkRanker
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 
@@ -27,6 +29,9 @@ __all__ = [
     "ScalingRanker",
     "TreeRanker",
     "check_features",
+    "check_replaceable",
     "load_ranker",
+    "model_card",
+    "record_evaluation",
     "save_ranker",
 ]

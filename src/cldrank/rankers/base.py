@@ -1,11 +1,10 @@
-"""`Ranker` and `Provenance`: what every ranker can do, and where it comes from."""
+"""`Ranker`: what every ranker can do."""
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -13,70 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
-from cldrank._version import __version__
-from cldrank.arguments import as_json
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.rankers.explaining import Contributions
-from cldrank.reading import reason
+from cldrank.rankers.provenance import Measured, Provenance
 from cldrank.scaling import Scaling, as_table
 from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a ranker comes from: the data, whether that was synthetic, the estimator and its parameters.
-
-    >>> print(Provenance(estimator="Oracle", data="web10k-like", synthetic=True))
-    trained by Oracle on web10k-like (synthetic)
-    """
-
-    estimator: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    data: str = ""
-    synthetic: bool = False
-    rows: int = 0
-    queries: int = 0
-    cldrank: str = __version__
-
-    def __post_init__(self) -> None:
-        for entry in fields(self):
-            value, kind = getattr(self, entry.name), _PROVENANCE_TYPES[entry.name]
-            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-                raise DataError(f"{entry.name} of the provenance must be a {kind.__name__}, not {value!r}.")
-        try:
-            plain = json.loads(json.dumps(dict(self.parameters), allow_nan=False))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"the parameters in the provenance must be plain JSON values: {reason(error)}.") from None
-        object.__setattr__(self, "parameters", plain)
-
-    @classmethod
-    def of(cls, estimator: str, parameters: Mapping[str, Any], data: RankingDataset) -> Self:
-        """Of a ranker learned from a dataset; a parameter that JSON cannot hold is kept as Python writes it."""
-        plain = {name: as_json(value) for name, value in parameters.items()}
-        return cls(estimator, plain, data.name, data.synthetic, data.n_rows, data.n_queries)
-
-    def __str__(self) -> str:
-        data = self.data or ("data without a name" if self.rows else "")
-        parts = [f"by {self.estimator}"] if self.estimator else []
-        parts += [f"on {data}"] if data else []
-        origin = " ".join(["trained", *parts]) if parts else "of unknown origin"
-        return f"{origin} (synthetic)" if self.synthetic else origin
-
-
-_PROVENANCE_TYPES: dict[str, type] = {
-    "estimator": str,
-    "parameters": Mapping,
-    "data": str,
-    "synthetic": bool,
-    "rows": int,
-    "queries": int,
-    "cldrank": str,
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -171,10 +116,24 @@ class Ranker(ABC):
             raise DataError(f"{error} To take columns by their place, pass an array.") from None
         return matrix(table)[:, order] if own != self.feature_names else matrix(table)
 
-    def save(self, folder: str | PathLike[str]) -> None:
-        """Write the ranker to a folder, which is there whole or not at all.
+    def with_provenance(self, provenance: Provenance) -> Self:
+        """The same ranker with another account of where it comes from."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, provenance=provenance)  # nothing else is checked or made again
+        return made
 
-        A ranker already saved there is replaced; a folder with anything else in it is refused.
+    def with_evaluation(self, result: Measured) -> Self:
+        """The same ranker, which remembers how well it ranks: `ranker.with_evaluation(evaluate(ranker, dataset))`.
+
+        Its model card shows the result. An earlier one on the same data gives way to it.
+        """
+        return self.with_provenance(self.provenance.with_evaluation(result))
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the ranker with its model card to a folder, which is there whole or not at all.
+
+        A ranker already saved there is replaced; a folder with anything else in it is refused. Your `NOTES.md`
+        stays, and becomes part of the card.
         """
         from cldrank.rankers.files import save_ranker
 

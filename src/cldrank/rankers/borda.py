@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, Provenance, Ranker, Weights, member, split_weights
+from cldrank.rankers.base import Config, Ranker, Weights, member, split_weights
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import kind_of, listed
 

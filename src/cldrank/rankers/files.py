@@ -1,6 +1,7 @@
-"""Saved rankers: a folder with a description in JSON, the numbers in safetensors, and maybe files of an engine.
+"""Saved rankers: a folder with a description in JSON, the numbers in safetensors, a model card, and files of an engine.
 
 In a ranker's state, an array of bytes whose name ends in `model.json` is such a file; it lies in the folder as it is.
+The card, `README.md`, is for people: loading does not look at it. What they write themselves, `NOTES.md`, is kept.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import numpy as np
 
 from cldrank._version import __version__
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.files import recover_folder, replacing_folder
-from cldrank.rankers.base import Provenance, Ranker, Weights
+from cldrank.files import holding, recover_folder, replacing_folder
+from cldrank.rankers.base import Config, Ranker, Weights
 from cldrank.rankers.borda import BordaRanker
+from cldrank.rankers.card import model_card
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
+from cldrank.rankers.provenance import Measured, Provenance, can_be_written
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 from cldrank.reading import read_json, reading, reason
+from cldrank.wording import listed
 
 FORMAT = "cldrank-ranker"
 FORMAT_VERSION = 1
@@ -34,18 +38,18 @@ KINDS: dict[str, type[Ranker]] = {
 }
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"
+_CARD = "README.md"
+_NOTES = "NOTES.md"
 _OF_ENGINE = re.compile(r"([0-9]+\.)*model\.json")  # the numbers are those of members
 
 
 def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
-    """Write a ranker to a folder, which is there whole or not at all."""
+    """Write a ranker and its model card to a folder, which is there whole or not at all."""
     target = Path(folder).resolve()
-    _check_replaceable(target)
-    from safetensors.numpy import save
-
-    config, weights = ranker.to_state()
-    files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
-    content = save({name: np.asarray(values, order="C") for name, values in weights.items()})
+    check_replaceable(target)
+    content, files, config = _contents(ranker)
+    notes = (target / _NOTES).read_bytes() if (target / _NOTES).is_file() else None
+    card = model_card(ranker, "" if notes is None else notes.decode("utf-8", "replace")).encode()
     description = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -53,15 +57,46 @@ def save_ranker(ranker: Ranker, folder: str | PathLike[str]) -> None:
         "feature_names": ranker.feature_names,
         **config,
         "provenance": asdict(ranker.provenance),
-        "weights_sha256": hashlib.sha256(content).hexdigest(),
+        **_digests(content, files),
+        "card_sha256": hashlib.sha256(card).hexdigest(),
     }
-    if files:
-        description["files_sha256"] = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
     with replacing_folder(target) as temporary:
-        for name, file in {_WEIGHTS: content, **files}.items():
-            (temporary / name).write_bytes(file)
+        for name, file in {_WEIGHTS: content, **files, _CARD: card, _NOTES: notes}.items():
+            if file is not None:
+                (temporary / name).write_bytes(file)
         text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
         (temporary / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+
+
+def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
+    """What a ranker's files hold: its numbers, those of an engine by name, and the description of both."""
+    from safetensors.numpy import save
+
+    config, weights = ranker.to_state()
+    files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
+    return save({name: np.asarray(values, order="C") for name, values in weights.items()}), files, config
+
+
+def _digests(content: bytes, files: dict[str, bytes]) -> dict[str, Any]:
+    found: dict[str, Any] = {"weights_sha256": hashlib.sha256(content).hexdigest()}
+    if files:
+        found["files_sha256"] = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
+    return found
+
+
+def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[str]) -> None:
+    """Add the evaluation of a saved ranker to its description and its model card.
+
+    What was recorded there since the ranker was loaded stays; a folder that holds another ranker by now is refused.
+    """
+    path = Path(folder)
+    content, files, _ = _contents(ranker)
+    with holding(path.resolve().parent):  # two evaluations at once are recorded one after the other
+        description = _description(path / _DESCRIPTION)
+        if any(description.get(name) != digest for name, digest in _digests(content, files).items()):
+            raise UsageError(f"{path} holds another ranker than the one that was evaluated; evaluate that one.")
+        current = Provenance.from_json(description["provenance"])
+        save_ranker(ranker.with_provenance(current.with_evaluation(result)), path)
 
 
 def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
@@ -77,8 +112,9 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
         raise DataError(f"{path} is a file, not the folder of a ranker; name a folder written by save().")
     description = _description(path / _DESCRIPTION)
     weights = _weights(path / _WEIGHTS, description["weights_sha256"])
-    for name, digest in description.get("files_sha256", {}).items():
-        weights[name] = np.frombuffer(_content(path / name, digest), dtype=np.uint8)
+    files = description.get("files_sha256", {})
+    for name, digest in files.items():
+        weights[name] = np.frombuffer(_content(path / name, digest, *files), dtype=np.uint8)
     try:
         ranker = _assembled(description, weights)
         return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
@@ -88,22 +124,31 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
         raise FormatError(f"its description cannot be used ({reason(error)}).", path=path) from None
 
 
-def _check_replaceable(target: Path) -> None:
+def check_replaceable(folder: str | PathLike[str]) -> None:
     """Refuse to save over anything but an empty folder or a ranker: what lies there may be somebody's work."""
+    target = Path(folder).resolve()
     if not target.is_dir():
         return  # nothing there, or a file, which `replacing_folder` refuses
     inside = sorted(entry.name for entry in target.iterdir())
     if not inside:
         return
-    foreign = [name for name in inside if name not in (_DESCRIPTION, _WEIGHTS) and not _OF_ENGINE.fullmatch(name)]
+    own = (_DESCRIPTION, _WEIGHTS, _CARD, _NOTES)
+    known = [name for name in inside if name in own or _OF_ENGINE.fullmatch(name)]
+    foreign = [name for name in inside if name not in known or not (target / name).is_file()]
     if foreign:
         raise UsageError(f"{target} holds {foreign[0]!r}, which is not part of a ranker; name another folder.")
     try:
-        marker = json.loads((target / _DESCRIPTION).read_bytes())["format"]
+        description = json.loads((target / _DESCRIPTION).read_bytes())
+        is_ranker, digest = description["format"] == FORMAT, description.get("card_sha256")
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        marker = None
-    if marker != FORMAT:
+        is_ranker, digest = False, None
+    if not is_ranker:
         raise UsageError(f"{target} is not empty and holds no ranker; name another folder, or empty it first.")
+    if _CARD in inside and hashlib.sha256((target / _CARD).read_bytes()).hexdigest() != digest:
+        raise UsageError(
+            f"{target / _CARD} was edited, and saving a ranker there writes it anew; move your text to {_NOTES} beside "
+            f"it, which is kept and becomes part of the card, and delete {_CARD}."
+        )
 
 
 def _description(path: Path) -> dict[str, Any]:
@@ -138,8 +183,8 @@ def _weights(path: Path, digest: str) -> Weights:
         return dict(load(content))
 
 
-def _content(path: Path, digest: Any) -> bytes:
-    _check_inside(path)
+def _content(path: Path, digest: Any, *others: str) -> bytes:
+    _check_inside(path, *others)
     with reading(path, "a readable file"):
         content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
@@ -155,15 +200,13 @@ def _assembled(description: dict[str, Any], weights: Weights) -> Ranker:
         raise DataError(
             f"the kind of ranker {kind!r} is not known to cldrank {__version__}; known: {', '.join(KINDS)}."
         )
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+    if not all(map(can_be_written, names)) or len(set(names)) < len(names):
         raise DataError("feature_names must be texts, each different.")
-    try:
-        provenance = Provenance(**description["provenance"])
-    except TypeError as error:
-        raise DataError(f"the provenance cannot be read: {error}.") from None
+    provenance = Provenance.from_json(description["provenance"])
     return KINDS[kind].from_state(description, weights, feature_names=tuple(names), provenance=provenance)
 
 
-def _check_inside(path: Path) -> None:
+def _check_inside(path: Path, *others: str) -> None:
     if not path.is_file():
-        raise FormatError(f"the file is missing; a saved ranker has {_DESCRIPTION} and {_WEIGHTS}.", path=path)
+        needed = listed((_DESCRIPTION, _WEIGHTS, *others))
+        raise FormatError(f"the file is missing; {'this' if others else 'a saved'} ranker has {needed}.", path=path)

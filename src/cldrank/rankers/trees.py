@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, MissingDependencyError
-from cldrank.rankers.base import Config, Provenance, Ranker, Weights, finite_scores
+from cldrank.rankers.base import Config, Ranker, Weights, finite_scores
 from cldrank.rankers.explaining import Contributions, Importance
+from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.tree_file import checked_trees, parsed_trees
 from cldrank.reading import reason
 from cldrank.scaling import row_blocks

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from cldrank._version import __version__
+from cldrank.drawing.markdown_text import code, escaped
 from cldrank.drawing.picture import picture
 from cldrank.report.labels import memory_size
 from cldrank.report.narrative import data_name, experiment_title, what_came_out, what_was_run
@@ -23,8 +23,6 @@ from cldrank.report.result_tables import (
 )
 from cldrank.report.sections import Failure, Section, who_took_part
 from cldrank.wording import count, duration
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$^&!])")
 
 
 def render_markdown(sections: Sequence[Section], beside: Mapping[str, str]) -> str:
@@ -50,18 +48,18 @@ def section_pictures(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
 def _section(section: Section, drawn: str | None) -> list[str]:
     made = ", **synthetic data** made by a generator" if section.synthetic else ""
     parts = [
-        f"## {_escaped(experiment_title(section.experiment))} ({_escaped(section.data)})",
-        f"On {_escaped(data_name(section.data))}{made}. {_escaped(what_was_run(section))}",
-        _escaped(what_came_out(section)),
+        f"## {escaped(experiment_title(section.experiment))} ({escaped(section.data)})",
+        f"On {escaped(data_name(section.data))}{made}. {escaped(what_was_run(section))}",
+        escaped(what_came_out(section)),
     ]
     if drawn is not None:
-        parts.append(f"![{_escaped(experiment_title(section.experiment))}]({drawn})")
+        parts.append(f"![{escaped(experiment_title(section.experiment))}]({drawn})")
     rows = leader_rows(section)
     if rows:
-        parts += [_leader_table(section, rows), _escaped(LEADERS_NOTE)]
+        parts += [_leader_table(section, rows), escaped(LEADERS_NOTE)]
     if section.has_values:
         parts += [_table(table) for table in (*tables(section), *shares(section))]
-        parts.append(_escaped(" ".join(notes(section))))
+        parts.append(escaped(" ".join(notes(section))))
     if section.failures:
         parts += [
             f"{section.failed:,} of {count(section.units, 'unit')} failed:",
@@ -69,7 +67,7 @@ def _section(section: Section, drawn: str | None) -> list[str]:
         ]
     if section.timings:
         lines = [
-            f"| {_escaped(one.method)} | {duration(one.median)} | {memory_size(one.peak_mib)} | {one.fits:,} |"
+            f"| {escaped(one.method)} | {duration(one.median)} | {memory_size(one.peak_mib)} | {one.fits:,} |"
             for one in section.timings
         ]
         parts.append("\n".join(["| method | fit (median) | peak memory | fits |", "|---|---:|---:|---:|", *lines]))
@@ -80,37 +78,37 @@ def _table(table: ResultTable) -> str:
     many = len(table.groups) > 1
     heads = [table.name_of(group, name) if many else name for group in table.groups for name in group.columns]
     lines = [
-        f"| {' | '.join(map(_escaped, ['method', *heads]))} |",
+        f"| {' | '.join(map(escaped, ['method', *heads]))} |",
         f"|---|{'---:|' * len(heads)}",
-        *(f"| {' | '.join([_escaped(row.method), *map(_entry, row.entries)])} |" for row in table.rows),
+        *(f"| {' | '.join([escaped(row.method), *map(_entry, row.entries)])} |" for row in table.rows),
     ]
-    along = f" by {_escaped(table.groups[0].name)}" if len(table.groups) == 1 and table.groups[0].name else ""
-    return "\n".join([f"**{_escaped(table.title)}**{along}\n", *lines] if table.title else lines)
+    along = f" by {escaped(table.groups[0].name)}" if len(table.groups) == 1 and table.groups[0].name else ""
+    return "\n".join([f"**{escaped(table.title)}**{along}\n", *lines] if table.title else lines)
 
 
 def _leader_table(section: Section, rows: Sequence[LeaderRow]) -> str:
     """Who is best or tied: a row per setting, a column per measure."""
     lines = [
-        f"| {' | '.join([_escaped(row.setting), *('; '.join(map(_leader, found)) for found in row.leaders)])} |"
+        f"| {' | '.join([escaped(row.setting), *('; '.join(map(_leader, found)) for found in row.leaders)])} |"
         for row in rows
     ]
     heads = ["best or tied", *section.measures]
-    return "\n".join([f"| {' | '.join(map(_escaped, heads))} |", "|---" * len(heads) + "|", *lines])
+    return "\n".join([f"| {' | '.join(map(escaped, heads))} |", "|---" * len(heads) + "|", *lines])
 
 
 def _leader(leader: Leader) -> str:
-    name = _escaped(leader.method)
-    return f"{f'**{name}**' if leader.best else name} {_escaped(leader.text)}"
+    name = escaped(leader.method)
+    return f"{f'**{name}**' if leader.best else name} {escaped(leader.text)}"
 
 
 def _entry(entry: TableEntry) -> str:
-    text = f"**{_escaped(entry.text)}**" if entry.best else _escaped(entry.text)
+    text = f"**{escaped(entry.text)}**" if entry.best else escaped(entry.text)
     note = f" ({entry.note})" if entry.note else ""
     return f"{text}{' ≈' if entry.tied else ''}{note}"
 
 
 def _failure(failure: Failure) -> str:
-    return f"- {_escaped(failure.method)}, {_escaped(failure.where)}: {_escaped(failure.error)}"
+    return f"- {escaped(failure.method)}, {escaped(failure.where)}: {escaped(failure.error)}"
 
 
 def _provenance(section: Section) -> Iterator[str]:
@@ -121,23 +119,6 @@ def _provenance(section: Section) -> Iterator[str]:
         ("commit", section.commits),
     ):
         for value in values:
-            yield f"- {name}: {_code(value)}"
+            yield f"- {name}: {code(value)}"
     for text in section.versions:
-        yield f"- versions: {_escaped(text)}"
-
-
-def _escaped(text: str) -> str:
-    r"""Text that Markdown leaves as it is, on one line.
-
-    >>> print(_escaped("a|b <c>"))
-    a\|b \<c\>
-    """
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def _code(text: str) -> str:
-    """Text as code, fenced by more backticks than it has."""
-    flat = " ".join(text.split())
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", flat)), default=0))
-    space = " " if "`" in flat else ""
-    return f"{fence}{space}{flat}{space}{fence}"
+        yield f"- versions: {escaped(text)}"

@@ -1,0 +1,336 @@
+"""`Provenance`: where a ranker comes from, as plain values that JSON holds and that are checked one by one.
+
+The same fit has the same provenance: no time, no machine, no folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any, Protocol, Self, get_args, get_type_hints
+
+from cldrank._version import __version__
+from cldrank.arguments import NO_BOUNDS, Bounds, as_json, one_of, requirements_of, shortened
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError
+from cldrank.parameters import Parameter
+from cldrank.reading import reason
+
+_FINGERPRINT = re.compile(r"([0-9a-f]{64})?")
+_COUNT = Bounds(least=0)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Measured(Protocol):
+    """The result of an evaluation, such as `cldrank.evaluate` returns."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the values of single queries."""
+
+
+class Record:
+    """What all parts of a provenance share: every field has its type, texts can be written, counts are not negative."""
+
+    what = "the provenance"  # in messages
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for entry in fields(kind):
+            one, value = _declared(kind)[entry.name], getattr(self, entry.name)
+            value = tuple(value) if isinstance(value, list) else value
+            if not one.accepts(value):
+                words = one_of([words for own in one.kinds for words in requirements_of(own, one.bounds)])
+                raise DataError(f"{entry.name} of {self.what} must be {words}, not {shortened(value)}.")
+            if isinstance(value, Mapping):
+                value = self._plain(entry.name, value)
+            elif not all(map(can_be_written, _texts(value))):
+                raise DataError(f"{entry.name} of {self.what} holds half a character: {shortened(value)}.")
+            if entry.name == "fingerprint" and not _FINGERPRINT.fullmatch(value):
+                raise DataError(f"fingerprint of {self.what} must be 64 hexadecimal digits, not {shortened(value)}.")
+            object.__setattr__(self, entry.name, value)
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        """The record that JSON holds; refused unless all of it is what a record has."""
+        if not isinstance(content, dict):
+            raise DataError(f"{cls.what} must be a dict, not {shortened(content)}.")
+        try:
+            return cls(**content)
+        except TypeError as error:
+            raise DataError(f"{cls.what} cannot be read: {reason(error)}.") from None
+
+    def _plain(self, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A mapping as JSON gives it back."""
+        try:
+            text = json.dumps(dict(value), allow_nan=False, ensure_ascii=False)
+            text.encode()
+            plain: dict[str, Any] = json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"{name} of {self.what} must be plain JSON values: {reason(error)}.") from None
+        return plain
+
+
+@dataclass(frozen=True)
+class MethodRecord(Record):
+    """The method that trained a ranker.
+
+    label, sentence   what it is called, and what it does
+    corrects          the biases of clicks that it corrects
+    learns            what it learns, in words
+    call              how Python writes it
+    defaults          the defaults of those parameters that are not at their defaults
+    """
+
+    what = "the method"
+
+    label: str
+    sentence: str
+    corrects: tuple[str, ...]
+    learns: str
+    call: str
+    defaults: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ClicksRecord(Record):
+    """The clicks that a ranker was learned from.
+
+    cells        candidates at positions; `shown` candidates were shown at all
+    depth        the lowest position with impressions
+    """
+
+    what = "the clicks"
+
+    impressions: int
+    clicks: int
+    cells: int
+    shown: int
+    depth: int
+    every_click: bool
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class CurveRecord(Record):
+    """The propensities that clicks were corrected by, as they were used: clipped and raised.
+
+    values            one per position; of affine clicks the slopes
+    base              one per position, of affine clicks alone
+    low, high         the intervals of the values, where they are known, at a `confidence`
+    origin            where they come from, in words
+    estimator         the class that estimated them; None where they were assumed or given
+    clipped, raised   the positions that the method raised: to its least propensity, to what the clicks prove
+    notes             what their estimator has to say about them
+    """
+
+    what = "the propensities"
+
+    values: tuple[float, ...]
+    origin: str
+    estimator: str | None = None
+    base: tuple[float, ...] | None = None
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    confidence: float | None = None
+    clipped: tuple[int, ...] = ()
+    raised: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(self.values)
+        for name in ("base", "low", "high"):
+            own = getattr(self, name)
+            if own is not None and len(own) != size:
+                raise DataError(f"{name} of {self.what} has {len(own)} entries for {size} positions.")
+        if not (self.low is None) == (self.high is None) == (self.confidence is None):
+            raise DataError(f"an interval of {self.what} needs low, high and confidence, all three.")
+        for at in (*self.clipped, *self.raised):
+            if not 1 <= at <= size:
+                raise DataError(f"{self.what} have no position {shortened(at)}; they go from 1 to {size}.")
+
+
+@dataclass(frozen=True)
+class FitRecord(Record):
+    """What is known of a fit.
+
+    status, steps                    how it ended, and after how many steps
+    log_likelihood, rows, weight     of a linear model: of how many weighted rows
+    kept, loss                       of what was trained step by step: the step that was kept, and its loss
+    learned_queries, held_queries    the queries learned from, and those held out
+    held_loss, concordance           of the held-out queries at that step, judged by `held_target`
+    constant, collinear              features without any variation; features that others determine
+    warnings                         what the fit had to say
+    """
+
+    what = "the diagnostics"
+
+    status: str
+    steps: int
+    log_likelihood: float | None = None
+    rows: int | None = None
+    weight: float | None = None
+    kept: int | None = None
+    loss: float | None = None
+    learned_queries: int | None = None
+    held_queries: int | None = None
+    held_loss: float | None = None
+    concordance: float | None = None
+    held_target: str = ""
+    constant: tuple[str, ...] = ()
+    collinear: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EvaluationRecord(Record):
+    """The measures of a ranker on labelled data: `mean` of each and, where they are known, `low`, `high`, `confidence`.
+
+    empty   "zero" if queries without a relevant document count 0, "skip" if they are left out
+    """
+
+    what = "an evaluation"
+
+    data: str
+    synthetic: bool
+    queries: int
+    fingerprint: str
+    empty: str
+    measures: Mapping[str, Mapping[str, float]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, found in self.measures.items():
+            keys = set(found) if isinstance(found, dict) else set()
+            numbers = found.values() if isinstance(found, dict) else [found]
+            if keys not in ({"mean"}, {"mean", "low", "high", "confidence"}) or not all(map(_is_number, numbers)):
+                raise DataError(f"{name} of {self.what} must have a mean, or mean, low, high and confidence.")
+
+
+@dataclass(frozen=True)
+class Provenance(Record):
+    """Where a ranker comes from: the data, whether that was synthetic, the estimator and its parameters.
+
+    fingerprint    of the data, see `RankingDataset.fingerprint`
+    has_missing    whether features were missing in it
+    method, clicks, propensities, diagnostics   what was learned from, and how; None where it is not known, or not used
+    command        the shell command that trains the same ranker; empty where Python did
+    evaluations    how well it ranks labelled data, one entry per data set
+
+    >>> print(Provenance(estimator="Oracle", data="web10k-like", synthetic=True))
+    trained by Oracle on web10k-like (synthetic)
+    """
+
+    estimator: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    data: str = ""
+    synthetic: bool = False
+    rows: int = 0
+    queries: int = 0
+    cldrank: str = __version__
+    fingerprint: str = ""
+    has_missing: bool = False
+    method: MethodRecord | None = None
+    clicks: ClicksRecord | None = None
+    propensities: CurveRecord | None = None
+    diagnostics: FitRecord | None = None
+    command: str = ""
+    evaluations: tuple[EvaluationRecord, ...] = ()
+
+    @classmethod
+    def of(cls, estimator: str, parameters: Mapping[str, Any], data: RankingDataset, **more: Any) -> Self:
+        """Of a ranker learned from a dataset; a parameter that JSON cannot hold is kept as Python writes it."""
+        return cls(
+            estimator=estimator,
+            parameters=plain_parameters(parameters),
+            data=data.name,
+            synthetic=data.synthetic,
+            rows=data.n_rows,
+            queries=data.n_queries,
+            fingerprint=data.fingerprint,
+            has_missing=data.has_missing,
+            **more,
+        )
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        """The provenance that a file describes; refused unless all of it is what a provenance has."""
+        if not isinstance(content, dict):
+            return super().from_json(content)
+        parts = {name: kind.from_json(content[name]) for name, kind in _PARTS.items() if content.get(name) is not None}
+        evaluations = content.get("evaluations", [])
+        if not isinstance(evaluations, list):
+            raise DataError(f"evaluations of {cls.what} must be a list, not {shortened(evaluations)}.")
+        entries = tuple(EvaluationRecord.from_json(one) for one in evaluations)
+        return super().from_json({**content, **parts, "evaluations": entries})
+
+    def with_evaluation(self, result: Measured) -> Self:
+        """The same with one more evaluation; one of the same data gives way to it."""
+        new = EvaluationRecord.from_json(result.as_dict())
+        others = [one for one in self.evaluations if one.fingerprint != new.fingerprint]
+        return replace(self, evaluations=(*others, new))
+
+    def __str__(self) -> str:
+        data = self.data or ("data without a name" if self.rows else "")
+        parts = [f"by {self.estimator}"] if self.estimator else []
+        parts += [f"on {data}"] if data else []
+        origin = " ".join(["trained", *parts]) if parts else "of unknown origin"
+        return f"{origin} (synthetic)" if self.synthetic else origin
+
+
+_PARTS: dict[str, type[Record]] = {
+    "method": MethodRecord,
+    "clicks": ClicksRecord,
+    "propensities": CurveRecord,
+    "diagnostics": FitRecord,
+}
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON holds them; places in memory, which differ from run to run, are left out.
+
+    >>> plain_parameters({"l2": 0.1, "module": object()})
+    {'l2': 0.1, 'module': '<object object>'}
+    """
+    plain = {name: as_json(value) for name, value in parameters.items()}
+    return {name: without_address(value) if isinstance(value, str) else value for name, value in plain.items()}
+
+
+def without_address(text: str) -> str:
+    """A repr without places in memory."""
+    return _ADDRESS.sub("", text)
+
+
+def can_be_written(value: Any) -> bool:
+    r"""Whether a value is a text that can be written: half a character (a lone surrogate) cannot.
+
+    >>> can_be_written("länge"), can_be_written("\ud800"), can_be_written(3)
+    (True, False, False)
+    """
+    return isinstance(value, str) and not _SURROGATE.search(value)
+
+
+@cache
+def _declared(kind: Any) -> dict[str, Parameter]:
+    """The fields of a record; whole numbers are not negative."""
+    hints = get_type_hints(kind)
+    return {
+        name: Parameter(name, one, None, "", _COUNT if int in _parts_of(one) else NO_BOUNDS)
+        for name, one in hints.items()
+    }
+
+
+def _parts_of(kind: Any) -> set[Any]:
+    return {kind, *get_args(kind)}
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
+
+
+def _is_number(value: Any) -> bool:
+    return Parameter("", float, None, "").accepts(value)

@@ -1,0 +1,187 @@
+"""The model card at the command line: what training writes, what evaluations add, what its command repeats."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.rankers import model_card
+
+Run = Callable[..., Any]
+FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
+
+
+def command_of(folder: str) -> list[str]:
+    """The command that the card gives, as a shell splits it."""
+    (block,) = re.findall(r"^```sh\n(cldrank train .*?)\n```$", Path(folder, "README.md").read_text(), re.M | re.S)
+    assert cr.load_ranker(folder).provenance.command == block
+    return shlex.split(block)
+
+
+CALLS = {
+    "linear": ("ips", *FROM, "--clip=0.3", "--envelope", "off", "-o", "first"),
+    "labels": ("oracle", "-f", "train.parquet", "--summary", "--out=first", "--json"),
+    "network": ("cld-pair", *FROM, "--hidden", "8,4", "--epochs", "2", "--checkpoint", "state", "-ofirst"),
+    "trees": ("naive", *FROM[:4], "--model", "trees", "--rounds", "3", "--depth", "4", "--seed", "5", "-o", "first"),
+    "borda": ("rankagg", *FROM, "--model", "linear", "--weights", "2,1", "-o", "first"),
+    "flags": ("heckman", *FROM, "--position-correction", "--no-cache", "-o", "first"),
+}
+
+
+class TestTheCommand:
+    @pytest.mark.parametrize("name", CALLS)
+    def test_repeats_the_ranker(self, run: Run, name: str) -> None:
+        assert run("train", *CALLS[name]).code == 0
+        command = command_of("first")
+        assert command[0] == "cldrank"
+        assert command[-2:] == ["--out", "ranker"]
+        assert run(*command[1:]).code == 0
+        files = sorted(path.name for path in Path("first").iterdir())
+        assert files == sorted(path.name for path in Path("ranker").iterdir())
+        for file in files:
+            assert Path("first", file).read_bytes() == Path("ranker", file).read_bytes(), file
+
+    def test_in_a_process_of_its_own(self, run: Run) -> None:
+        name = "o'brien's $HOME `data`.parquet"
+        Path("train.parquet").rename(name)
+        assert run("train", "cld", "-f", name, "-c", "cells.parquet", "-p", "power:1.0", "-o", "first").code == 0
+        (block,) = re.findall(r"^(`{3,})sh\n(cldrank train .*?)\n\1$", Path("first/README.md").read_text(), re.M | re.S)
+        script = f'cldrank() {{ "{sys.executable}" -m cldrank "$@"; }}\n{block[1]}\n'
+        subprocess.run(["/bin/bash", "-c", script], check=True, capture_output=True)
+        for file in ("weights.safetensors", "ranker.json", "README.md"):
+            assert Path("first", file).read_bytes() == Path("ranker", file).read_bytes(), file
+
+    def test_has_long_options_and_what_decides_alone(self, run: Run) -> None:
+        run("train", *CALLS["network"], "--json")
+        expected = "cldrank train cld-pair --features train.parquet --clicks cells.parquet --propensity power:1.0"
+        assert shlex.join(command_of("first")) == f"{expected} --epochs 2 --hidden 8,4 --out ranker"
+
+    def test_has_flags_as_they_were_given(self, run: Run) -> None:
+        run("train", "heckman", *FROM[:4], "--no-position-correction", "-o", "first")
+        assert command_of("first")[-3:] == ["--no-position-correction", "--out", "ranker"]
+        run("train", "heckman", *FROM, "--position-correction", "-o", "first")
+        assert command_of("first")[-3:] == ["--position-correction", "--out", "ranker"]
+
+    def test_of_several_processes_names_them(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cldrank.cli.train._leads", lambda: True)
+        monkeypatch.setenv("RANK", "0")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        assert run("train", "naive", *FROM[:4], "-o", "first").code == 0
+        command = cr.load_ranker("first").provenance.command
+        assert command.startswith("torchrun --nproc-per-node=2 -m cldrank train naive ")
+
+
+class TestTraining:
+    def test_warnings_are_in_the_words_of_the_shell(self, run: Run) -> None:
+        told = run("train", "ips", *FROM[:5], "power:4", "-o", "ranker", "--json").json
+        kept = cr.load_ranker("ranker").provenance.diagnostics
+        assert kept is not None
+        assert kept.warnings == tuple(told["warnings"])
+        assert "--envelope off keeps them" in kept.warnings[0]
+        assert "--envelope off keeps them" in Path("ranker/README.md").read_text()
+
+    @pytest.mark.filterwarnings("ignore:of the log")
+    def test_so_are_those_of_reading_the_log(self, run: Run) -> None:
+        data = cr.load("train.parquet")
+        lines = ["session_id,query_id,doc_id,position,clicked"]
+        for session in range(200):
+            query = session % 60
+            lines += [f"{session},{query},{place},{place},{int(place == 1 + session % 2)}" for place in (1, 2, 3)]
+        lines.append("900,no such query,1,1,1")
+        Path("log.csv").write_text("\n".join(lines) + "\n")
+        assert data.n_queries == 60
+        ran = run("train", "naive", "-f", "train.parquet", "-c", "log.csv", "-o", "ranker")
+        assert ran.code == 0, ran.err
+        kept = cr.load_ranker("ranker").provenance.diagnostics
+        assert kept is not None
+        assert any("of the log, " in text for text in kept.warnings)
+
+    def test_an_edited_card_is_refused_before_anything_is_trained(self, run: Run) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        card = Path("ranker/README.md")
+        card.write_text(card.read_text() + "mine")
+        before = Path("ranker/ranker.json").read_bytes()
+        refused = run("train", "naive", "-f", "no such file", "-c", "nor this", "-o", "ranker")
+        assert refused.code == 2
+        assert "README.md was edited" in " ".join(refused.err.split())
+        assert Path("ranker/ranker.json").read_bytes() == before
+
+
+class TestRecording:
+    def test_an_evaluation_becomes_part_of_the_card(self, run: Run) -> None:
+        run("train", "cld", *FROM, "-o", "ranker")
+        weights = Path("ranker/weights.safetensors").read_bytes()
+        assert "No evaluation is recorded" in Path("ranker/README.md").read_text()
+        silent = run("evaluate", "ranker", "-f", "train.parquet")
+        assert "recorded" not in silent.err
+        assert "No evaluation is recorded" in Path("ranker/README.md").read_text()
+
+        told = run("evaluate", "ranker", "-f", "train.parquet", "-m", "nDCG@3,AP", "--record", "--json").json
+        (one,) = cr.load_ranker("ranker").provenance.evaluations
+        assert one.measures == told["measures"]
+        assert one.fingerprint == told["fingerprint"] == cr.load("train.parquet").fingerprint
+        card = Path("ranker/README.md").read_text()
+        assert f"| AP | {told['measures']['AP']['mean']:.4f} |" in card
+        assert "on the data it was trained on" in card
+        assert card == model_card(cr.load_ranker("ranker"))
+        assert Path("ranker/weights.safetensors").read_bytes() == weights
+
+        said = run("evaluate", "ranker", "-f", "train.parquet", "-m", "RR", "--record", "--skip-empty")
+        assert "recorded in ranker/README.md" in said.err
+        (one,) = cr.load_ranker("ranker").provenance.evaluations
+        assert (list(one.measures), one.empty) == (["RR"], "skip")
+        assert "without a relevant candidate left out" in Path("ranker/README.md").read_text()
+
+        cr.load("train.parquet")[:20].renamed("part").save("part.parquet")
+        run("evaluate", "ranker", "-f", "part.parquet", "--record")
+        assert [one.data for one in cr.load_ranker("ranker").provenance.evaluations] == ["train", "part"]
+
+    def test_what_cannot_be_recorded_is_refused_before_it_is_measured(self, run: Run) -> None:
+        np.savetxt("scores.txt", np.zeros(480))
+        refused = run("evaluate", "scores.txt", "-f", "train.parquet", "--record")
+        assert (refused.code, "--record is for rankers; scores.txt is a file" in refused.err) == (2, True)
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        Path("ranker/README.md").write_text("mine")
+        refused = run("evaluate", "ranker", "-f", "no such file", "--record")
+        assert (refused.code, "README.md was edited" in " ".join(refused.err.split())) == (2, True)
+        assert Path("ranker/README.md").read_text() == "mine"
+        assert run("evaluate", "ranker", "-f", "train.parquet").code == 0
+
+    def test_a_link_is_followed(self, run: Run) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        Path("link").symlink_to("ranker")
+        assert run("evaluate", "link", "-f", "train.parquet", "--record").code == 0
+        assert Path("link").is_symlink()
+        assert len(cr.load_ranker("ranker").provenance.evaluations) == 1
+
+
+class TestOtherFeatures:
+    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("compare", "ranker", "ranker"), ("explain", "ranker")])
+    def test_the_file_is_named(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
+        refused = run(*call, "-f", "other.txt")
+        assert refused.code == 1
+        expected = "other.txt: does not suit the ranker in ranker: 2 features instead of the ranker's 4"
+        assert expected in " ".join(refused.err.split())
+
+
+def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "model-card.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"^```sh\n(cldrank data make .*?)\n```$", page, re.M | re.S)
+    for line in commands.splitlines():
+        assert run(*shlex.split(line)[1:]).code == 0, line
+    (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
+    written = Path("ranker/README.md").read_text(encoding="utf-8")
+    digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
+    assert digest.sub("…", written) == digest.sub("…", card)
+    assert len(digest.findall(card)) == 4

@@ -1,0 +1,65 @@
+"""Provenance: plain, checked, and equal to itself after a round trip."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from made_rankers import ORIGIN, dataset, linear
+
+import cldrank as cr
+from cldrank.errors import DataError
+from cldrank.rankers import Provenance
+from cldrank.rankers.provenance import CurveRecord, FitRecord, plain_parameters
+
+
+def test_it_comes_back_from_json() -> None:
+    text = json.dumps(asdict(ORIGIN), allow_nan=False)
+    again = Provenance.from_json(json.loads(text))
+    assert again == ORIGIN
+    assert json.dumps(asdict(again), allow_nan=False) == text
+    assert Provenance.from_json({}) == Provenance()
+
+
+def test_lists_and_numbers_of_numpy_become_plain() -> None:
+    found = CurveRecord([1.0, 0.5], "given", clipped=[2])  # type: ignore[arg-type]
+    assert found == CurveRecord((1.0, 0.5), "given", clipped=(2,))
+    assert plain_parameters({"l2": np.float32(0.5), "hidden": (4, 2)}) == {"l2": 0.5, "hidden": [4, 2]}
+
+
+@pytest.mark.parametrize("wrong", [{"status": None}, {"steps": True}, {"loss": float("inf")}, {"constant": "abc"}])
+def test_a_record_of_other_values_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=f"{next(iter(wrong))} of the diagnostics must be"):
+        FitRecord(**{"status": "converged", "steps": 1, **wrong})
+
+
+def test_places_in_memory_are_left_out() -> None:
+    def function() -> None: ...
+
+    assert "0x" not in plain_parameters({"on_epoch": function})["on_epoch"]
+
+
+def test_an_evaluation_goes_with_the_ranker_that_it_is_of() -> None:
+    data = cr.RankingDataset.from_arrays(
+        dataset().features,
+        dataset().row_queries,
+        np.arange(300) % 3,
+        feature_names=dataset().feature_names,
+        name="test",
+    )
+    ranker = linear(provenance=replace(ORIGIN, evaluations=()))
+    first, second = cr.evaluate(ranker, data, "AP"), cr.evaluate(ranker, data, "RR", empty="skip")
+    found = ranker.with_evaluation(first)
+    assert ranker.provenance.evaluations == ()
+    (one,) = found.provenance.evaluations
+    assert (one.data, one.queries, one.fingerprint, one.empty) == ("test", data.n_queries, data.fingerprint, "zero")
+    assert one.measures == first.as_dict()["measures"]
+    (one,) = found.with_evaluation(second).provenance.evaluations  # of the same data
+    assert list(one.measures) == ["RR"]
+    assert one.empty == "skip"
+    both = found.with_evaluation(cr.evaluate(ranker, data[:20], "AP"))
+    assert len(both.provenance.evaluations) == 2
+    np.testing.assert_array_equal(both.predict(data), ranker.predict(data))
