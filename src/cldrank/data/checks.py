@@ -331,9 +331,15 @@ def has_missing(features: FloatArray) -> bool:
 
 
 def check_finite(
-    features: FloatArray, offsets: IntArray, query_ids: NDArray[Any], names: Sequence[str], *, keep: bool = False
+    features: FloatArray,
+    offsets: IntArray,
+    query_ids: NDArray[Any],
+    names: Sequence[str],
+    *,
+    keep: bool = False,
+    first_row: int = 0,
 ) -> None:
-    """Refuse infinity and, unless they are to be kept, missing values, naming the first."""
+    """Refuse infinity and, unless they are to be kept, missing values, naming the first; rows count from `first_row`."""
     if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
         return
     wrong = np.isinf(features) if keep else ~np.isfinite(features)
@@ -345,7 +351,7 @@ def check_finite(
         "feature {!r} of row {} (query {}) is {}; features must be finite"
         + (": fill in missing values with {}, keep them for trees with {}, or drop those rows." if not keep else "."),
         names[column],
-        row,
+        first_row + row,
         query,
         features[row, column],
         *(remedy if not keep else ()),

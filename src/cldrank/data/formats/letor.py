@@ -233,9 +233,7 @@ class _Reading:
             self.labels.resize(rows, refcheck=False)
 
 
-def _guess(
-    blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool
-) -> _Guess:
+def _guess(blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool) -> _Guess:
     """The layout that these blocks show, unless the caller has specified it."""
     smallest, largest = 1 << 62, -1
     for block in blocks:

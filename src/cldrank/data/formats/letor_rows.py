@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.formats import letor_kernel as kernel
 from cldrank.data.formats.lines import LineBlock, read_blocks
+from cldrank.data.row_blocks import Documents
 from cldrank.errors import CldrankWarning, FormatError, Spelling, warn
 
 _NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
@@ -178,11 +179,14 @@ class CommentIds:
         self.rows += len(found)
         return found
 
-    def verdict(self) -> Literal["none", "named", "single"]:
+    @property
+    def may_be_ids(self) -> bool:
+        """Whether the rows so far may have ids."""
+        return self.named == self.rows or (not self.named and self.single == self.rows)
+
+    def verdict(self) -> Documents:
         """Whether the rows have ids: none, by `docid =`, or, if they are unique, by single words."""
-        if self.named and self.named == self.rows:
-            return "named"
-        if self.named:
+        if self.named and not self.may_be_ids:
             warn(
                 CldrankWarning(
                     f"row {self.first_unnamed} (counted from 0) has no `docid =`, though others have one; all document "
@@ -190,4 +194,6 @@ class CommentIds:
                 )
             )
             return "none"
-        return "single" if self.rows and self.single == self.rows else "none"
+        if not self.rows or not self.may_be_ids:
+            return "none"
+        return "named" if self.named else "single"
