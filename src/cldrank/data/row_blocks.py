@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.data.dataset import RankingDataset
 
 Documents = Literal["none", "named", "single"]  # rows have no ids; have them; have them if none repeats in its query
 
@@ -61,6 +62,7 @@ class RowBlock:
 class FeatureStream(ABC):
     """Files of candidates, read block by block in the order of their rows."""
 
+    paths: Sequence[Path]
     feature_names: tuple[str, ...]
 
     @abstractmethod
@@ -70,6 +72,10 @@ class FeatureStream(ABC):
     @abstractmethod
     def documents(self) -> Documents:
         """Whether rows have document ids, which is known after the last block."""
+
+    @abstractmethod
+    def whole(self) -> RankingDataset:
+        """All rows at once, those of a query together."""
 
 
 def whole_queries(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:

@@ -32,7 +32,7 @@ def open_stream(
     ...     path = Path(folder) / "test.txt"
     ...     _ = path.write_text("0 qid:7 2:0.5\n0 qid:8 1:0.25\n")
     ...     [(block.run_ids, block.features) for block in open_stream(path, ["f1", "f2"]).blocks()]
-    [(array([7, 8]), array([[0. , 0.5], [0.25, 0. ]], dtype=float32))]
+    [(array([7, 8]), array([[0.  , 0.5 ], [0.25, 0.  ]], dtype=float32))]
     """
     paths = source_files(source)
     check_missing(missing)

@@ -53,14 +53,19 @@ class BordaRanker(Ranker):
                 raise DataError("all members must know the same features.")
 
     def score_rows(
-        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+        self,
+        table: NDArray[Any],
+        offsets: IntArray | None = None,
+        *,
+        block_rows: int | None = None,
+        device: str | None = None,
     ) -> NDArray[np.float64]:
         """The votes of each row among those of its query."""
         spans = np.array([0, len(table)]) if offsets is None else offsets
         sizes = np.repeat(np.diff(spans), np.diff(spans))
         total = np.zeros(len(table))
         for ranker, weight in zip(self.members, self.weights, strict=True):
-            scores = ranker.score_rows(table, offsets, block_rows=block_rows)
+            scores = ranker.score_rows(table, offsets, block_rows=block_rows, device=device)
             total += weight * (sizes - segments.descending_ranks(scores, spans))
         return total
 

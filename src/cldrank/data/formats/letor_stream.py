@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from cldrank.arguments import check_flag
 from cldrank.data import checks
 from cldrank.data.checks import Missing
+from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import letor_kernel as kernel
+from cldrank.data.formats.letor import read_letor
 from cldrank.data.formats.letor_groups import check_total, group_files, group_sizes
 from cldrank.data.formats.letor_rows import (
     CommentIds,
@@ -55,13 +57,13 @@ class LetorStream(FeatureStream):
         with_queries = rows_carry_queries(paths)
         self._group_paths = group_files(paths, groups, with_queries)
         self._layout = RowLayout(first_id, len(self.feature_names), with_queries, origin="the ranker knows")
-        self._paths, self._fill, self._says_zero = paths, fill_value(missing), zero_based is not None
+        self.paths, self._missing, self._says_zero = paths, missing, zero_based is not None
         self._comments = CommentIds()
 
     def blocks(self) -> Iterator[RowBlock]:
         """All rows; lines are parsed ahead in threads."""
         self._comments, groups = CommentIds(), _Groups(self._group_paths)
-        total, first_row, path, lists_first = 0, 0, self._paths[0], False
+        total, first_row, path, lists_first = 0, 0, self.paths[0], False
         cores = available_cores()
         for lines, parsed, features in ahead(self._parsed, self._lines(), threads=cores, most=cores):
             if parsed.problem != kernel.OK:
@@ -76,29 +78,40 @@ class LetorStream(FeatureStream):
             yield block
             first_row, total = first_row + parsed.rows, total + parsed.rows
         if not total:
-            raise FormatError("holds no rows.", path=self._paths[0])
+            raise FormatError("holds no rows.", path=self.paths[0])
         if self._group_paths:
             check_total(self._group_paths, groups.counted(), total)
         if self._layout.first_id == 0 and not (lists_first or self._says_zero):
             raise FormatError(
                 "no row lists feature 0, which the ranker calls f0; if the ids do not start at 1 here, say {}.",
                 Spelling("zero_based=True", "--zero-based"),
-                path=self._paths[0],
+                path=self.paths[0],
             )
 
     def documents(self) -> Documents:
         """Whether the comments name documents."""
         return self._comments.verdict()
 
+    def whole(self) -> RankingDataset:
+        """All rows at once, with the ranker's features."""
+        return read_letor(
+            self.paths,
+            groups=self._group_paths or None,
+            n_features=self._layout.width,
+            zero_based=self._layout.first_id == 0,
+            missing=self._missing,
+        )
+
     def _lines(self) -> Iterator[LineBlock]:
         most = max(1, _BLOCK_VALUES // self._layout.width)
-        for block in all_blocks(self._paths):
+        for block in all_blocks(self.paths):
             yield from block.parts(most)
 
     def _parsed(self, block: LineBlock) -> tuple[LineBlock, ParsedRows, NDArray[np.float32]]:
         lines = block.text.count(b"\n")
         features = np.zeros((lines, self._layout.width), dtype=np.float32)
-        return block, parse_block(block, self._layout, self._fill, features, np.zeros(lines, np.float32)), features
+        labels = np.zeros(lines, dtype=np.float32)
+        return block, parse_block(block, self._layout, fill_value(self._missing), features, labels), features
 
     def _block(
         self, path: Path, first_row: int, parsed: ParsedRows, features: NDArray[np.float32], groups: _Groups

@@ -8,7 +8,9 @@ from typing import Any
 
 from cldrank.data import checks
 from cldrank.data.checks import Missing
+from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats.letor_rows import numbered_features
+from cldrank.data.formats.parquet import read_parquet
 from cldrank.data.formats.parquet_columns import ColumnNames, ParquetPart, Roles, check_same_ids
 from cldrank.data.formats.parquet_rows import (
     BATCH_ROWS,
@@ -32,6 +34,7 @@ class ParquetStream(FeatureStream):
     def __init__(
         self, paths: Sequence[Path], width: int, *, columns: ColumnNames | None = None, missing: Missing = None
     ) -> None:
+        self.paths, self._columns = paths, columns
         self._parts = [ParquetPart.open(path, _BUFFER_BYTES) for path in paths]
         self._roles = roles = Roles.of(self._parts[0], columns)
         self._ids = [column for column in (roles.query_id, roles.doc_id) if column is not None]
@@ -64,6 +67,10 @@ class ParquetStream(FeatureStream):
     def documents(self) -> Documents:
         """Whether there is a column of document ids."""
         return "none" if self._roles.doc_id is None else "named"
+
+    def whole(self) -> RankingDataset:
+        """All rows at once."""
+        return read_parquet(self.paths, columns=self._columns, missing=self._missing)
 
     def _block(self, part: ParquetPart, row: int, columns: Sequence[Any]) -> RowBlock:
         ids = []
