@@ -32,7 +32,7 @@ from cldrank.errors import CldrankError, DataError, FormatError, Spelling, Usage
 from cldrank.files import check_writable, replacing, scratch
 from cldrank.rankers.base import Ranker, UnscorableRowError, check_features
 from cldrank.reading import reason
-from cldrank.wording import kind_of
+from cldrank.wording import count, duration, kind_of
 from cldrank.workers import available_cores, fair_threads
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 1 << 16
 _SORT_MEMORY = "512MB"  # of DuckDB, which spills beyond it
+_REPEATED = "SELECT 1 FROM scores GROUP BY query_id, doc_id HAVING count(*) > 1 LIMIT 1"
+_BY_QUERY = """
+    SELECT query_id, doc_id, score, file_row_number AS row
+    FROM scores JOIN (SELECT query_id, min(row) AS first FROM runs GROUP BY query_id) USING (query_id)
+    ORDER BY first, row
+"""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,16 @@ class Scored:
     written: int
     scattered: bool
     seconds: float
+
+    def summary(self) -> str:
+        """What was scored, in words.
+
+        >>> Scored(Path("scores.csv"), 2000, 30, 2000, scattered=False, seconds=1.2).summary()
+        'scored 2,000 rows of 30 queries in 1.2 s'
+        """
+        return (
+            f"scored {count(self.rows, 'row')} of {count(self.queries, 'query', 'queries')} in {duration(self.seconds)}"
+        )
 
 
 def score(
@@ -221,13 +237,12 @@ class _Scores:
     def settle(self, stream: FeatureStream) -> None:
         """Find out what only all rows together show: whether queries are scattered, and documents have ids."""
         documents = stream.documents()
-        with self._engine() as ask:
-            (self.queries,) = ask(f"SELECT count(DISTINCT query_id) FROM {self._from('runs')}").fetchone()
+        with self._asking("runs", "scores") as engine:
+            (self.queries,) = engine.execute("SELECT count(DISTINCT query_id) FROM runs").fetchone()
             self.scattered = self.queries < self._runs
-            if documents == "single":
-                repeated = f"SELECT 1 FROM {self._from('scores')} GROUP BY query_id, doc_id HAVING count(*) > 1 LIMIT 1"
-                documents = "none" if ask(repeated).fetchone() else "named"
-        self._has_documents = documents == "named"
+            if documents == "single" and engine.execute(_REPEATED).fetchone():
+                documents = "none"
+        self._has_documents = documents != "none"
 
     def replace_scores(self, values: NDArray[np.float64]) -> None:
         """Other scores for all rows, in the order of the file."""
@@ -250,13 +265,15 @@ class _Scores:
             return
         from cldrank.data.score_writers import ParquetScores
 
-        place = f"SELECT query_id, min(row) AS first FROM {self._from('runs')} GROUP BY query_id"
-        rows = f"SELECT *, file_row_number AS row FROM {self._from('scores', 'file_row_number = true')}"
-        self._sort("by_query", f"SELECT own.* FROM ({rows}) own JOIN ({place}) USING (query_id) ORDER BY first, row")
+        with self._asking("runs", "scores") as engine:
+            engine.sql(_BY_QUERY).write_parquet(str(self._path("by_query")))
         with ParquetScores(self._path("ranked")) as writer:
             for table in self._with_ranks("by_query", top):
                 writer.write(table)
-        self._sort("by_row", f"SELECT * FROM {self._from('ranked')} ORDER BY row")
+        with self._asking("ranked") as engine:
+            engine.sql("SELECT query_id, doc_id, score, rank FROM ranked ORDER BY row").write_parquet(
+                str(self._path("by_row"))
+            )
         yield from self._batches("by_row")
 
     def named(self, table: pa.Table) -> pa.Table:
@@ -325,24 +342,20 @@ class _Scores:
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.parquet"
 
-    def _from(self, name: str, *options: str) -> str:
-        """A temporary file as a table of DuckDB, to which some letters in a path are a pattern."""
-        pattern = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(self._path(name).absolute()))
-        return f"read_parquet({', '.join([_quoted(pattern), *options])})"
-
-    def _sort(self, name: str, query: str) -> None:
-        with self._engine() as ask:
-            ask(f"COPY ({query}) TO {_quoted(str(self._path(name).absolute()))} (FORMAT parquet)")
-
     @contextmanager
-    def _engine(self) -> Iterator[Callable[[str], Any]]:
+    def _asking(self, *names: str) -> Iterator[Any]:
+        """DuckDB with some of the temporary files as tables."""
         import duckdb
 
         settings: dict[str, Any] = {"memory_limit": _SORT_MEMORY, "temp_directory": str(self._folder / "spill")}
         connection = duckdb.connect(config={**settings, "threads": fair_threads(available_cores())})
         try:
             connection.execute("SET enable_progress_bar = false")
-            yield connection.execute
+            for name in names:
+                path = str(self._path(name).absolute())
+                pattern = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
+                connection.read_parquet(pattern, file_row_number=True).create_view(name)
+            yield connection
         except duckdb.Error as error:
             raise CldrankError(f"the scores cannot be sorted in {self._folder.parent}: {reason(error)}.") from error
         finally:
@@ -353,7 +366,3 @@ def _run_starts(table: pa.Table) -> IntArray:
     """Where each run of rows of one query begins."""
     codes = table.column("query_id").combine_chunks().dictionary_encode().indices.to_numpy()
     return np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

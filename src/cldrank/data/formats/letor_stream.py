@@ -171,6 +171,8 @@ def _first_id(path: Path, names: tuple[str, ...], n_features: int | None, zero_b
         check_flag("zero_based", zero_based)
         if zero_based != (first == 0):
             raise UsageError(
-                "{} does not fit the ranker, whose first feature is {}.", setting("zero_based", zero_based), names[0]
+                "{} does not fit the ranker, whose first feature is {}.",
+                Spelling(f"zero_based={zero_based}", "--zero-based" if zero_based else "--one-based"),
+                names[0],
             )
     return first
