@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH_ROWS = 1 << 16
-_SORT_MEMORY = "512MB"  # of DuckDB, which spills beyond it
+_SORT_MEMORY, _SORT_THREADS = "256MB", 4  # of DuckDB, which spills beyond it and needs some for each thread
 _REPEATED = "SELECT 1 FROM scores GROUP BY query_id, doc_id HAVING count(*) > 1 LIMIT 1"
 _BY_QUERY = """
     SELECT query_id, doc_id, score, file_row_number AS row
@@ -348,7 +348,7 @@ class _Scores:
         import duckdb
 
         settings: dict[str, Any] = {"memory_limit": _SORT_MEMORY, "temp_directory": str(self._folder / "spill")}
-        connection = duckdb.connect(config={**settings, "threads": fair_threads(available_cores())})
+        connection = duckdb.connect(config={**settings, "threads": fair_threads(min(available_cores(), _SORT_THREADS))})
         try:
             connection.execute("SET enable_progress_bar = false")
             for name in names:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from cldrank.errors import DataError, UsageError
 
-_GROUP_ROWS = 1 << 17  # of a row group: smaller ones would make the file's own index grow
+_GROUP_ROWS = 1 << 16  # of a row group: smaller ones would make the file's own index grow
 
 
 class ScoreWriter(ABC):
