@@ -160,15 +160,16 @@ def _scored(
 ) -> Iterator[tuple[RowBlock, NDArray[np.float64]]]:
     """All rows with their scores."""
     blocks = _complete(stream.blocks(), ranker)
-    done = 0
+    done = queries = 0
     for block in blocks if ranker.by_row else whole_queries(blocks):
+        place = {} if ranker.by_row else {"first_query": queries}
         try:
-            scores = ranker.score_rows(block.features, block.offsets, device=device)
+            scores = ranker.score_rows(block.features, block.offsets, device=device, **place)
         except UnscorableRowError as error:
             with checks.about(block.path):
                 raise UnscorableRowError(error.row, error.score, block.first_row) from None
         yield block, scores
-        done += len(block)
+        done, queries = done + len(block), queries + len(block.run_rows)
         if on_rows is not None:
             on_rows(done)
 
@@ -356,7 +357,11 @@ class _Scores:
                 pattern = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
                 connection.read_parquet(pattern, file_row_number=True).create_view(name)
             yield connection
-        except duckdb.Error as error:
+        except (duckdb.Error, RuntimeError) as error:
+            if "interrupted" in str(error).lower():  # Ctrl-C, in DuckDB's words
+                raise KeyboardInterrupt from None
+            if not isinstance(error, duckdb.Error):
+                raise
             raise CldrankError(f"the scores cannot be sorted in {self._folder.parent}: {reason(error)}.") from error
         finally:
             connection.close()

@@ -93,7 +93,7 @@ class Ranker(ABC):
 
     kind: ClassVar[str]
     takes_missing: ClassVar[bool] = False  # whether it can score rows with missing values
-    by_row: ClassVar[bool] = True  # whether a score depends on nothing but its row
+    by_row: ClassVar[bool] = True  # whether a score depends on nothing but its row; else `score_rows` has `first_query`
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
 
