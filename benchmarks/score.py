@@ -3,9 +3,9 @@
     python benchmarks/score.py [--megabytes 100] [--trees 100]
 
 Prints a JSON line for each kind of file and ranker: rows and megabytes (of the file) per second, the same for a bare
-read in the same run (LETOR: lines parsed and dropped; Parquet: all columns decoded and dropped), `over_read` the time of
-scoring over that of the read, and the resident memory at its peak for a file and for one eight times as long, each in a
-fresh process (goal: `growth` at most 1.1).
+read in the same run (LETOR: lines parsed and dropped; Parquet: all columns decoded and dropped), `over_read` the time
+of scoring over that of the read, and the resident memory at its peak for a file and for one eight times as long, each
+in a fresh process (goal: `growth` at most 1.1).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def sample(rows: int) -> np.ndarray:
     """Features as WEB10K has them: many zeros and whole numbers, heavy tails."""
     random = np.random.default_rng(0)
     kind = random.random((rows, WIDTH))
-    values = np.where(kind < 0.6, random.integers(1, 300, (rows, WIDTH)), random.lognormal(1, 2, (rows, WIDTH)).round(6))
+    values = np.where(
+        kind < 0.6, random.integers(1, 300, (rows, WIDTH)), random.lognormal(1, 2, (rows, WIDTH)).round(6)
+    )
     return np.where(kind < 0.35, 0, values).astype(np.float32)
 
 
