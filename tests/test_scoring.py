@@ -171,12 +171,16 @@ def test_rows_without_queries_and_a_group_file(tmp_path: Path) -> None:
     assert sorted(table["rank"].to_pylist()) == sorted([*range(1, 5), *range(1, 6)])
 
 
-def test_ids_that_are_text_late_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_that_are_text_in_one_block_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=60))
-    (tmp_path / "a.txt").write_text(letor(40, comment="# {row}") + "0 qid:x 1:1 # 007\n")
+    (tmp_path / "a.txt").write_text(
+        letor(40, comment="# {row}")
+        + "0 qid:x 1:1 # 007\n"
+        + "".join(f"0 qid:99 1:1 # {100 + row}\n" for row in range(9))
+    )
     table = check(linear(), tmp_path / "a.txt", tmp_path / "out.parquet")
-    assert table["query_id"].to_pylist()[-1] == "x"
-    assert table["doc_id"].to_pylist()[-1] == "007"
+    assert table["query_id"].to_pylist()[40:42] == ["x", "99"]
+    assert table["doc_id"].to_pylist()[40:42] == ["007", "100"]
 
 
 def test_ties_are_broken_as_the_measures_break_them(tmp_path: Path) -> None:
