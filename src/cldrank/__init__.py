@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from cldrank.models import Trees as Trees
     from cldrank.propensity import Propensities as Propensities
     from cldrank.rankers import load_ranker as load_ranker
+    from cldrank.scoring import score as score
     from cldrank.tuning import tune as tune
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed. A name
@@ -60,6 +61,7 @@ _HOMES = {
     "evaluate": "cldrank.evaluation",
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
+    "score": "cldrank.scoring",
     "tune": "cldrank.tuning",
     **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }

@@ -129,8 +129,10 @@ def running_sums(values: Array, offsets: Array) -> Array:
     return running - xp.repeat(running[starts] - values[starts], lengths[full])
 
 
-def descending_order(values: Array, offsets: Array) -> Array:
+def descending_order(values: Array, offsets: Array, first: int = 0) -> Array:
     """The rows of each segment, largest value first; ties are broken by `tie_breakers`.
+
+    first   the number of the first segment, where these are some of many
 
     >>> descending_order(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
     array([1, 0, 3, 2, 4])
@@ -148,18 +150,18 @@ def descending_order(values: Array, offsets: Array) -> Array:
     alike[:-1] |= same
     (places,) = xp.nonzero(alike)
     rows = order[places]
-    order[places] = rows[_lexsort([tie_breakers(rows, offsets), -values[rows], keys[places]])]
+    order[places] = rows[_lexsort([tie_breakers(rows, offsets, first), -values[rows], keys[places]])]
     return order
 
 
-def descending_ranks(values: Array, offsets: Array) -> Array:
+def descending_ranks(values: Array, offsets: Array, first: int = 0) -> Array:
     """The rank of each row in its segment by descending value, counted from 1, ties as in `descending_order`.
 
     >>> descending_ranks(np.array([0.3, 0.7, 5.0, 6.0, 4.0]), np.array([0, 2, 5]))
     array([2, 1, 2, 1, 3])
     """
     xp = array_namespace(values, offsets)
-    order = descending_order(values, offsets)
+    order = descending_order(values, offsets, first)
     ranks = xp.empty_like(order)
     ranks[order] = places_in_segments(offsets)
     return ranks
@@ -179,7 +181,7 @@ def descending_values(values: Array, offsets: Array) -> Array:
     return _unpacked(xp.sort(keys, stable=False), offsets)
 
 
-def tie_breakers(rows: Array, offsets: Array) -> Array:
+def tie_breakers(rows: Array, offsets: Array, first: int = 0) -> Array:
     """A fixed pseudo-random number for each of the rows, which depends on its segment and its place there alone.
 
     It is the splitmix64 of both, so it differs between any two rows, and it does not depend on labels or scores:
@@ -189,7 +191,7 @@ def tie_breakers(rows: Array, offsets: Array) -> Array:
     array([0, 2, 1])
     """
     segment = segment_of_rows(offsets)[rows]
-    mixed = ((segment << 32) + (rows - offsets[segment]) + 1) * _signed(0x9E3779B97F4A7C15)
+    mixed = ((segment + first << 32) + (rows - offsets[segment]) + 1) * _signed(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ _shifted(mixed, shift)) * _signed(factor)
     return mixed ^ _shifted(mixed, 31)

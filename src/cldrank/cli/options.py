@@ -135,11 +135,13 @@ class LogOptions:
     first_position: _FirstPosition = None
     one_query: _OneQuery = False
     engine: Annotated[
-        str, _reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]")
+        str,
+        _reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]"),
     ] = "duckdb"
     master: Annotated[str, _reading("--master URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
     memory_limit: Annotated[
-        str, _reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]")
+        str,
+        _reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]"),
     ] = "3GB"
 
     @property
@@ -228,18 +230,23 @@ class Layout:
         ),
     ] = None
 
-    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
-        """The dataset that the sources hold."""
+    def chosen(self) -> dict[str, Any]:
+        """The arguments for functions that read features."""
         from cldrank.clicks.log import OPTIONAL, PAGE, REQUIRED
-        from cldrank.data.loading import load
 
         columns = _column_names(self.column, "--column")
         for role in columns or ():
             if role in (*REQUIRED, *PAGE, *OPTIONAL) and role not in ("query_id", "doc_id"):
                 raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
-        layout = {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
+        return {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
+
+    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
+        """The dataset that the sources hold."""
+        from cldrank.data.loading import load
+
+        arguments = self.chosen()
         with working(f"reading {', '.join(sources)} …"):
-            return load(sources, **layout, cache=cache)
+            return load(sources, **arguments, cache=cache)
 
     def _missing(self) -> Any:
         """A number to fill in, or a word for `load` to judge."""

@@ -275,13 +275,18 @@ def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
     import pyarrow as pa
 
-    codes = pa.array(ids).dictionary_encode().indices.to_numpy().astype(np.int64)
-    keys = segments.segment_of_rows(offsets) * (codes.max(initial=0) + 1) + codes
-    unique, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    if len(unique) < len(keys):
-        row = first[counts > 1][0]
+    row = first_repeated(pa.array(ids), offsets)
+    if row is not None:
         raise DataError(f"document {ids[row].item()!r} appears more than once in one query (first in row {row}).")
     return ids
+
+
+def first_repeated(ids: Any, offsets: IntArray) -> int | None:
+    """The first row with an id that its query has again, of an Arrow array; None where no query repeats one."""
+    codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
+    keys = segments.segment_of_rows(offsets) * (codes.max(initial=0) + 1) + codes
+    unique, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    return int(first[counts > 1][0]) if len(unique) < len(keys) else None
 
 
 def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
@@ -331,9 +336,15 @@ def has_missing(features: FloatArray) -> bool:
 
 
 def check_finite(
-    features: FloatArray, offsets: IntArray, query_ids: NDArray[Any], names: Sequence[str], *, keep: bool = False
+    features: FloatArray,
+    offsets: IntArray,
+    query_ids: NDArray[Any],
+    names: Sequence[str],
+    *,
+    keep: bool = False,
+    first_row: int = 0,
 ) -> None:
-    """Refuse infinity and, unless they are to be kept, missing values, naming the first."""
+    """Refuse infinity and, unless they are kept, missing values, naming the first; rows count from `first_row`."""
     if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
         return
     wrong = np.isinf(features) if keep else ~np.isfinite(features)
@@ -345,7 +356,7 @@ def check_finite(
         "feature {!r} of row {} (query {}) is {}; features must be finite"
         + (": fill in missing values with {}, keep them for trees with {}, or drop those rows." if not keep else "."),
         names[column],
-        row,
+        first_row + row,
         query,
         features[row, column],
         *(remedy if not keep else ()),

@@ -52,19 +52,50 @@ def load(
     ...     load(path)
     RankingDataset(train: 2 queries, 3 rows, 1 feature, labels 0…2)
     """
-    if not isinstance(source, str | PathLike | Sequence):
-        raise UsageError(f"load takes paths or names of data sets, not {kind_of(source)}.")
-    sources = [source] if isinstance(source, str | PathLike) else list(source)
-    paths = [path for one in sources for path in _expanded(one)]
+    paths = source_files(source)
     check_missing(missing)
-    group_paths = _group_paths(groups)
+    group_paths = group_paths_of(groups)
     read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
     if cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
         options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
         dataset = cached(read, [*paths, *(group_paths or _groups_beside(paths))], {**options, "name": name})
     else:
         dataset = read()
-    return dataset if dataset.name else dataset.renamed(_name_of(sources))
+    return dataset if dataset.name else dataset.renamed(_name_of(_listed(source)))
+
+
+def source_files(source: Source | Sequence[Source]) -> list[Path]:
+    """The files that a source of `load` stands for, at least one."""
+    if not isinstance(source, str | PathLike | Sequence):
+        raise UsageError(f"paths or names of data sets are wanted, not {kind_of(source)}.")
+    paths = [path for one in _listed(source) for path in _expanded(one)]
+    if not paths:
+        raise UsageError("there is nothing to load: no file was named.")
+    return paths
+
+
+def are_parquet(
+    paths: Sequence[Path],
+    columns: ColumnNames | None,
+    groups: Sequence[Path] | None,
+    n_features: int | None,
+    zero_based: bool | None,
+) -> bool:
+    """Whether files are Parquet, or else LETOR; refused where they are mixed, or an option is for the other format."""
+    kinds = {is_parquet(path) for path in paths}
+    if len(kinds) > 1:
+        raise UsageError(f"{paths[0]} and {paths[-1]} are of different formats; load Parquet and text separately.")
+    if kinds == {True} and (groups is not None or n_features is not None or zero_based is not None):
+        options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
+        raise UsageError("{} are for text files; a Parquet file has columns.", options)
+    if kinds == {False} and columns is not None:
+        option = Spelling("columns", "--column")
+        raise UsageError("{} is for Parquet files; a LETOR row has no column names.", option)
+    return kinds == {True}
+
+
+def _listed(source: Source | Sequence[Source]) -> list[Source]:
+    return [source] if isinstance(source, str | PathLike) else list(source)
 
 
 def _reader(
@@ -77,23 +108,12 @@ def _reader(
     name: str,
 ) -> Callable[[], RankingDataset]:
     """The function that reads these files, which must all be of one format."""
-    if not paths:
-        raise UsageError("there is nothing to load: no file was named.")
-    kinds = {is_parquet(path) for path in paths}
-    if len(kinds) > 1:
-        raise UsageError(f"{paths[0]} and {paths[-1]} are of different formats; load Parquet and text separately.")
-    if kinds == {True}:
+    if are_parquet(paths, columns, groups, n_features, zero_based):
         from cldrank.data.formats.parquet import read_parquet
 
-        if groups is not None or n_features is not None or zero_based is not None:
-            options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
-            raise UsageError("{} are for text files; a Parquet file has columns.", options)
         return partial(read_parquet, paths, columns=columns, missing=missing, name=name)
     from cldrank.data.formats.letor import read_letor
 
-    if columns is not None:
-        option = Spelling("columns", "--column")
-        raise UsageError("{} is for Parquet files; a LETOR row has no column names.", option)
     return partial(
         read_letor, paths, groups=groups, n_features=n_features, zero_based=zero_based, missing=missing, name=name
     )
@@ -122,7 +142,8 @@ def _expanded(source: Source) -> list[Path]:
     )
 
 
-def _group_paths(groups: Source | Sequence[Source] | None) -> list[Path] | None:
+def group_paths_of(groups: Source | Sequence[Source] | None) -> list[Path] | None:
+    """The group files that are named; refused where one is not there."""
     if groups is None:
         return None
     paths = [Path(path) for path in ([groups] if isinstance(groups, str | PathLike) else groups)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError, UsageError, setting
+from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.explaining import Contributions
 from cldrank.rankers.provenance import Measured, Provenance
 from cldrank.scaling import Scaling, as_table
@@ -22,6 +24,9 @@ from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
+Scorer = Callable[[NDArray[np.float32]], NDArray[np.float64]]
+
+_DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -33,7 +38,7 @@ class Ranker(ABC):
 
     kind: ClassVar[str]
     takes_missing: ClassVar[bool] = False  # whether it can score rows with missing values
-    by_row: ClassVar[bool] = True  # whether a score depends on nothing but its row
+    by_row: ClassVar[bool] = True  # whether a score depends on nothing but its row; else `score_rows` has `first_query`
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
 
@@ -42,7 +47,12 @@ class Ranker(ABC):
 
     @abstractmethod
     def score_rows(
-        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+        self,
+        table: NDArray[Any],
+        offsets: IntArray | None = None,
+        *,
+        block_rows: int | None = None,
+        device: str | None = None,
     ) -> NDArray[np.float64]:
         """One score per row of a table with the right features; `offsets` say which rows belong to one query."""
 
@@ -63,15 +73,19 @@ class Ranker(ABC):
         *,
         feature_names: Sequence[str] | None = None,
         block_rows: int | None = None,
+        device: str | None = None,
     ) -> NDArray[np.float64]:
-        """One score per row; memory beyond the result is bounded by the block.
+        """One score per row, in the order of the rows given; memory beyond the result is bounded by the block.
 
         A dataset must have the ranker's features by name and in order, an array the same number of them; say
         `feature_names` to have the columns of an array checked by name too. A table that names its columns (pandas,
         Polars, Arrow) must have just those features, in any order. Rows without a dataset are those of one query.
+        The rows of a dataset are its own: if its file scattered the rows of a query, `source_rows` says where each lay.
+
+        device   where networks and trees compute: cpu, or cuda for a GPU
         """
         table, offsets = self._table_of(features, feature_names)
-        return self.score_rows(table, offsets, block_rows=block_rows)
+        return self.score_rows(table, offsets, block_rows=block_rows, device=device)
 
     def explain(
         self, features: RankingDataset | ArrayLike, *, feature_names: Sequence[str] | None = None
@@ -180,15 +194,46 @@ class ScalingRanker(Ranker):
         """The ranker with the scorer that gave this state; `parts` are feature names, scaling and provenance."""
 
     def score_rows(
-        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+        self,
+        table: NDArray[Any],
+        offsets: IntArray | None = None,
+        *,
+        block_rows: int | None = None,
+        device: str | None = None,
     ) -> NDArray[np.float64]:
         """One score per row, block by block; queries do not matter."""
         del offsets
         scores = np.empty(len(table), dtype=np.float64)
+        if not is_cpu(device) and block_rows is None:
+            block_rows = max(1, _DEVICE_VALUES // max(len(self.feature_names), 1))
+        score = self._scorer(device)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
             for rows, block in self.scaling.blocks(table, block_rows=block_rows, names=self.feature_names):
-                scores[rows] = self.score_scaled(block)
+                scores[rows] = score(block)
         return finite_scores(scores)
+
+    def scorer_on(self, device: str) -> Scorer:
+        """`score_scaled` on a device other than the CPU, for kinds of rankers that gain by it."""
+        raise UsageError(
+            "{} is for networks and trees; {} is scored on the CPU, sooner than its features could be copied.",
+            setting("device", device),
+            kind_of(self),
+        )
+
+    def _scorer(self, device: str | None) -> Scorer:
+        if device is None or is_cpu(device):
+            return self.score_scaled
+        if device not in self._scorers:
+            self._scorers[device] = self.scorer_on(device)
+        return self._scorers[device]
+
+    @cached_property
+    def _scorers(self) -> dict[str, Scorer]:
+        """What has been copied to devices."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_scorers"}
 
     def to_state(self) -> tuple[Config, Weights]:
         """The states of scaling and scorer."""
@@ -212,14 +257,23 @@ class ScalingRanker(Ranker):
         return [f"scaling {self.scaling.rule}"]
 
 
+class UnscorableRowError(DataError):
+    """A row whose score is not finite; `row` is its place in the table."""
+
+    def __init__(self, row: int, score: float, first_row: int = 0) -> None:
+        super().__init__(
+            "the score of row {} (counted from 0) is {}: the ranker's numbers are too large to score this row.",
+            first_row + row,
+            score,
+        )
+        self.row, self.score = row, score
+
+
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """The scores; refused where one is not finite."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
-        raise DataError(
-            f"the score of row {bad[0]} (counted from 0) is {scores[bad[0]]}: the ranker's numbers are too large "
-            "to score this row."
-        )
+        raise UnscorableRowError(int(bad[0]), float(scores[bad[0]]))
     return scores
 
 

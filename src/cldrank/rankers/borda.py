@@ -54,15 +54,21 @@ class BordaRanker(Ranker):
                 raise DataError("all members must know the same features.")
 
     def score_rows(
-        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+        self,
+        table: NDArray[Any],
+        offsets: IntArray | None = None,
+        *,
+        block_rows: int | None = None,
+        device: str | None = None,
+        first_query: int = 0,
     ) -> NDArray[np.float64]:
-        """The votes of each row among those of its query."""
+        """The votes of each row among those of its query; ties depend on the number of the query among all."""
         spans = np.array([0, len(table)]) if offsets is None else offsets
         sizes = np.repeat(np.diff(spans), np.diff(spans))
         total = np.zeros(len(table))
         for ranker, weight in zip(self.members, self.weights, strict=True):
-            scores = ranker.score_rows(table, offsets, block_rows=block_rows)
-            total += weight * (sizes - segments.descending_ranks(scores, spans))
+            scores = ranker.score_rows(table, offsets, block_rows=block_rows, device=device)
+            total += weight * (sizes - segments.descending_ranks(scores, spans, first_query))
         return total
 
     def to_state(self) -> tuple[Config, Weights]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from cldrank.errors import DataError
-from cldrank.rankers.base import Config, ScalingRanker, Weights, member
+from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member
+from cldrank.rankers.devices import device_of
 
 Matrix = NDArray[np.float64]
 
@@ -91,6 +92,26 @@ class NetworkRanker(ScalingRanker):
             rows = layer.apply(rows)
         # a matrix product adds up a row in an order that depends on where it lies; rounded, equal rows are equal again
         return rows[:, 0].astype(np.float32).astype(np.float64)
+
+    def scorer_on(self, device: str) -> Scorer:
+        """The same on a device, by torch."""
+        place = device_of(device)
+        import torch
+        from torch.nn import functional
+
+        def moved(values: NDArray[np.float32] | None) -> Any:
+            return None if values is None else torch.from_numpy(values.copy()).to(place, torch.float64)
+
+        layers = [(layer.kind, moved(layer.weight), moved(layer.bias)) for layer in self.layers]
+
+        def score(block: NDArray[np.float32]) -> NDArray[np.float64]:
+            rows = torch.from_numpy(block).to(place).double()
+            for kind, weight, bias in layers:
+                rows = getattr(functional, kind)(rows) if weight is None else functional.linear(rows, weight, bias)
+            found: NDArray[np.float64] = rows[:, 0].float().double().cpu().numpy()
+            return found
+
+        return score
 
     def scorer_state(self) -> tuple[Config, Weights]:
         """The layers in order, and `0.weight`, `0.bias` and so on."""

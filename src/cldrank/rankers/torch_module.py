@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers.base import Config, ScalingRanker, Weights, member
+from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member
+from cldrank.rankers.devices import device_of
 
 if TYPE_CHECKING:
     import torch
@@ -65,14 +66,25 @@ class ModuleRanker(ScalingRanker):
 
     def score_scaled(self, block: NDArray[np.float32]) -> NDArray[np.float64]:
         """The module's output, worked out in float64 where the module can, and rounded to float32."""
+        return self.scorer_on("cpu")(block)
+
+    def scorer_on(self, device: str) -> Scorer:
+        """The same on a device."""
         if self.module is None:
             self.with_module(None)
+        place = device_of(device)
         import torch
 
-        kind = next((value.dtype for value in self.module.parameters()), torch.float32)  # type: ignore[union-attr]
-        with torch.no_grad():
-            scores = self.module(torch.from_numpy(np.ascontiguousarray(block)).to(kind))  # type: ignore[misc]
-        return scores.reshape(len(block)).float().double().numpy()  # type: ignore[no-any-return]
+        module: Any = self.module if place.type == "cpu" else copy.deepcopy(self.module).to(place)  # type: ignore[union-attr]
+        kind = next((value.dtype for value in module.parameters()), torch.float32)
+
+        def score(block: NDArray[np.float32]) -> NDArray[np.float64]:
+            with torch.no_grad():
+                scores = module(torch.from_numpy(np.ascontiguousarray(block)).to(place).to(kind))
+            found: NDArray[np.float64] = scores.reshape(len(block)).float().double().cpu().numpy()
+            return found
+
+        return score
 
     def scorer_state(self) -> tuple[Config, Weights]:
         """The name of the module's class, and its numbers."""

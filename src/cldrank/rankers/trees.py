@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, MissingDependencyError
 from cldrank.rankers.base import Config, Ranker, Weights, finite_scores
+from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.tree_file import checked_trees, parsed_trees
@@ -40,22 +42,46 @@ class TreeRanker(Ranker):
         object.__setattr__(self, "content", checked_trees(self.content, len(self.feature_names)))
 
     def score_rows(
-        self, table: NDArray[Any], offsets: IntArray | None = None, *, block_rows: int | None = None
+        self,
+        table: NDArray[Any],
+        offsets: IntArray | None = None,
+        *,
+        block_rows: int | None = None,
+        device: str | None = None,
     ) -> NDArray[np.float64]:
         """One score per row, block by block; queries do not matter."""
         del offsets
+        predict = self._predictor(device)
         scores = np.empty(len(table))
         size = max(1, _BLOCK_VALUES // max(table.shape[1], 1)) if block_rows is None else block_rows
         for start, end in row_blocks(table, size):
             block = _checked(table[start:end], start)
-            scores[start:end] = self.booster.inplace_predict(block, predict_type="margin")
+            scores[start:end] = predict(block)
         return finite_scores(scores)
+
+    def _predictor(self, device: str | None) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+        """What scores rows on a device."""
+        if device is None or is_cpu(device):
+            return partial(self.booster.inplace_predict, predict_type="margin")
+        if device not in self._boosters:
+            check_tree_device(device)
+            self._boosters[device] = self._loaded(device=device)
+        booster, matrix = self._boosters[device], _engine().DMatrix
+        return lambda block: booster.predict(matrix(block), output_margin=True)
+
+    @cached_property
+    def _boosters(self) -> dict[str, Any]:
+        """The engines on other devices."""
+        return {}
 
     @cached_property
     def booster(self) -> Any:
         """The engine with these trees."""
+        return self._loaded()
+
+    def _loaded(self, **settings: Any) -> Any:
         xgboost = _engine()
-        made = xgboost.Booster({"nthread": fair_threads(available_cores()), "verbosity": 0})
+        made = xgboost.Booster({"nthread": fair_threads(available_cores()), "verbosity": 0, **settings})
         try:
             made.load_model(bytearray(self.content))
         except xgboost.core.XGBoostError as error:
@@ -113,7 +139,7 @@ class TreeRanker(Ranker):
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("booster", "trees")}
+        return {name: value for name, value in vars(self).items() if name not in ("booster", "_boosters", "trees")}
 
     def _parts(self) -> list[str]:
         return [count(len(self.trees), "tree"), count(self.n_splits, "split")]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from cldrank import RankingDataset
-from cldrank.data.formats import letor, lines
+from cldrank.data.formats import letor_rows, lines
 from cldrank.data.formats.letor import read_letor
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 
@@ -54,7 +54,7 @@ class TestWhatIsInTheWild:
         assert data.feature_names == ("f0", "f1", "f2")
 
     def test_an_id_zero_far_into_the_file_is_still_seen(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(letor, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=64))
+        monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=64))
         data = read_letor([write("1 qid:1 1:1 2:2\n" * 20 + "1 qid:2 0:5 9:4\n")])
         assert data.features.shape == (21, 10)
         assert data.features[-1, 0] == 5
@@ -197,7 +197,7 @@ class TestBadInput:
         assert (error.value.line, error.value.column) == (3, column)
 
     def test_the_line_is_right_in_any_block(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(letor, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
+        monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
         path = write("1 qid:1 1:1\n" * 321 + "1 qid:1 1:one\n" + "1 qid:1 1:1\n" * 100)
         with pytest.raises(FormatError, match=r":322:11: the value of feature 1 is 'one'"):
             read_letor([path])
@@ -297,7 +297,7 @@ class TestBadInput:
     def test_an_id_0_that_comes_late_counts_in_a_large_file_too(
         self, write: Write, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(letor, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
+        monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
         path = write("1 qid:1 1:1\n" * 50 + "1 qid:1 0:7\n")
         for width in (2, None):
             assert table(read_letor([path], n_features=width))[-2:] == [[0, 1], [7, 0]]
@@ -398,7 +398,7 @@ class TestAgainstScikitLearn:
             path = Path(folder) / "train.txt"
             path.write_text(text)
             whole = read_letor([path])
-            patch.setattr(letor, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=block_bytes))
+            patch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=block_bytes))
             pieces = read_letor([path])
         np.testing.assert_array_equal(whole.features, pieces.features)
         np.testing.assert_array_equal(whole.offsets, pieces.offsets)

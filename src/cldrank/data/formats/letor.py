@@ -8,8 +8,6 @@ contradicts the guess, all ids are surveyed and reading starts again, so that no
 from __future__ import annotations
 
 import itertools
-import os
-import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,13 +26,23 @@ from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import letor_kernel as kernel
 from cldrank.data.formats.letor_groups import group_files, read_groups
-from cldrank.data.formats.lines import LineBlock, is_compressed, read_blocks
+from cldrank.data.formats.letor_rows import (
+    CommentIds,
+    ParsedRows,
+    RowLayout,
+    all_blocks,
+    fill_value,
+    numbered_features,
+    parse_block,
+    row_error,
+    rows_carry_queries,
+)
+from cldrank.data.formats.lines import LineBlock, is_compressed
 from cldrank.data.grouping import gather_queries, narrowed
-from cldrank.errors import CldrankWarning, FormatError, Spelling, setting, warn
+from cldrank.errors import FormatError, Spelling, setting
+from cldrank.workers import available_cores
 
 _MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so
-_NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
-_DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
 
 
 def read_letor(
@@ -71,19 +79,19 @@ def read_letor(
     if zero_based is not None:
         check_flag("zero_based", zero_based)
     checks.check_missing(missing)
-    fill = np.inf if missing is None else np.nan if missing == checks.KEEP else float(missing)
+    fill = fill_value(missing)
     with checks.about(paths[0]):
-        with_queries = _rows_carry_queries(paths)
+        with_queries = rows_carry_queries(paths)
         group_paths = group_files(paths, groups, with_queries)
-        layout = _layout(itertools.islice(_all_blocks(paths), 1), n_features, zero_based, with_queries)
+        guess = _guess(itertools.islice(all_blocks(paths), 1), n_features, zero_based, with_queries)
         try:
-            rows = _Reading(paths, layout, fill).run()
+            rows = _Reading(paths, guess, fill).run()
         except _SurprisingFeatureError:
-            layout = _layout(_all_blocks(paths), n_features, zero_based, with_queries)._replace(surprises=False)
-            rows = _Reading(paths, layout, fill).run()
+            guess = _guess(all_blocks(paths), n_features, zero_based, with_queries)._replace(surprises=False)
+            rows = _Reading(paths, guess, fill).run()
         if rows.count == 0:
             raise FormatError("holds no rows.", path=paths[0])
-        if layout.is_empty:
+        if guess.is_empty:
             raise FormatError(
                 "no row lists a feature; if all are 0, say how many there are with {}.",
                 Spelling("n_features=…", "--n-features"),
@@ -109,19 +117,17 @@ def _dataset(rows: _Reading, group_paths: Sequence[Path], name: str, *, keep: bo
         offsets=offsets,
         query_ids=query_ids,
         doc_ids=doc_ids,
-        feature_names=tuple(f"f{rows.layout.first_id + column}" for column in range(rows.layout.width)),
+        feature_names=numbered_features(rows.layout.first_id, rows.layout.width),
         name=name,
         source_rows=order,
         has_missing=keep,
     )
 
 
-class _Layout(NamedTuple):
-    """How feature ids become columns."""
+class _Guess(NamedTuple):
+    """The layout that files show, and how sure it is."""
 
-    first_id: int
-    width: int
-    with_queries: bool
+    layout: RowLayout
     is_given: bool  # whether the caller said how many features there are
     is_empty: bool  # whether neither the caller nor any row mentions a feature
     surprises: bool  # whether an id outside may change the layout, or is an error
@@ -136,27 +142,31 @@ class _Reading:
     """One pass over all files into one table."""
 
     paths: Sequence[Path]
-    layout: _Layout
+    guess: _Guess
     fill: float
     count: int = 0
     runs: list[tuple[int, str]] = field(default_factory=list)  # first row and query id of each run of rows
     comments: list[list[bytes]] = field(default_factory=list)
 
+    @property
+    def layout(self) -> RowLayout:
+        return self.guess.layout
+
     def run(self) -> _Reading:
         self.features = np.zeros((0, self.layout.width), dtype=np.float32)
         self.labels = np.zeros(0, dtype=np.float32)
-        pending: deque[tuple[LineBlock, int, Future[_Parsed]]] = deque()
-        workers = _worker_count()
+        pending: deque[tuple[LineBlock, int, Future[ParsedRows]]] = deque()
+        workers = available_cores()
         reserved = 0
         with ThreadPoolExecutor(workers) as pool:
-            for block in _all_blocks(self.paths):
+            for block in all_blocks(self.paths):
                 lines = block.text.count(b"\n")
                 if reserved + lines > len(self.features):
                     while pending:  # a table may only move when nobody writes to it
                         self._take(*pending.popleft())
                     self._make_room(reserved + lines, len(block.text) / lines)
                 span = slice(reserved, reserved + lines)
-                future = pool.submit(_parse, block, self.layout, self.fill, self.features[span], self.labels[span])
+                future = pool.submit(parse_block, block, self.layout, self.fill, self.features[span], self.labels[span])
                 pending.append((block, reserved, future))
                 reserved += lines
                 if len(pending) > workers:
@@ -166,13 +176,13 @@ class _Reading:
         self._resize(self.count)
         return self
 
-    def _take(self, block: LineBlock, start: int, future: Future[_Parsed]) -> None:
+    def _take(self, block: LineBlock, start: int, future: Future[ParsedRows]) -> None:
         """Accept the rows of a block, which lie at `start`, behind all rows so far."""
         parsed = future.result()
-        if parsed.problem == kernel.OUT_OF_LAYOUT and self.layout.surprises:
+        if parsed.problem == kernel.OUT_OF_LAYOUT and self.guess.surprises:
             raise _SurprisingFeatureError
         if parsed.problem != kernel.OK:
-            raise _format_error(block, parsed, self.layout)
+            raise row_error(block, parsed, self.layout)
         if start > self.count:  # blank lines before this block left a hole
             stop = self.count + parsed.rows
             self.features[self.count : stop] = self.features[start : start + parsed.rows]
@@ -189,7 +199,7 @@ class _Reading:
         if not any(is_compressed(path) for path in self.paths):
             likely = int(1.05 * sum(path.stat().st_size for path in self.paths) / bytes_per_row)
         rows = max(rows, likely)
-        if not self.layout.is_given:
+        if not self.guess.is_given:
             self._check_proportion(rows, rows * bytes_per_row)
         checks.check_room(self.paths[0], rows, self.layout.width)
         self._resize(rows)
@@ -223,52 +233,7 @@ class _Reading:
             self.labels.resize(rows, refcheck=False)
 
 
-class _Parsed(NamedTuple):
-    problem: int
-    at: int
-    feature: int
-    rows: int
-    runs: list[tuple[int, str]]
-    comments: list[bytes]
-
-
-def _parse(
-    block: LineBlock, layout: _Layout, fill: float, features: NDArray[np.float32], labels: NDArray[np.float32]
-) -> _Parsed:
-    target = kernel.RowBuffer.for_rows(features, labels)
-    text = np.frombuffer(block.text, dtype=np.uint8)
-    problem, at, feature, rows, runs = kernel.parse_rows(text, layout.first_id, fill, layout.with_queries, target)
-    if problem != kernel.OK:
-        return _Parsed(problem, at, feature, 0, [], [])
-    queries = [
-        (row, block.text[start:end].decode("utf-8", errors="backslashreplace"))
-        for row, start, end in zip(
-            target.run_rows[:runs].tolist(),
-            target.run_starts[:runs].tolist(),
-            target.run_ends[:runs].tolist(),
-            strict=True,
-        )
-    ]
-    starts, ends = target.comment_starts[:rows], target.comment_ends[:rows]
-    comments: list[bytes] = []
-    if (ends > starts).any():
-        comments = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-    if not comments:
-        comments = [b""] * rows
-    return _Parsed(problem, at, feature, rows, queries, comments)
-
-
-def _worker_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _all_blocks(paths: Sequence[Path]) -> Iterator[LineBlock]:
-    return itertools.chain.from_iterable(read_blocks(path) for path in paths)
-
-
-def _layout(
-    blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool
-) -> _Layout:
+def _guess(blocks: Iterator[LineBlock], n_features: int | None, zero_based: bool | None, with_queries: bool) -> _Guess:
     """The layout that these blocks show, unless the caller has specified it."""
     smallest, largest = 1 << 62, -1
     for block in blocks:
@@ -281,81 +246,20 @@ def _layout(
     is_given = n_features is not None
     width = max(largest - first_id + 1, 1) if n_features is None else n_features
     is_empty = not is_given and largest < 0
-    return _Layout(first_id, width, with_queries, is_given, is_empty, surprises=not is_given or is_guessed)
-
-
-# -- messages ----------------------------------------------------------------------------------------------------
-
-
-_PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of the feature
-    kernel.BAD_LABEL: "expected a label, found {found}; a row is `label qid:query feature:value …`.",
-    kernel.BAD_LABEL_RANGE: "the label {found} is too large for a 32-bit number.",
-    kernel.BAD_QUERY: "`qid:` has no query after it.",
-    kernel.BAD_FEATURE: "expected `feature:value`, with a whole number as feature, found {found}.",
-    kernel.BAD_VALUE: "the value of feature {feature} is {found}, which is not a number.",
-    kernel.NOT_FINITE: "the value of feature {feature} is {found}; features must be finite 32-bit numbers.",
-    kernel.DUPLICATE: "feature {feature} appears twice; a LETOR row lists each feature once.",
-}
-
-
-def _format_error(block: LineBlock, parsed: _Parsed, layout: _Layout) -> FormatError:
-    found, feature = repr(block.token(parsed.at)), parsed.feature
-    words: tuple[Any, ...] = ()
-    if parsed.problem == kernel.MISSING_VALUE:
-        message = "the value of feature {} is missing ({}); clean the file, choose a value to fill in with {}, or {}."
-        keep = Spelling("keep it for trees with missing='keep'", "keep it for trees with --missing keep")
-        words = (feature, found, Spelling("missing=0.0", "--missing 0"), keep)
-    elif parsed.problem == kernel.OUT_OF_LAYOUT:
-        given = Spelling("n_features or zero_based", "--n-features")
-        message = "feature {} is outside the features {} … {} that {} implies."
-        words = (feature, layout.first_id, layout.first_id + layout.width - 1, given)
-    elif parsed.problem == kernel.MIXED_QUERIES:
-        here, first = ("no", "one") if layout.with_queries else ("a", "none")
-        message = f"this row has {here} `qid:`, but the first row has {first}; give every row one."
-    else:
-        message = _PROBLEMS[parsed.problem].format(found=found, feature=feature)
-    line, column = block.place(parsed.at)
-    return FormatError(message, *words, path=block.path, line=line, column=column)
-
-
-# -- queries -----------------------------------------------------------------------------------------------------
-
-
-def _rows_carry_queries(paths: Sequence[Path]) -> bool:
-    for block in _all_blocks(paths):
-        for line in bytes(block.text).splitlines():
-            content = line.split(b"#", 1)[0].split()
-            if content:
-                is_row = _NUMBER.fullmatch(content[0]) is not None  # else the parser reports what is wrong
-                return not is_row or (len(content) > 1 and content[1].startswith(b"qid:"))
-    raise FormatError("holds no rows.", path=paths[0])
+    layout = RowLayout(first_id, width, with_queries)
+    return _Guess(layout, is_given, is_empty, surprises=not is_given or is_guessed)
 
 
 def _document_ids(comments: list[list[bytes]], offsets: IntArray, order: IntArray | None) -> NDArray[Any] | None:
-    """Document ids from comments: `docid = X`, or a comment of one word if those are unique within each query."""
-    every = list(itertools.chain.from_iterable(comments))
-    if not any(every):
+    """Document ids from comments, if these have any."""
+    known = CommentIds()
+    words = [word for block in comments for word in known.words(block)]
+    verdict = known.verdict()
+    if verdict == "none":
         return None
-    matches = [_DOCUMENT.search(comment) for comment in every]
-    if any(matches) and not all(matches):
-        row = next(row for row, match in enumerate(matches) if not match)
-        warn(
-            CldrankWarning(
-                f"row {row} (counted from 0) has no `docid =`, though others have one; all document ids are left out."
-            )
-        )
-        return None
-    if not all(every):
-        return None
-    if all(matches):
-        words = [match.group(1) for match in matches if match]
-    else:
-        words = [comment.strip() for comment in every]
-        if any(len(word.split()) != 1 for word in words):
-            return None
-    ids = narrowed([word.decode("utf-8", errors="backslashreplace") for word in words])
+    ids = narrowed(words)
     ids = ids if order is None else ids[order]
-    if not all(matches):
+    if verdict == "single":
         pairs = set(zip(segments.segment_of_rows(offsets).tolist(), ids.tolist(), strict=True))
         if len(pairs) < len(ids):
             return None

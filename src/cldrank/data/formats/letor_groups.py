@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.data.formats.lines import open_bytes
+from cldrank.data.formats.lines import read_blocks
 from cldrank.errors import FormatError, Spelling
 
 _SUFFIXES = (".query", ".group")  # the names LightGBM and XGBoost look for
@@ -47,22 +47,30 @@ def group_files(paths: Sequence[Path], groups: Sequence[Path] | None, with_queri
     return found
 
 
-def read_groups(paths: Sequence[Path], rows: int) -> IntArray:
-    """Offsets from files that hold the number of rows of each query, one per line."""
-    sizes: list[int] = []
+def group_sizes(paths: Sequence[Path]) -> Iterator[int]:
+    """The number of rows of each query, one per line of these files."""
     for path in paths:
-        with open_bytes(path) as file:
-            lines = file.read().split(b"\n")
-        for number, line in enumerate(lines, start=1):
-            word = line.strip()
-            if not word:
-                continue
-            if not word.isdigit() or len(word) > _MOST_DIGITS or int(word) == 0:
-                shown = word.decode("utf-8", errors="backslashreplace")
-                raise FormatError(
-                    f"{shown!r} is not a number of rows; each line holds one, at least 1.", path=path, line=number
-                )
-            sizes.append(int(word))
-    if sum(sizes) != rows:
-        raise FormatError(f"counts {sum(sizes):,} rows in all, but the data has {rows:,}.", path=paths[0])
+        for block in read_blocks(path):
+            for number, line in enumerate(bytes(block.text).split(b"\n"), start=block.first_line):
+                word = line.strip()
+                if not word:
+                    continue
+                if not word.isdigit() or len(word) > _MOST_DIGITS or int(word) == 0:
+                    shown = word.decode("utf-8", errors="backslashreplace")
+                    raise FormatError(
+                        f"{shown!r} is not a number of rows; each line holds one, at least 1.", path=path, line=number
+                    )
+                yield int(word)
+
+
+def read_groups(paths: Sequence[Path], rows: int) -> IntArray:
+    """Offsets from files that hold the number of rows of each query."""
+    sizes = list(group_sizes(paths))
+    check_total(paths, sum(sizes), rows)
     return segments.from_lengths(np.array(sizes, dtype=np.int64))
+
+
+def check_total(paths: Sequence[Path], counted: int, rows: int) -> None:
+    """Refuse group files that count other rows than the data has."""
+    if counted != rows:
+        raise FormatError(f"counts {counted:,} rows in all, but the data has {rows:,}.", path=paths[0])

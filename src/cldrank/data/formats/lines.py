@@ -34,6 +34,19 @@ class LineBlock:
         start = self.text.rfind(b"\n", 0, at) + 1
         return self.first_line + self.text.count(b"\n", 0, at), at - start + 1
 
+    def parts(self, most: int) -> Iterator[LineBlock]:
+        r"""The same lines in blocks of at most so many.
+
+        >>> [bytes(part.text) for part in LineBlock(Path("a.txt"), bytearray(b"1\n2\n3\n"), 1).parts(2)]
+        [b'1\n2\n', b'3\n']
+        """
+        if self.text.count(b"\n") <= most:
+            yield self
+            return
+        lines = [line + b"\n" for line in bytes(self.text).split(b"\n")[:-1]]
+        for start in range(0, len(lines), most):
+            yield LineBlock(self.path, bytearray(b"".join(lines[start : start + most])), self.first_line + start)
+
     def token(self, at: int, most: int = 40) -> str:
         """The word that starts at a byte, for a message."""
         end = at

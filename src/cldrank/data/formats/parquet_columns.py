@@ -22,6 +22,7 @@ ColumnNames = Mapping[str, str | Sequence[str]]
 
 METADATA = b"cldrank"
 READABLE = "a readable Parquet file"
+_LARGEST = 2**63 - 1
 _ROLES = ("query_id", "doc_id", "label", "features")
 _CHOICE = Spelling("columns={'features': […]}", "--column features=a,b,…")
 
@@ -36,11 +37,11 @@ class ParquetPart:
     counts: Mapping[str, int]  # how often each column name appears
 
     @classmethod
-    def open(cls, path: Path) -> ParquetPart:
-        """The file at a path, opened."""
+    def open(cls, path: Path, buffer_bytes: int = 0) -> ParquetPart:
+        """The file at a path, opened; with a buffer, a row group is read bit by bit, not column by column."""
         checks.check_file(path)
         with reading(path, READABLE):
-            file = pq.ParquetFile(path)
+            file = pq.ParquetFile(path, buffer_size=buffer_bytes)
             schema = file.schema_arrow
             return cls(path, file, schema, Counter(schema.names))
 
@@ -59,14 +60,32 @@ class ParquetPart:
         """A whole column without nulls."""
         with reading(self.path, READABLE):
             values = self.file.read(columns=[column]).column(column)
-            values.validate(full=True)  # text that is not UTF-8
         if len(values) != self.rows:
             raise FormatError(f"column {column!r} ends after {len(values):,} of {self.rows:,} rows.", path=self.path)
+        self.check_values(column, values)
+        return values
+
+    def check_values(self, column: str, values: Any, first_row: int = 0) -> None:
+        """Refuse nulls, and text that is not UTF-8, in rows of a column from `first_row` on."""
+        with reading(self.path, READABLE):
+            values.validate(full=True)
         if values.null_count:
             what = "the label" if column == "label" else f"column {column!r}"
-            row = pc.index(values.is_null(), True).as_py()
+            row = first_row + pc.index(values.is_null(), True).as_py()
             raise FormatError(f"{what} is null in row {row} (counted from 0); every row needs one.", path=self.path)
-        return values
+
+    def plain_ids(self, column: str, values: Any, first_row: int = 0) -> Any:
+        """Ids without nulls as int64 or text, from `first_row` on."""
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if pa.types.is_uint64(values.type) and len(values) and pc.max(values).as_py() > _LARGEST:
+            row = pc.index(pc.greater(values, pa.scalar(_LARGEST, pa.uint64())), True).as_py()
+            raise FormatError(
+                f"column {column!r} is {values[row]} in row {first_row + row} (counted from 0), too large for a 64-bit "
+                "number; store such ids as text.",
+                path=self.path,
+            )
+        return values.cast(pa.large_string() if is_text(values.type) else pa.int64())
 
     def description(self) -> dict[str, Any]:
         """The metadata that `save_parquet` wrote; empty for other files."""
@@ -179,6 +198,21 @@ def check_ids(part: ParquetPart, column: str) -> None:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (pa.types.is_integer(kind) or is_text(kind)):
         raise FormatError(f"column {column!r} holds {kind}; ids are whole numbers or text.", path=part.path)
+
+
+def check_same_ids(first: ParquetPart, part: ParquetPart, column: str) -> None:
+    """Refuse a part whose ids are text where those of the first are numbers, or the other way round."""
+    here, there = (_holds_text(one, column) for one in (part, first))
+    if here != there:
+        words = {True: "text", False: "whole numbers"}
+        raise FormatError(
+            f"column {column!r} holds {words[here]} here, {words[there]} in {first.path}.", path=part.path
+        )
+
+
+def _holds_text(part: ParquetPart, column: str) -> bool:
+    kind = part.kind(column)
+    return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _check_numeric(part: ParquetPart, column: str) -> None:

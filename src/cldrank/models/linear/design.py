@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.errors import MissingDependencyError
+from cldrank.rankers.devices import device_of
 from cldrank.workers import ahead, available_cores, fair_threads
 
 Array = Any  # a numpy array or a torch tensor
@@ -225,11 +225,7 @@ def _torch(device: str | None) -> Any:
     """The torch module, if a device is named; refused where it is not there."""
     if device is None:
         return None
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependencyError(f"device={device!r} needs torch: pip install 'cldrank[neural]'.") from None
-    from cldrank.models.network.networks import device_of
-
     device_of(device)
+    import torch
+
     return torch

@@ -16,8 +16,9 @@ from cldrank.models.network.distributed import local_device
 from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.lists import Lists, observed_lists, target_lists
 from cldrank.models.network.loop import Trained, train_network
-from cldrank.models.network.networks import device_of, enough_memory
+from cldrank.models.network.networks import enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
+from cldrank.rankers.devices import device_of
 from cldrank.rankers.from_torch import ranker_of
 from cldrank.wording import count
 

@@ -1,4 +1,4 @@
-"""What networks are made of, and where they are trained."""
+"""What networks are made of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from cldrank.errors import CldrankError, UsageError, setting
+from cldrank.errors import CldrankError
 from cldrank.reading import reason
 
 
@@ -23,16 +23,6 @@ def enough_memory() -> Iterator[None]:
             f"there is not enough memory to train this network ({reason(error)}); choose smaller layers, or fewer "
             "queries for a step (batch_queries)."
         ) from error
-
-
-def device_of(name: str | None) -> torch.device:
-    """The device of this name; the CPU where none is named."""
-    try:
-        device = torch.device("cpu" if name is None else name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, TypeError):
-        raise UsageError("{} cannot be used here; torch has {}.", setting("device", name), _devices()) from None
-    return device
 
 
 def dropout(share: float) -> torch.nn.Dropout:
@@ -58,7 +48,3 @@ def initialise(network: torch.nn.Module, seed: int) -> None:
             torch.nn.init.xavier_uniform_(layer.weight, generator=random)
             if layer.bias is not None:
                 torch.nn.init.zeros_(layer.bias)
-
-
-def _devices() -> str:
-    return "cpu and cuda" if torch.cuda.is_available() else "cpu alone"

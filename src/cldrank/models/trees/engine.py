@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.errors import UsageError, setting
+from cldrank.errors import UsageError
 from cldrank.models.run import Run
+from cldrank.rankers.devices import check_tree_device
 from cldrank.rankers.tree_file import checked_trees
 from cldrank.reading import reason
 
@@ -50,31 +49,13 @@ class TreeEngine:
             "verbosity": 0,
         }
         try:
-            self._check_device(xgboost)
+            check_tree_device(run.device)
             self._matrix = _quantised(features, rows, model.max_bin, threads)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
             raise UsageError(
                 "{} cannot be prepared by XGBoost: {}.", f"what {user} learns from", reason(error)
             ) from None
-
-    def _check_device(self, xgboost: Any) -> None:
-        """Refuse a device that is not there: the engine itself would go on without it."""
-        device = self._settings["device"]
-        if device == "cpu":
-            return
-        tiny = xgboost.DMatrix(np.zeros((1, 1)))  # without features, any device would be refused
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                booster = xgboost.Booster({"device": device, "fail_on_invalid_gpu_id": True}, [tiny])
-                used = json.loads(booster.save_config())["learner"]["generic_param"]["device"]
-        except xgboost.core.XGBoostError:
-            used = "cpu"
-        if used == "cpu":
-            raise UsageError(
-                "{} cannot be used here; XGBoost takes cpu, or cuda where there is a GPU.", setting("device", device)
-            )
 
     @property
     def n_rounds(self) -> int:

@@ -104,7 +104,7 @@ class RelevanceModel(Value):
 
         from cldrank.models.network.features import FeatureTable
         from cldrank.models.network.loop import train_network
-        from cldrank.models.network.networks import device_of
+        from cldrank.rankers.devices import device_of
 
         cells, lists = shown.cells, _lists(shown.cells, weight)
         with fork_rng(devices=[]):

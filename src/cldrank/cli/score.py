@@ -1,0 +1,77 @@
+"""`cldrank score`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.derived import with_options
+from cldrank.cli.output import messages, print_json, print_line
+
+
+@dataclass(frozen=True)
+class ScoredLayout(options.Layout):
+    """How the files to score are laid out."""
+
+    zero_based: Annotated[
+        bool | None,
+        options.spelled(
+            "--zero-based/--one-based",
+            "LETOR: where feature ids start. [default: as in the ranker's names, f0 or f1]",
+            rich_help_panel="Reading files",
+            show_default=False,
+        ),
+    ] = None
+
+    def chosen(self) -> dict[str, Any]:
+        """The arguments of `score` that say how files are read."""
+        return {**super().chosen(), "zero_based": self.zero_based}
+
+
+@with_options
+def score(
+    ranker: Annotated[Path, typer.Argument(help="The folder of a saved ranker.", show_default=False)],
+    features: options.Features,
+    out: Annotated[
+        Path,
+        options.spelled(
+            "--out -o FILE",
+            "The file to write: .parquet, .csv, or .run or .trec for a run as TREC has them.",
+            show_default=False,
+        ),
+    ],
+    top: Annotated[
+        int | None, options.spelled("--top COUNT", "Keep only the first so many of each query.", min=1)
+    ] = None,
+    device: Annotated[
+        str | None, options.spelled("--device DEVICE", "Where networks and trees compute: cpu, or cuda for a GPU.")
+    ] = None,
+    *,
+    reading: ScoredLayout,
+    as_json: options.Json = False,
+) -> None:
+    """Score the candidates of any file with a ranker: query, document, score and rank, in the order of the file.
+
+    Memory does not grow with the file. Example: `cldrank score ranker/ --features test.parquet --out scores.parquet`
+    """
+    from cldrank.rankers import load_ranker
+    from cldrank.scoring import score as run
+
+    options.check_outputs([out], [*features, ranker])
+    arguments = reading.chosen()
+    loaded = load_ranker(ranker)
+    with messages.status("scoring …") as status:
+
+        def show(rows: int) -> None:
+            status.update(f"scoring … {rows:,} rows")
+
+        found = run(loaded, features, out, top=top, device=device, on_rows=show, **arguments)
+    if as_json:
+        print_json({"ranker": str(ranker), **asdict(found)})
+        return
+    kept = "" if top is None else f", of which {found.written:,} are kept"
+    print_line(f"{out}: {found.summary()}{kept}.")

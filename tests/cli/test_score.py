@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def ranker(folder: Path) -> str:
+    cr.Oracle().fit(cr.load(folder / "train.parquet")).ranker_.save("ranker")
+    return "ranker"
+
+
+def test_scores_of_a_file(run: Run, folder: Path, ranker: str) -> None:
+    done = run("score", ranker, "--features", "train.parquet", "--out", "scores.parquet")
+    assert done.code == 0, done.err
+    assert "scores.parquet: scored 480 rows of 60 queries in " in done.out
+    data = cr.load(folder / "train.parquet")
+    table = pq.read_table("scores.parquet")
+    np.testing.assert_array_equal(table["score"], cr.load_ranker(ranker).predict(data))
+    assert (
+        run("evaluate", "scores.parquet", "-f", "train.parquet", "-m", "AP", "--json").json["measures"]
+        == (run("evaluate", ranker, "-f", "train.parquet", "-m", "AP", "--json").json["measures"])
+    )
+
+
+def test_the_top_of_each_query_and_json(run: Run, ranker: str) -> None:
+    told = run("score", ranker, "-f", "train.parquet", "-o", "top.csv", "--top", "3", "--json").json
+    assert told | {"seconds": 0} == {
+        "ranker": "ranker",
+        "out": "top.csv",
+        "rows": 480,
+        "queries": 60,
+        "written": 180,
+        "scattered": False,
+        "seconds": 0,
+    }
+    with Path("top.csv").open(newline="") as file:
+        assert {row["rank"] for row in csv.DictReader(file)} == {"1", "2", "3"}
+    shown = run("score", ranker, "-f", "train.parquet", "-o", "top.csv", "--top", "3")
+    assert "scored 480 rows of 60 queries" in shown.out
+    assert "of which 180 are kept" in shown.out
+
+
+def test_options_of_reading(run: Run, folder: Path, letor: Path) -> None:
+    run("train", "oracle", "-f", letor, "-o", "numbered")
+    assert run("score", "numbered", "-f", letor, "-o", "a.parquet", "--one-based").code == 0
+    rows = letor.read_text().replace("1:", "1:NULL #", 1)
+    (folder / "odd.txt").write_text(rows)
+    refused = run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet")
+    assert refused.code == 1
+    assert "odd.txt:1:" in refused.err
+    assert "choose a value to fill in with --missing 0" in refused.err
+    assert run("score", "numbered", "-f", "odd.txt", "-o", "b.parquet", "--missing", "0").code == 0
+    kept = run("score", "numbered", "-f", "odd.txt", "-o", "c.parquet", "--missing", "keep")
+    assert "odd.txt: feature 'f1' of row 0" in kept.err
+    assert "fill in missing values with --missing 0" in kept.err
+    assert not Path("c.parquet").exists()
+    assert run("score", "numbered", "-f", letor, "-o", "c.parquet", "--zero-based").err.startswith(
+        "error: --zero-based does not fit the ranker"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-f", "train.parquet", "-o", "scores.txt"], 2, "must end in .parquet, .csv, or .run or .trec"),
+        (["-f", "train.parquet", "-o", "train.parquet"], 2, "is an input and would be overwritten"),
+        (["-f", "absent.txt", "-o", "scores.csv"], 2, "no such file"),
+        (["-f", "train.parquet", "-o", "scores.csv", "--device", "cuda"], 2, "--device cuda is for networks and trees"),
+        (["-f", "train.parquet", "-o", "scores.csv", "--top", "0"], 2, "Invalid value for '--top'"),
+        (["-f", "cells.parquet", "-o", "scores.csv"], 1, "holds cells of a click log, not features"),
+        (["-f", "cells.parquet", "-o", "scores.csv", "--column", "session_id=s"], 2, "--column is for features here"),
+    ],
+)
+def test_refused_in_one_or_two_lines(run: Run, ranker: str, arguments: list[str], code: int, message: str) -> None:
+    ended = run("score", ranker, *arguments)
+    assert (ended.code, message in " ".join(ended.err.split())) == (code, True), ended.err
+    assert len(ended.err.strip().splitlines()) <= 2
+    assert not Path("scores.csv").exists()
+
+
+def test_ctrl_c(run: Run, ranker: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cldrank.scoring._complete", interrupt)
+    before = sorted(folder.iterdir())
+    stopped = run("score", ranker, "-f", "train.parquet", "-o", "scores.csv")
+    assert stopped.code == 130
+    assert "stopped; nothing half-written is left behind" in stopped.err
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.data
+def test_real_data_by_name(run: Run, real_data: Path) -> None:
+    del real_data
+    run("train", "oracle", "-f", "mq2008:fold1/train", "-o", "ranker")
+    done = run("score", "ranker", "-f", "mq2008:fold1/test", "-o", "scores.run", "--json").json
+    data = cr.load("mq2008:fold1/test")
+    assert (done["rows"], done["queries"]) == (data.n_rows, data.n_queries)
+    assert data.doc_ids is not None
+    words = [line.split(" ") for line in Path("scores.run").read_text().splitlines()]
+    assert [one[2] for one in words] == data.doc_ids.tolist()
+    assert [float(one[4]) for one in words] == cr.load_ranker("ranker").predict(data).tolist()
+    assert json.dumps(done)

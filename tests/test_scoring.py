@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_rankers import Residual
+from numpy.typing import NDArray
+
+import cldrank as cr
+from cldrank import scaling, scoring, segments
+from cldrank.data.formats import letor_rows, lines
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+from cldrank.models import MLP
+from cldrank.rankers import BordaRanker, Layer, LinearRanker, ModuleRanker, NetworkRanker, Ranker
+from cldrank.rankers.from_torch import ranker_of
+from cldrank.rankers.network import ACTIVATIONS
+
+NAMES = ("f1", "f2", "f3")
+SCALING = scaling.fit(None, np.ones((1, 3)))
+PARTS: dict[str, Any] = {"feature_names": NAMES, "scaling": SCALING}
+
+
+def linear(*coefficients: float) -> LinearRanker:
+    return LinearRanker(coefficients=np.array(coefficients or (1.0, -0.5, 0.25)), **PARTS)
+
+
+def borda() -> BordaRanker:
+    return BordaRanker(feature_names=NAMES, members=(linear(), linear(0, 1, -1)), weights=(2.0, 1.0))
+
+
+def network(*hidden: int) -> NetworkRanker:
+    made = ranker_of(MLP(hidden=hidden or (8,)).build(3, seed=0), **PARTS)
+    assert isinstance(made, NetworkRanker)
+    return made
+
+
+def trees() -> Ranker:
+    random = np.random.default_rng(0)
+    features = np.where(random.random((400, 3)) < 0.1, np.nan, random.normal(size=(400, 3)))
+    data = cr.RankingDataset.from_arrays(
+        features, np.arange(400) // 8, labels=np.nansum(features, axis=1) > 0, missing="keep"
+    )
+    return cr.Oracle(model=cr.Trees(rounds=4, min_weight=0.1)).fit(data).ranker_
+
+
+def expected(ranker: Ranker, data: cr.RankingDataset) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Scores and ranks by `load`, `predict` and the order of the measures, in the order of the file."""
+    scores = ranker.predict(data)
+    ranks = segments.descending_ranks(scores, data.offsets)
+    place = np.arange(data.n_rows) if data.source_rows is None else data.source_rows
+    found = np.empty_like(scores), np.empty_like(ranks)
+    found[0][place], found[1][place] = scores, ranks
+    return found
+
+
+def check(ranker: Ranker, source: Any, out: Path, **options: Any) -> pa.Table:
+    """Score to Parquet, and compare with loading everything at once."""
+    done = cr.score(ranker, source, out, **options)
+    table = pq.read_table(out)
+    loading = {key: value for key, value in options.items() if key != "top"}
+    data = cr.load(source, **{"n_features": 3, "zero_based": False} | loading if _is_text(source) else loading)
+    scores, ranks = expected(ranker, data)
+    queries = np.empty_like(data.query_ids[data.row_queries])
+    place = np.arange(data.n_rows) if data.source_rows is None else data.source_rows
+    queries[place] = data.query_ids[data.row_queries]
+    kept = ranks <= options.get("top", 10**9)
+    np.testing.assert_array_equal(table["score"].to_numpy(), scores[kept])
+    np.testing.assert_array_equal(table["rank"].to_numpy(), ranks[kept])
+    np.testing.assert_array_equal(table["query_id"].to_numpy(), queries[kept])
+    assert table.schema.field("query_id").type == (pa.int64() if queries.dtype.kind == "i" else pa.string())
+    assert ("doc_id" in table.column_names) == (data.doc_ids is not None)
+    if data.doc_ids is not None:
+        documents = np.empty_like(data.doc_ids)
+        documents[place] = data.doc_ids
+        np.testing.assert_array_equal(table["doc_id"].to_numpy(), documents[kept])
+    assert (done.rows, done.queries, done.written) == (data.n_rows, data.n_queries, int(kept.sum()))
+    assert done.scattered == (data.source_rows is not None)
+    return table
+
+
+def _is_text(source: Any) -> bool:
+    path = Path(source[0] if isinstance(source, list) else source)
+    return ".txt" in path.name
+
+
+def letor(rows: int, seed: int = 0, *, scattered: bool = False, comment: str = "", queries: int = 6) -> str:
+    random = np.random.default_rng(seed)
+    query = random.integers(0, queries, rows) if scattered else np.sort(random.integers(0, queries, rows))
+    numbers = random.integers(0, 3, (rows, 3))  # few values, so many ties
+    return "".join(
+        f"0 qid:{query[row]} 1:{a} 2:{b} 3:{c} {comment.format(row=row, odd=row % 3)}\n"
+        for row, (a, b, c) in enumerate(numbers.tolist())
+    )
+
+
+@given(
+    rows=st.integers(1, 120),
+    seed=st.integers(0, 99),
+    scattered=st.booleans(),
+    comment=st.sampled_from(["", "# docid = D{row}", "# {row}", "# {odd}", "# a b"]),
+    top=st.none() | st.integers(1, 9),
+    block_bytes=st.integers(40, 800),
+    batch=st.integers(1, 50),
+    by_row=st.booleans(),
+)
+@settings(max_examples=40)
+def test_scores_are_those_of_load_and_predict(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: int,
+    seed: int,
+    scattered: bool,
+    comment: str,
+    top: int | None,
+    block_bytes: int,
+    batch: int,
+    by_row: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("scores")
+    (folder / "a.txt").write_text(letor(rows, seed, scattered=scattered, comment=comment))
+    options = {} if top is None else {"top": top}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=block_bytes))
+        patch.setattr(scoring, "_BATCH_ROWS", batch)
+        check(linear() if by_row else borda(), folder / "a.txt", folder / "out.parquet", **options)
+    assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "out.parquet"]
+
+
+@pytest.mark.parametrize("make", [linear, network, trees, borda])
+@pytest.mark.parametrize("scattered", [False, True])
+def test_every_reader_and_every_kind_of_ranker(tmp_path: Path, make: Callable[[], Ranker], scattered: bool) -> None:
+    ranker, text = make(), letor(200, scattered=scattered, comment="# docid = D{row}")
+    (tmp_path / "a.txt").write_text(text)
+    plain = check(ranker, tmp_path / "a.txt", tmp_path / "plain.parquet")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(text.encode()))
+    cr.load(tmp_path / "a.txt").save(tmp_path / "grouped.parquet")
+    rows = text.splitlines(keepends=True)
+    (tmp_path / "parts").mkdir()
+    for part, (start, stop) in enumerate([(0, 71), (71, 72), (72, 200)]):
+        (tmp_path / "parts" / f"{part}.txt").write_text("".join(rows[start:stop]))
+    for source in (tmp_path / "b.txt.gz", tmp_path / "parts", str(tmp_path / "parts" / "*.txt")):
+        cr.score(ranker, source, tmp_path / "out.parquet")
+        assert pq.read_table(tmp_path / "out.parquet").equals(plain)
+    check(ranker, tmp_path / "grouped.parquet", tmp_path / "out.parquet")
+    if scattered:
+        return
+    table = pq.read_table(tmp_path / "grouped.parquet")
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.stack([table[name] for name in NAMES], axis=1).ravel()), 3)
+    pq.write_table(pa.table({"q": table["query_id"], "d": table["doc_id"], "v": lists}), tmp_path / "list.parquet")
+    columns = {"query_id": "q", "doc_id": "d", "features": "v"}
+    assert check(ranker, tmp_path / "list.parquet", tmp_path / "out.parquet", columns=columns).equals(plain)
+
+
+def test_rows_without_queries_and_a_group_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(f"0 1:{row % 3} 2:{row % 2}\n" for row in range(9)))
+    (tmp_path / "sizes").write_text("4\n5\n")
+    table = check(linear(), tmp_path / "a.txt", tmp_path / "out.parquet", groups=tmp_path / "sizes")
+    assert table["query_id"].to_pylist() == [1] * 4 + [2] * 5
+    assert sorted(table["rank"].to_pylist()) == sorted([*range(1, 5), *range(1, 6)])
+
+
+def test_ids_that_are_text_in_one_block_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=60))
+    (tmp_path / "a.txt").write_text(
+        letor(40, comment="# {row}")
+        + "0 qid:x 1:1 # 007\n"
+        + "".join(f"0 qid:99 1:1 # {100 + row}\n" for row in range(9))
+    )
+    table = check(linear(), tmp_path / "a.txt", tmp_path / "out.parquet")
+    assert table["query_id"].to_pylist()[40:42] == ["x", "99"]
+    assert table["doc_id"].to_pylist()[40:42] == ["007", "100"]
+
+
+def test_ties_are_broken_as_the_measures_break_them(tmp_path: Path) -> None:
+    """By the place of the query among all and of the row in it: equal scores are not in the order of the file."""
+    (tmp_path / "a.txt").write_text("".join(f"{row % 2} qid:{row // 20} 1:1\n" for row in range(200)))
+    table = check(linear(), tmp_path / "a.txt", tmp_path / "out.parquet")
+    assert table["rank"].to_pylist()[:20] != list(range(1, 21))
+    data = cr.load(tmp_path / "a.txt", n_features=3)
+    assert data.labels is not None
+    first = data.labels[table["rank"].to_numpy() == 1]
+    np.testing.assert_array_equal(first, cr.evaluate(linear(), data, "P@1").per_query[cr.measures.parse("P@1")])
+
+
+def test_a_run_that_other_tools_read(tmp_path: Path) -> None:
+    text = letor(300, comment="# docid = D{row}")
+    (tmp_path / "a.txt").write_text("".join(f"{row % 2}{line[1:]}\n" for row, line in enumerate(text.splitlines())))
+    continuous = linear(np.pi, np.e, 0.1)
+    cr.score(continuous, tmp_path / "a.txt", tmp_path / "out.run")
+    data = cr.load(tmp_path / "a.txt")
+    read = list(ir_measures.read_trec_run(str(tmp_path / "out.run")))
+    assert data.doc_ids is not None
+    assert [one.doc_id for one in read] == data.doc_ids.tolist()
+    assert [one.query_id for one in read] == [str(one) for one in data.query_ids[data.row_queries]]
+    assert [one.score for one in read] == continuous.predict(data).tolist()
+    words = [line.split(" ") for line in (tmp_path / "out.run").read_text().splitlines()]
+    _, ranks = expected(continuous, data)
+    assert [(int(one[3]), one[1], one[5]) for one in words] == [(rank, "Q0", "cldrank") for rank in ranks]
+    cr.score(continuous, tmp_path / "a.txt", tmp_path / "top.trec", top=2)
+    assert {one.split(" ")[3] for one in (tmp_path / "top.trec").read_text().splitlines()} == {"1", "2"}
+
+
+def test_ids_with_commas_quotes_and_line_ends_in_csv(tmp_path: Path) -> None:
+    queries, documents = ['a,"b"', 'a,"b"', "c\nd"], ["1,5", "x y", "é"]
+    columns = {"query_id": queries, "doc_id": documents, **{name: [0.1, 1 / 3, 1e-300] for name in NAMES}}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    cr.score(linear(), tmp_path / "a.parquet", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["query_id", "doc_id", "score", "rank"]
+    assert [(row["query_id"], row["doc_id"]) for row in rows] == list(zip(queries, documents, strict=True))
+    scores = linear().predict(cr.load(tmp_path / "a.parquet"))
+    assert [float(row["score"]) for row in rows] == scores.tolist()
+    with pytest.raises(DataError, match=r"a.parquet: the doc_id 'x y' cannot stand in a run"):
+        cr.score(linear(), tmp_path / "a.parquet", tmp_path / "out.run")
+    assert not (tmp_path / "out.run").exists()
+
+
+def test_a_run_needs_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(letor(20))
+    with pytest.raises(FormatError, match=r"a.txt: a run names documents, and these data have no document ids"):
+        cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.run")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_a_document_twice_in_a_query_is_refused(tmp_path: Path, scattered: bool) -> None:
+    last = "0 qid:1 1:1 # docid = b\n" if scattered else ""
+    text = f"0 qid:1 1:1 # docid = a\n0 qid:2 1:1 # docid = a\n{last}0 qid:{1 if scattered else 2} 1:1 # docid = a\n"
+    (tmp_path / "a.txt").write_text(text)
+    query, row = ("1", 0) if scattered else ("2", 1)
+    message = rf"a.txt: document 'a' appears more than once in query '{query}' \(first in row {row}\)"
+    with pytest.raises(FormatError, match=message):
+        cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+class TestMissingValues:
+    def test_trees_take_them(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("0 qid:1 1:1 2:NULL\n0 qid:1 1:NULL\n")
+        check(trees(), tmp_path / "a.txt", tmp_path / "out.parquet", missing="keep")
+
+    @pytest.mark.parametrize("make", [linear, network, borda])
+    def test_others_refuse_them_by_file_row_and_feature(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], Ranker]
+    ) -> None:
+        monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
+        paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+        paths[0].write_text(letor(20))
+        paths[1].write_text(letor(17) + "0 qid:9 1:1 2:NULL\n")
+        message = r"b.txt: feature 'f2' of row 17 \(counted from 0, query 9\) is missing, and an? \w+ cannot use that"
+        with pytest.raises(FormatError, match=message):
+            cr.score(make(), paths, tmp_path / "out.parquet", missing="keep")
+        with pytest.raises(FormatError, match=r"b.txt:18:15: the value of feature 2 is missing"):
+            cr.score(make(), paths, tmp_path / "out.parquet")
+        assert cr.score(make(), paths, tmp_path / "out.parquet", missing=0.5).rows == 38
+
+
+class TestRefused:
+    def test_other_features_by_name(self, tmp_path: Path) -> None:
+        columns: dict[str, Any] = {"query_id": [1, 1]}
+        for names, message in [
+            (("f1", "f3", "f2"), r"a.parquet: feature 2 is 'f3' where the ranker expects 'f2'"),
+            (("f1", "f2"), r"a.parquet: 2 features instead of the ranker's 3: 'f3' is missing"),
+            (("f1", "f2", "bm25"), r"a.parquet: other features than .* 'f3' is missing, 'bm25' is unknown to it"),
+        ]:
+            pq.write_table(pa.table({**columns, **{name: [0.0, 1.0] for name in names}}), tmp_path / "a.parquet")
+            with pytest.raises(FormatError, match=message):
+                cr.score(linear(), tmp_path / "a.parquet", tmp_path / "out.parquet")
+        columns = {"features": ["f1", "f2", "f3"]}
+        pq.write_table(pa.table({"query_id": [1], "f3": [3.0], "f2": [2.0], "f1": [1.0]}), tmp_path / "a.parquet")
+        table = check(linear(1, 0, 0), tmp_path / "a.parquet", tmp_path / "out.parquet", columns=columns)
+        assert table["score"].to_pylist() == [1.0]
+
+    def test_a_score_that_is_not_finite(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
+        (tmp_path / "a.txt").write_text("0 qid:1 1:1\n" * 33 + "0 qid:1 1:1e38\n")
+        with pytest.raises(FormatError, match=r"a.txt: the score of row 33 \(counted from 0\) is inf"):
+            cr.score(linear(1e300, 0, 0), tmp_path / "a.txt", tmp_path / "out.parquet")
+
+    def test_what_cannot_be_written_or_asked(self, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text(letor(5))
+        with pytest.raises(UsageError, match=r"must end in .parquet, .csv, or .run or .trec"):
+            cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.json")
+        with pytest.raises(UsageError, match="the folder .* does not exist"):
+            cr.score(linear(), tmp_path / "a.txt", tmp_path / "absent" / "out.csv")
+        with pytest.raises(UsageError, match="top must be a whole number of at least 1"):
+            cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.csv", top=0)
+        with pytest.raises(UsageError, match="score takes a ranker, .* not a str"):
+            cr.score("ranker", tmp_path / "a.txt", tmp_path / "out.csv")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="no such file"):
+            cr.score(linear(), tmp_path / "b.txt", tmp_path / "out.csv")
+
+    def test_a_broken_second_file_leaves_the_old_scores(self, tmp_path: Path) -> None:
+        paths = [tmp_path / f"{part}.txt" for part in range(3)]
+        for path in paths:
+            path.write_text(letor(30))
+        out = tmp_path / "out.csv"
+        out.write_text("old")
+        paths[1].write_text(letor(30)[:-3])
+        with pytest.raises(FormatError, match=r"1.txt:30:\d+: "):
+            cr.score(linear(), paths, out)
+        assert out.read_text() == "old"
+        assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("moment", ["reading", "ranking"])
+def test_ctrl_c_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scattered: bool, moment: str) -> None:
+    (tmp_path / "a.txt").write_text(letor(60, scattered=scattered))
+
+    def interrupt(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    if moment == "ranking":
+        monkeypatch.setattr(segments, "descending_ranks", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.csv", on_rows=interrupt if moment == "reading" else None)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_ctrl_c_in_the_words_of_duckdb(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), scoring._Scores(tmp_path)._asking():
+        raise RuntimeError("Query interrupted")
+    with pytest.raises(RuntimeError, match="something else"), scoring._Scores(tmp_path)._asking():
+        raise RuntimeError("something else")
+    with (
+        pytest.raises(CldrankError, match="the scores cannot be sorted in"),
+        scoring._Scores(tmp_path)._asking() as one,
+    ):
+        one.execute("SELECT * FROM absent")
+
+
+def test_progress_and_a_folder_whose_name_is_a_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "it's [a] *?"
+    folder.mkdir()
+    (folder / "a.txt").write_text(letor(50, scattered=True))
+    seen: list[int] = []
+    check(linear(), folder / "a.txt", folder / "out.parquet", top=3)
+    cr.score(linear(), folder / "a.txt", folder / "out.csv", on_rows=seen.append)
+    assert seen[-1] == 50
+
+
+def test_a_pipe_receives_the_scores(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(letor(5))
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        cr.score(linear(), tmp_path / "a.txt", pipe)
+        assert len(os.read(reader, 10_000).splitlines()) == 6
+    finally:
+        os.close(reader)
+
+
+class TestDevices:
+    """Where there is no GPU, and on any device that torch has."""
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (network, "device='cuda' cannot be used here; torch has cpu alone"),
+            (trees, "device='cuda' cannot be used here; XGBoost takes cpu, or cuda where there is a GPU"),
+        ],
+    )
+    def test_no_gpu(self, tmp_path: Path, make: Callable[[], Ranker], message: str) -> None:
+        (tmp_path / "a.txt").write_text(letor(5))
+        with pytest.raises(UsageError, match=message):
+            cr.score(make(), tmp_path / "a.txt", tmp_path / "out.csv", device="cuda")
+        with pytest.raises(UsageError, match=message):
+            make().predict(np.zeros((2, 3)), device="cuda")
+
+    @pytest.mark.parametrize("make", [linear, borda])
+    def test_linear_rankers_stay_on_the_cpu(self, make: Callable[[], Ranker]) -> None:
+        with pytest.raises(UsageError, match="device='cuda' is for networks and trees; a LinearRanker is scored on"):
+            make().predict(np.zeros((2, 3)), device="cuda")
+        np.testing.assert_array_equal(make().predict(np.eye(3), device="cpu"), make().predict(np.eye(3)))
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    def test_torch_scores_as_numpy_does(self, activation: str) -> None:
+        layers = network(16, 8).layers
+        layers = [layer if layer.kind == "linear" else Layer(activation) for layer in layers]
+        made = NetworkRanker(layers=layers, **PARTS)
+        rows = np.random.default_rng(0).normal(scale=3, size=(500, 3)).astype(np.float32)
+        found = made.scorer_on("cpu")(rows)
+        np.testing.assert_allclose(found, made.predict(rows), rtol=1e-6, atol=1e-6)
+        assert (found == made.predict(rows)).mean() > 0.99
+        np.testing.assert_array_equal(found, found.astype(np.float32))
+
+    def test_a_module_moves_too(self) -> None:
+        own = ModuleRanker.of(Residual(width=3), **PARTS)
+        rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+        np.testing.assert_array_equal(own.scorer_on("cpu")(rows), own.predict(rows))
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+    @pytest.mark.parametrize("make", [network, trees, lambda: ModuleRanker.of(Residual(width=3), **PARTS)])
+    def test_a_gpu_scores_as_the_cpu_does(self, tmp_path: Path, make: Callable[[], Ranker]) -> None:
+        ranker, rows = make(), np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32)
+        np.testing.assert_allclose(ranker.predict(rows, device="cuda"), ranker.predict(rows), rtol=1e-5, atol=1e-6)
+        (tmp_path / "a.txt").write_text(letor(200, scattered=True))
+        cr.score(ranker, tmp_path / "a.txt", tmp_path / "gpu.parquet", device="cuda")
+        cr.score(ranker, tmp_path / "a.txt", tmp_path / "cpu.parquet")
+        found, other = (pq.read_table(tmp_path / f"{name}.parquet")["score"].to_numpy() for name in ("gpu", "cpu"))
+        np.testing.assert_allclose(found, other, rtol=1e-5, atol=1e-6)
+
+
+class TestPredictKeepsTheOrder:
+    @pytest.mark.parametrize("make", [linear, network, trees])
+    def test_of_rows_however_they_are_given(self, make: Callable[[], Ranker]) -> None:
+        ranker, rows = make(), np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+        scores = ranker.predict(rows)
+        order = np.random.default_rng(1).permutation(40)
+        np.testing.assert_array_equal(ranker.predict(rows[order]), scores[order])
+        shuffled = {name: rows[:, NAMES.index(name)] for name in ("f3", "f1", "f2")}
+        frame = pytest.importorskip("pandas").DataFrame(shuffled, index=order)  # an index is a label, not an order
+        for table in (frame, pa.table(shuffled)):
+            np.testing.assert_array_equal(ranker.predict(table), scores)
+
+    @pytest.mark.parametrize("make", [linear, network, trees, borda])
+    def test_of_a_dataset_and_back_to_its_file(self, tmp_path: Path, make: Callable[[], Ranker]) -> None:
+        """A dataset regroups the rows of scattered queries; scores are of its rows, and source_rows leads back."""
+        (tmp_path / "a.txt").write_text(letor(60, scattered=True))
+        data, ranker = cr.load(tmp_path / "a.txt"), make()
+        assert data.source_rows is not None
+        scores = ranker.predict(data)
+        if ranker.by_row:
+            np.testing.assert_array_equal(scores, ranker.predict(data.features))
+        back = np.empty_like(scores)
+        back[data.source_rows] = scores
+        cr.score(ranker, tmp_path / "a.txt", tmp_path / "out.parquet")
+        np.testing.assert_array_equal(pq.read_table(tmp_path / "out.parquet")["score"].to_numpy(), back)
