@@ -18,9 +18,10 @@ from cldrank.arguments import as_json
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
+from cldrank.feature_blocks import as_table
 from cldrank.rankers.explaining import Contributions
 from cldrank.reading import reason
-from cldrank.scaling import Scaling, as_table
+from cldrank.scaling import Scaling
 from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, MissingDependencyError
+from cldrank.feature_blocks import row_blocks
 from cldrank.rankers.base import Config, Provenance, Ranker, Weights, finite_scores
 from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.tree_file import checked_trees, parsed_trees
 from cldrank.reading import reason
-from cldrank.scaling import row_blocks
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 
