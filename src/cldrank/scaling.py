@@ -12,16 +12,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank.arguments import check_whole, shortened
 from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.feature_blocks import Moments, as_float32, as_table, float_blocks, row_blocks
 from cldrank.parameters import check_all, parameter, parameters
 
-_BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
 _SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -137,7 +137,7 @@ class Standard(_Affine):
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """Mean, and one over the standard deviation."""
-        moments = _Moments.of(self.before(block) for block in _blocks(features, block_rows))
+        moments = Moments.of(self.before(block) for block in float_blocks(features, block_rows))
         moving = moments.low < moments.high  # the deviation of a constant may round to something above 0
         deviation = np.sqrt(moments.squares / moments.rows, where=moving, out=np.ones_like(moments.squares))
         return {"center": moments.mean, "factor": np.where(moving, 1 / deviation, 0.0)}
@@ -179,7 +179,7 @@ class MinMax(_Affine):
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """The smallest value, and one over the range."""
-        extremes = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(features, block_rows)]
+        extremes = [(block.min(axis=0), block.max(axis=0)) for block in float_blocks(features, block_rows)]
         low = np.min([smallest for smallest, _ in extremes], axis=0)
         span = np.max([largest for _, largest in extremes], axis=0) - low
         return {"center": low, "factor": np.divide(1.0, span, where=span > 0, out=np.zeros_like(span))}
@@ -206,7 +206,7 @@ class Quantile(ScalingRule):
         group = max(1, _SORT_VALUES // rows)
         knots, levels = [], []
         for first in range(0, width, group):
-            columns = np.array(_float32(features[:, first : first + group], column=first).T, order="C")
+            columns = np.array(as_float32(features[:, first : first + group], column=first).T, order="C")
             columns.sort(axis=1)
             for column in columns:
                 values = np.unique(column[ranks])
@@ -256,7 +256,7 @@ class Unscaled(ScalingRule):
 
     def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
         """Nothing, but values that are not finite are still refused."""
-        for _ in _blocks(features, block_rows):
+        for _ in float_blocks(features, block_rows):
             pass
         return {}
 
@@ -358,7 +358,7 @@ class Scaling:
         if table.shape[1] != self.n_features:
             raise DataError(f"the scaling was learned from {self.n_features} features, not {table.shape[1]}.")
         for start, stop in row_blocks(table, block_rows):
-            block = _float32(table[start:stop], row=start, names=names).astype(np.float64)
+            block = as_float32(table[start:stop], row=start, names=names).astype(np.float64)
             yield slice(start, stop), self.rule.apply(block, self.parameters).astype(np.float32, order="C")
 
     def to_state(self) -> tuple[dict[str, Any], Parameters]:
@@ -382,83 +382,6 @@ class Scaling:
         except (TypeError, UsageError) as error:
             raise DataError(f"the scaling cannot be made from {shortened(dict(config))}: {error}") from None
         return cls(rule, n_features, parameters)
-
-
-def as_table(features: ArrayLike) -> NDArray[Any]:
-    """Features as a table of numbers, without copying what is an array already."""
-    table = np.asarray(features)
-    if table.ndim != 2:
-        raise DataError(f"features must be a table (rows × features), not an array of shape {table.shape}.")
-    if table.dtype.kind not in "fiub":
-        raise DataError(f"features must be numbers, not {table.dtype} values.")
-    return table
-
-
-def row_blocks(table: NDArray[Any], block_rows: int | None = None) -> Iterator[tuple[int, int]]:
-    """Start and end of consecutive blocks of rows, of a size that suits the cache unless it is given.
-
-    >>> list(row_blocks(np.zeros((5, 2)), 2))
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    rows, width = table.shape
-    size = (
-        max(1, _BLOCK_VALUES // max(width, 1)) if block_rows is None else check_whole("block_rows", block_rows, least=1)
-    )
-    return ((start, min(start + size, rows)) for start in range(0, rows, size))
-
-
-class _Moments(NamedTuple):
-    """Of each feature: mean, sum of squared deviations from it, smallest and largest value, over `rows` rows."""
-
-    rows: int
-    mean: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, blocks: Iterator[NDArray[np.float64]]) -> _Moments:
-        total = cls.of_block(next(blocks))
-        for block in blocks:
-            total = total.joined(cls.of_block(block))
-        return total
-
-    @classmethod
-    def of_block(cls, block: NDArray[np.float64]) -> _Moments:
-        low, high, mean = block.min(axis=0), block.max(axis=0), block.mean(axis=0)
-        block -= mean
-        return cls(len(block), mean, np.einsum("ij,ij->j", block, block), low, high)
-
-    def joined(self, other: _Moments) -> _Moments:
-        """Both together (Chan, Golub and LeVeque 1979): no difference of large sums, so no digits are lost."""
-        rows = self.rows + other.rows
-        step = other.mean - self.mean
-        return _Moments(
-            rows,
-            self.mean + step * (other.rows / rows),
-            self.squares + other.squares + step**2 * (self.rows * other.rows / rows),
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
-
-
-def _blocks(table: NDArray[Any], block_rows: int | None) -> Iterator[NDArray[np.float64]]:
-    for start, stop in row_blocks(table, block_rows):
-        yield _float32(table[start:stop], row=start).astype(np.float64)
-
-
-def _float32(part: NDArray[Any], row: int = 0, column: int = 0, names: Sequence[str] = ()) -> NDArray[np.float32]:
-    """A part of a table as float32, all finite; `row` and `column` say where in the table it begins."""
-    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
-        values = part.astype(np.float32, copy=False)
-    if not np.isfinite(values).all():
-        at = tuple(np.argwhere(~np.isfinite(values))[0])
-        what, counted = (f"feature {names[column + at[1]]!r}", "") if names else (f"column {column + at[1]}", "both ")
-        raise DataError(
-            f"{what} of row {row + at[0]} ({counted}counted from 0) is {part[at]}; features must be finite float32 "
-            "numbers: fill in missing values first; trees alone can use them."
-        )
-    return values
 
 
 def _expect(parameters: Parameters, dtypes: Mapping[str, type[np.generic]]) -> None:

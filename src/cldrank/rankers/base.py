@@ -16,10 +16,11 @@ from cldrank._typing import IntArray
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError, setting
+from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.explaining import Contributions
 from cldrank.rankers.provenance import Measured, Provenance
-from cldrank.scaling import Scaling, as_table
+from cldrank.scaling import Scaling
 from cldrank.wording import count, kind_of, some
 
 Weights = dict[str, NDArray[Any]]

@@ -18,7 +18,6 @@ from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.tree_file import checked_trees, parsed_trees
 from cldrank.reading import reason
-from cldrank.scaling import row_blocks
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 
