@@ -5,7 +5,7 @@
 Prints a JSON line for each kind of file and ranker: rows and megabytes (of the file) per second, the same for a bare
 read in the same run (LETOR: lines parsed and dropped; Parquet: all columns decoded and dropped), `over_read` the time
 of scoring over that of the read, and the resident memory at its peak for a file and for one eight times as long, each
-in a fresh process (goal: `growth` at most 1.1).
+in a fresh process (goal: `growth` at most 1.1; scattered queries take up to 256 MB more, with which they are sorted).
 """
 
 from __future__ import annotations

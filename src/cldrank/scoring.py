@@ -38,7 +38,7 @@ from cldrank.workers import available_cores, fair_threads
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BATCH_ROWS = 1 << 16
+_BATCH_ROWS, _BUFFER_BYTES = 1 << 16, 1 << 16
 _SORT_MEMORY, _SORT_THREADS = "256MB", 4  # of DuckDB, which spills beyond it and needs some for each thread
 _REPEATED = "SELECT 1 FROM scores GROUP BY query_id, doc_id HAVING count(*) > 1 LIMIT 1"
 _BY_QUERY = """
@@ -330,7 +330,7 @@ class _Scores:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self._path(name)) as file:
+        with pq.ParquetFile(self._path(name), buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 

@@ -328,3 +328,13 @@ def test_no_rows_and_mixed_formats(tmp_path: Path) -> None:
         open_stream([empty, table], NAMES)
     with pytest.raises(UsageError, match="no file was named"):
         open_stream([], NAMES)
+
+
+def test_a_long_row_group_is_not_held(tmp_path: Path) -> None:
+    """Arrow would read ahead all that is wanted: 24 MB here."""
+    values = np.random.default_rng(0).random((3, 2_000_000), dtype=np.float32)
+    columns: dict[str, Any] = {"query_id": np.arange(2_000_000) // 100, **dict(zip(NAMES, values, strict=True))}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=2_000_000, use_dictionary=False)
+    del columns
+    stream, before = open_stream(tmp_path / "a.parquet", NAMES), pa.total_allocated_bytes()
+    assert max(pa.total_allocated_bytes() - before for _ in stream.blocks()) < 12 << 20

@@ -38,10 +38,10 @@ class ParquetPart:
 
     @classmethod
     def open(cls, path: Path, buffer_bytes: int = 0) -> ParquetPart:
-        """The file at a path, opened; with a buffer, a row group is read bit by bit, not column by column."""
+        """The file at a path, opened; with a buffer of a size for each column, it is read bit by bit, not ahead."""
         checks.check_file(path)
         with reading(path, READABLE):
-            file = pq.ParquetFile(path, buffer_size=buffer_bytes)
+            file = pq.ParquetFile(path, buffer_size=buffer_bytes, pre_buffer=not buffer_bytes)
             schema = file.schema_arrow
             return cls(path, file, schema, Counter(schema.names))
 
