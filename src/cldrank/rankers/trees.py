@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, MissingDependencyError
+from cldrank.feature_blocks import row_blocks
 from cldrank.rankers.base import Config, Ranker, Weights, finite_scores
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.explaining import Contributions, Importance
