@@ -1,11 +1,14 @@
 """Scoring files of candidates: pace against a bare read of the same file, and memory for a file eight times as long.
 
-    python benchmarks/score.py [--megabytes 100] [--trees 100]
+    python benchmarks/score.py [--megabytes 100] [--trees 100] [--device cuda]
 
 Prints a JSON line for each kind of file and ranker: rows and megabytes (of the file) per second, the same for a bare
 read in the same run (LETOR: lines parsed and dropped; Parquet: all columns decoded and dropped), `over_read` the time
 of scoring over that of the read, and the resident memory at its peak for a file and for one eight times as long, each
 in a fresh process (goal: `growth` at most 1.1; scattered queries take up to 256 MB more, with which they are sorted).
+
+With --device, instead: a million rows in Parquet, scored by a network and by trees on that device and on the CPU in
+turn; `over_cpu` is how many times as quick the device was, `equal` whether both wrote the same.
 """
 
 from __future__ import annotations
@@ -131,7 +134,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=100, help="of the shorter LETOR file")
     parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--device", default=None)
     arguments = parser.parse_args()
+    if arguments.device is not None:
+        compare_devices(arguments.device, arguments.trees)
+        return
     rows = arguments.megabytes * 1_000_000 // 900
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -151,6 +158,25 @@ def main() -> None:
                 scored(folder / kind, small, folder / "scores.parquet")
                 print(json.dumps({"file": file, "ranker": kind, **measure(folder / kind, small, large)}), flush=True)
             large.unlink()
+
+
+def compare_devices(device: str, trees: int) -> None:
+    """Scoring on a device against the CPU, whole files in and out."""
+    import pyarrow.parquet as pq
+
+    from cldrank.scoring import score
+
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "rows.parquet"
+        write_parquet(source, 1_000_000)
+        for kind in ("network", "trees"):
+            ranker, seconds = rankers(trees)[kind], {}
+            for place in (None, device, None, device):  # the second time counts
+                done = score(ranker, source, source.with_name(f"{place}.parquet"), device=place)
+                seconds[place] = done.seconds
+            cpu, other = (pq.read_table(source.with_name(f"{place}.parquet")) for place in (None, device))
+            line = {"ranker": kind, "device": device, "rows": len(cpu), "seconds": seconds[device]}
+            print(json.dumps({**line, "over_cpu": seconds[None] / seconds[device], "equal": cpu.equals(other)}))
 
 
 def measure(ranker: Path, small: Path, large: Path) -> dict[str, Any]:
