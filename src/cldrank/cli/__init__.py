@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from cldrank._version import __version__
-from cldrank.cli import clicks, data, demo, evaluate, experiment, explain, propensity, simulate, train, tune
+from cldrank.cli import clicks, data, demo, evaluate, experiment, explain, propensity, serve, simulate, train, tune
 from cldrank.cli.derived import add_command
 from cldrank.cli.output import flush, print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
@@ -74,6 +74,7 @@ app.add_typer(tune.app, name="tune")
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)
 app.command("explain")(explain.explain)
+app.command("serve")(serve.serve)
 app.add_typer(experiment.app, name="experiment")
 app.command("demo")(demo.demo)
 
