@@ -101,7 +101,7 @@ def _table(table: pa.Table, layout: FeatureLayout) -> FloatTable:
     lists = [column.name for column in features.schema if pa.types.is_fixed_size_list(column.type)]
     if lists:
         return _of_lists(features, layout)
-    places = layout.places(features.column_names)
+    places = layout.places(tuple(features.column_names))
     batches = features.combine_chunks().to_batches()
     if not batches:
         return np.empty((0, len(layout.names)), dtype=np.float32)

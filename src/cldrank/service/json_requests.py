@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from cldrank.arguments import shortened
+from cldrank.service.json_text import JsonText
 from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_ids, packed
 from cldrank.service.request_error import RequestError
 from cldrank.wording import listed
@@ -49,12 +50,12 @@ def request_of_json(body: bytes, layout: FeatureLayout, most: int) -> RankReques
     if query_id is not None and type(query_id) not in (str, int):
         raise RequestError(f"'query_id' must be a text or a whole number, not {_kind(query_id)}.")
     check_top(top)
-    booleans = b"true" in body or b"false" in body  # in a text, or as a value; to look costs less than to check types
+    text = JsonText(body)
     read = _by_name if "candidates" in given else _as_arrays
-    ids, table, keys = read(given, layout, most, booleans)
-    texts = "".join([*(ids if ids and type(ids[0]) is str else ()), query_id if type(query_id) is str else ""])
-    if body.count(b":") > keys + texts.count(":"):  # the parser has kept the last of two keys
-        _refuse_repeated_key(body)
+    ids, table, keys = read(given, layout, most, text)
+    told = "".join([*(ids if ids and type(ids[0]) is str else ()), query_id if type(query_id) is str else ""])
+    if text.n_colons > keys + told.count(":"):  # the parser has kept the last of two keys
+        text.refuse_repeated_key()
     return RankRequest(ids, table, query_id, top)
 
 
@@ -68,7 +69,7 @@ def check_top(top: Any) -> None:
 
 
 def _by_name(
-    given: dict[str, Any], layout: FeatureLayout, most: int, booleans: bool
+    given: dict[str, Any], layout: FeatureLayout, most: int, text: JsonText
 ) -> tuple[Sequence[Any], FloatTable, int]:
     """Ids, table, and how many colons of the body are explained by keys."""
     candidates = _list(given["candidates"], "'candidates'")
@@ -78,7 +79,7 @@ def _by_name(
         rows = [features for _, features in pairs]
         table = layout.of_mappings(rows)
         plain = set(map(len, candidates)) <= {2} and set(map(len, rows)) <= {len(layout.names)}
-        plain = plain and not (booleans and _has_booleans(map(dict.values, rows)))
+        plain = plain and not (text.may_name_booleans() and _has_booleans(map(dict.values, rows)))
     except (KeyError, TypeError, struct.error):
         plain = False
     if not plain:
@@ -117,7 +118,7 @@ def _carefully_by_name(candidates: list[Any], layout: FeatureLayout) -> FloatTab
 
 
 def _as_arrays(
-    given: dict[str, Any], layout: FeatureLayout, most: int, booleans: bool
+    given: dict[str, Any], layout: FeatureLayout, most: int, text: JsonText
 ) -> tuple[Sequence[Any], FloatTable, int]:
     """Ids, table, and how many colons of the body are explained by keys and names."""
     if "features" not in given:
@@ -130,7 +131,7 @@ def _as_arrays(
     places = layout.places(names)
     try:
         table = packed(rows, len(names))
-        plain = set(map(type, rows)) <= {list} and not (booleans and _has_booleans(rows))
+        plain = set(map(type, rows)) <= {list} and not (text.may_list_booleans() and _has_booleans(rows))
     except (TypeError, struct.error):
         plain = False
     if not plain:
@@ -188,23 +189,6 @@ def _list(value: Any, what: str) -> list[Any]:
 
 def _has_booleans(rows: Iterable[Iterable[Any]]) -> bool:
     return bool in set(map(type, chain.from_iterable(rows)))
-
-
-def _refuse_repeated_key(body: bytes) -> None:
-    """Say which key is repeated, by a parser that can tell."""
-    try:
-        json.loads(body, object_pairs_hook=_distinct_keys)
-    except (RecursionError, ValueError) as error:
-        raise error if isinstance(error, RequestError) else RequestError("a key appears twice in one object.") from None
-
-
-def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise RequestError(f"the key {shortened(repeated)} appears twice in one object.")
-    return found
 
 
 def _kind(value: Any) -> str:

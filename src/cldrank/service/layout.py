@@ -49,17 +49,20 @@ class FeatureLayout:
         """The table of features by name; KeyError, TypeError or struct.error where one is missing or not a number."""
         return packed(map(self.pick, features), len(self.names))
 
-    def places(self, given: Sequence[str]) -> list[int]:
+    def places(self, given: tuple[str, ...]) -> list[int]:
         """Where the features of these names stand in the table; refused unless each is known and given once."""
+        if given == self.names:
+            return list(range(len(given)))
         known = {name: place for place, name in enumerate(self.names)}
         if unknown := [name for name in given if name not in known]:
             raise RequestError(
                 f"the ranker does not know {_features(unknown)}; GET /ranker lists the features it knows."
             )
-        if len(set(given)) < len(given):
+        there = set(given)
+        if len(there) < len(given):
             repeated = next(name for place, name in enumerate(given) if name in given[:place])
             raise RequestError(f"the feature {repeated!r} is given twice.")
-        absent = [name for name in self.names if name not in set(given)]
+        absent = [name for name in self.names if name not in there]
         if absent and not self.takes_missing:
             raise RequestError(f"{_features(absent)} {'is' if len(absent) == 1 else 'are'} missing.")
         return [known[name] for name in given]
