@@ -7,8 +7,8 @@ Needs `wrk` (Debian: apt install wrk; macOS: brew install wrk). Prints JSON line
 network of 256, 128 and 64 units, 500 trees of 15 leaves), form of the body (JSON arrays, JSON by name, Arrow with a
 column per feature) and number of candidates with 136 features: requests per second, p50 and p99 in milliseconds.
 `ratio` is the rate of an endpoint of FastAPI that parses the same body with the same parser and does nothing else, over
-that of the service (goal: at most 2 for linear rankers); `ratio_default` is the same for an endpoint that leaves parsing
-to FastAPI. All take turns; a ratio is the median over the rounds.
+that of the service (goal: at most 2 for linear rankers); `ratio_default` is the same for an endpoint that leaves the
+parsing to FastAPI. All take turns; a ratio is the median over the rounds.
 
 `soak` keeps the service under load with one malformed request in ten, of many kinds, and with clients that break off in
 the middle, while SIGHUP swaps rankers. It prints how often each status was answered (goal: none of 500 and above),
@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fastapi import Body, FastAPI, Request, Response
 
 WIDTH, SIZES, FORMS, KINDS = 136, (100, 1000), ("arrays", "names", "arrow"), ("linear", "network", "trees")
 NAMES = tuple(f"feature_{place}" for place in range(WIDTH))
@@ -129,7 +130,6 @@ def serve_empty() -> None:
     import orjson
     import pyarrow as pa
     import uvicorn
-    from fastapi import Body, FastAPI, Request, Response
 
     app, nothing = FastAPI(), Response(b'{"ranked":[]}', media_type="application/json")
 
@@ -147,7 +147,6 @@ def serve_empty() -> None:
         del content
         return nothing
 
-    default.__annotations__["content"] = dict
     listening = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
     uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", access_log=False)).run([listening])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,10 @@ MALFORMED: list[tuple[Any, str]] = [
     ({"features": [[1, 2, 3], 5]}, "the features of candidate 1 must be a list of numbers, not the number 5"),
     ({"features": ["abc"]}, "must be a list of numbers, not the text 'abc'"),
     ({"features": [{"bm25": 1, "age": 2, "x": 3}]}, "must be a list of numbers, not an object"),
-    ({"features": [[1, "2", 3]], "ids": ["a"]}, "the feature 'age' of candidate 'a' is the text '2'; it must be a number"),
+    (
+        {"features": [[1, "2", 3]], "ids": ["a"]},
+        "the feature 'age' of candidate 'a' is the text '2'; it must be a number",
+    ),
     ({"features": [[1, True, 3]]}, "the feature 'age' of candidate 0 is true"),
     ({"features": [[1, 2, False]], "ids": ["x"]}, "the feature 'url:length' of candidate 'x' is false"),
     ({"features": [[1, None, 3]]}, "the feature 'age' of candidate 0 is null; this ranker needs a number"),
@@ -106,7 +110,7 @@ MALFORMED: list[tuple[Any, str]] = [
     ({"candidates": [named(False, 2, 3)]}, "the feature 'bm25' of candidate 'd1' is false"),
     ({"candidates": [named(1, "2", 3)]}, "is the text '2'; it must be a number"),
     ({"candidates": [named(1, 2, -1e39)]}, "infinite, or larger than float32"),
-    ({"candidates": [{"id": True, "features": named(1, 2, 3)["features"]}]}, "candidate 1 has the id True"),
+    ({"candidates": [{"id": True, "features": named(1, 2, 3)["features"]}]}, "candidate 1 has the id true"),
     ({"candidates": [{"id": "a", "features": {**named(1, 2, 3)["features"], "x": 1}}]}, "has the feature 'x', which"),
     (b"", "the body is not JSON"),
     (b"{", "the body is not JSON"),
@@ -137,13 +141,17 @@ def test_texts_that_look_suspicious_are_fine() -> None:
     ids = ["true", ":false", "null", "[[true]]", '"top":', "\\u003a", "ünïcode:true"]
     rows = [[place, 1, 0] for place in range(len(ids))]
     assert read({"ids": ids, "features": rows, "query_id": "true:x"}, most=9).ids == ids
-    candidates = [{"id": one, "features": dict(zip(NAMES, row, strict=True))} for one, row in zip(ids, rows, strict=True)]
+    candidates = [
+        {"id": one, "features": dict(zip(NAMES, row, strict=True))} for one, row in zip(ids, rows, strict=True)
+    ]
     assert read({"candidates": candidates}, most=9).table.tolist() == rows
     assert read({"candidates": candidates}, GAPS, most=9).table.tolist() == rows
 
 
 value = st.one_of(
-    st.floats(allow_nan=False, width=32), st.integers(-(2**53), 2**53), st.sampled_from([None, True, False, "1", [], 0, 1])
+    st.floats(allow_nan=False, width=32),
+    st.integers(-(2**53), 2**53),
+    st.sampled_from([None, True, False, "1", [], 0, 1]),
 )
 gap = st.sampled_from(["", " ", "  ", "\t", "\n"])
 
@@ -157,16 +165,23 @@ def test_the_quick_look_agrees_with_the_careful_one(rows: list[list[Any]], takes
     bodies = {"arrays": {"ids": ids, "features": rows}, "names": {"candidates": named}}
     for form, body in bodies.items():
         text = json.dumps(body, separators=(f"{space},{space}", f"{space}:{space}")).replace("[[", f"[{space}[")
-        try:
+        if "Infinity" in text:
+            continue  # not JSON
+
+        def careful(form: str = form) -> Any:
             if form == "arrays":
                 found = json_requests._carefully_as_arrays(rows, ids, layout.names, takes_missing)
             else:
                 found = json_requests._carefully_by_name(named, layout)
-            expected: Any = layout.check(found, ids)
-        except RequestError as error:
-            expected = str(error)
-        try:
-            assert isinstance(expected, np.ndarray) or not read(text.encode(), layout)
-            np.testing.assert_array_equal(read(text.encode(), layout).table, expected)
-        except RequestError as error:
-            assert "not JSON" in str(error) or str(error) == expected
+            return layout.check(found, ids).tolist()
+
+        quick = outcome(lambda text=text: read(text.encode(), layout).table.tolist())  # type: ignore[misc]
+        assert quick == outcome(careful)
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """What a call gives, or why it refuses."""
+    try:
+        return repr(call())
+    except RequestError as error:
+        return str(error)

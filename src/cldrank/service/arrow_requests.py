@@ -8,6 +8,9 @@ takes in memory is bounded by its size.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,23 @@ from cldrank.reading import reason
 from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_ids
 from cldrank.service.request_error import RequestError
 
-ID = "id"
+_ID = "id"
+_CACHED = 1 << 16  # bytes; a longer schema is looked at anew each time
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which columns of a stream to take.
+
+    ids        the place of the ids, None where there are none
+    columns    the places of the features, in the ranker's order; of the one column of lists
+    features   which of the ranker's features these are
+    """
+
+    ids: int | None
+    columns: list[int]
+    features: list[int]
+    lists: bool = False
 
 
 def request_of_arrow(
@@ -25,26 +44,72 @@ def request_of_arrow(
 ) -> RankRequest:
     """The request that an Arrow stream describes; refused, with the reason, where it describes none."""
     try:
-        schema = pa.ipc.open_stream(body).schema
-        _check_columns(schema)
+        plan = _plan_of(body, layout)
         _refuse_compressed(body)
-        table = pa.ipc.open_stream(body).read_all()
-        table.validate(full=True)
+        batches = list(pa.ipc.open_stream(body))
+        for batch in batches:
+            batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, struct.error, EOFError) as error:
         if isinstance(error, RequestError):
             raise
         raise RequestError(f"the body is not an Arrow IPC stream: {reason(error)}.", status=400) from None
-    check_count(table.num_rows, most)
-    ids = _ids(table)
-    check_ids(ids, table.num_rows)
-    return RankRequest(ids, layout.check(_table(table, layout), ids), query_id, top)
+    rows = sum(batch.num_rows for batch in batches)
+    check_count(rows, most)
+    ids = list(range(rows)) if plan.ids is None else _ids([batch.column(plan.ids) for batch in batches])
+    check_ids(ids, rows)
+    parts = [_of_lists(batch, plan) if plan.lists else _of_columns(batch, plan) for batch in batches]
+    values = np.concatenate(parts) if parts else np.empty((0, len(plan.features)))
+    return RankRequest(ids, layout.check(layout.spread(values, plan.features), ids), query_id, top)
+
+
+# -- the schema ----------------------------------------------------------------------------------------------------
+
+
+def _plan_of(body: bytes, layout: FeatureLayout) -> _Plan:
+    """Clients send the same schema again and again; what to take is worked out once."""
+    mark, size = struct.unpack_from("<Ii", body)
+    if mark != 0xFFFFFFFF or not 0 <= size <= _CACHED:
+        return _planned(pa.ipc.open_stream(body).schema, layout)
+    return _plan(body[: 8 + size], layout)
+
+
+@lru_cache(maxsize=64)
+def _plan(schema: bytes, layout: FeatureLayout) -> _Plan:
+    return _planned(pa.ipc.read_schema(pa.py_buffer(schema)), layout)
+
+
+def _planned(schema: pa.Schema, layout: FeatureLayout) -> _Plan:
+    _check_columns(schema)
+    ids = schema.get_all_field_indices(_ID)
+    if len(ids) > 1:
+        raise RequestError("the column 'id' appears twice.")
+    own = None if not ids else ids[0]
+    columns = [place for place in range(len(schema)) if place != own]
+    if not columns:
+        raise RequestError("there are no columns of features.")
+    if any(pa.types.is_fixed_size_list(schema.field(place).type) for place in columns):
+        return _planned_lists(schema, own, columns, len(layout.names))
+    places = layout.places(tuple(schema.field(place).name for place in columns))
+    chosen = sorted(zip(places, columns, strict=True))
+    return _Plan(own, [column for _, column in chosen], [place for place, _ in chosen])
+
+
+def _planned_lists(schema: pa.Schema, ids: int | None, columns: list[int], width: int) -> _Plan:
+    if len(columns) > 1:
+        raise RequestError("the features must be one column each, or one column of lists, not both.")
+    field = schema.field(columns[0])
+    if field.type.list_size != width:
+        raise RequestError(
+            f"the lists in {field.name!r} are {field.type.list_size} long; the ranker knows {width} features."
+        )
+    return _Plan(ids, columns, list(range(width)), lists=True)
 
 
 def _check_columns(schema: pa.Schema) -> None:
     """Refuse columns that hold anything but numbers, lists of numbers, and ids."""
     for column in schema:
         kind = column.type
-        if column.name == ID:
+        if column.name == _ID:
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
                 raise RequestError(f"the column 'id' must hold texts or whole numbers, not {kind}.")
         elif not _is_number(kind.value_type if pa.types.is_fixed_size_list(kind) else kind):
@@ -52,7 +117,7 @@ def _check_columns(schema: pa.Schema) -> None:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 def _refuse_compressed(body: bytes) -> None:
@@ -81,44 +146,24 @@ def _is_compressed(metadata: bytes) -> bool:
     return place(follow(place(follow(0), 2)), 3) > 0
 
 
-def _ids(table: pa.Table) -> list[Any]:
-    places = table.schema.get_all_field_indices(ID)
-    if not places:
-        return list(range(table.num_rows))
-    if len(places) > 1:
-        raise RequestError("the column 'id' appears twice.")
-    column = table.column(places[0])
-    if column.null_count:
+# -- the numbers ---------------------------------------------------------------------------------------------------
+
+
+def _ids(columns: Sequence[pa.Array]) -> list[Any]:
+    if any(column.null_count for column in columns):
         raise RequestError("the column 'id' has missing values.")
-    return list(column.to_pylist())
+    return [one for column in columns for one in column.to_pylist()]
 
 
-def _table(table: pa.Table, layout: FeatureLayout) -> FloatTable:
-    """The features in the ranker's order; a missing value is NaN."""
-    features = table.select([place for place, name in enumerate(table.column_names) if name != ID])
-    if not features.num_columns:
-        raise RequestError("there are no columns of features.")
-    lists = [column.name for column in features.schema if pa.types.is_fixed_size_list(column.type)]
-    if lists:
-        return _of_lists(features, layout)
-    places = layout.places(tuple(features.column_names))
-    batches = features.combine_chunks().to_batches()
-    if not batches:
-        return np.empty((0, len(layout.names)), dtype=np.float32)
-    values = batches[0].to_tensor(null_to_nan=True, row_major=True).to_numpy()
-    return layout.spread(values, places)
+def _of_columns(batch: pa.RecordBatch, plan: _Plan) -> FloatTable:
+    """The features, a column each; a missing value is NaN."""
+    chosen = batch.select(plan.columns)
+    return chosen.to_tensor(null_to_nan=True, row_major=True).to_numpy()  # type: ignore[no-any-return]
 
 
-def _of_lists(features: pa.Table, layout: FeatureLayout) -> FloatTable:
-    width = len(layout.names)
-    if features.num_columns > 1:
-        raise RequestError("the features must be one column each, or one column of lists, not both.")
-    name, column = features.column_names[0], features.column(0).combine_chunks()
-    if column.type.list_size != width:
-        raise RequestError(
-            f"the lists in {name!r} are {column.type.list_size} long; the ranker knows {width} features."
-        )
+def _of_lists(batch: pa.RecordBatch, plan: _Plan) -> FloatTable:
+    column = batch.column(plan.columns[0])
     if column.null_count:
-        raise RequestError(f"the column {name!r} has missing lists.")
+        raise RequestError(f"the column {batch.schema.names[plan.columns[0]]!r} has missing lists.")
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    return layout.spread(flat.reshape(-1, width), range(width))
+    return flat.reshape(-1, len(plan.features))  # type: ignore[no-any-return]

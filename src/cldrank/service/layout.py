@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -106,10 +107,8 @@ def check_ids(ids: Sequence[Any], rows: int) -> None:
         raise RequestError(f"there are {count(len(ids), 'id')} for {count(rows, 'row')} of features.")
     kinds = set(map(type, ids))
     if not (kinds <= {str} or kinds <= {int}):
-        wrong = [one for one in ids if type(one) not in (str, int)]
-        found = (
-            f"candidate {ids.index(wrong[0]) + 1} has the id {wrong[0]!r}" if wrong else "some are texts, others not"
-        )
+        wrong = [(place, one) for place, one in enumerate(ids, 1) if type(one) not in (str, int)]
+        found = f"candidate {wrong[0][0]} has the id {_in_json(wrong[0][1])}" if wrong else "some are texts, others not"
         raise RequestError(f"ids must be texts, or whole numbers, all of one kind; {found}.")
     if kinds == {int} and not -(2**63) <= min(ids) <= max(ids) < 2**63:
         raise RequestError("ids that are whole numbers must fit into 64 bits.")
@@ -123,6 +122,11 @@ def check_count(rows: int, most: int) -> None:
     """Refuse more candidates than the service takes."""
     if rows > most:
         raise RequestError(f"there are {rows:,} candidates; the service takes at most {most:,} (--max-candidates).")
+
+
+def _in_json(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _features(names: Sequence[str]) -> str:
