@@ -5,10 +5,12 @@
 
 Needs `wrk` (Debian: apt install wrk; macOS: brew install wrk). Prints JSON lines. Of each kind of ranker (linear,
 network of 256, 128 and 64 units, 500 trees of 15 leaves), form of the body (JSON arrays, JSON by name, Arrow with a
-column per feature) and number of candidates with 136 features: requests per second, p50 and p99 in milliseconds.
+column per feature) and number of candidates with 136 features: requests per second, p50 and p99 in milliseconds, and
+the processor time that the server spends on a request, which other work on the machine lengthens least.
 `ratio` is the rate of an endpoint of FastAPI that parses the same body with the same parser and does nothing else, over
 that of the service (goal: at most 2 for linear rankers); `ratio_default` is the same for an endpoint that leaves the
-parsing to FastAPI. All take turns; a ratio is the median over the rounds.
+parsing to FastAPI. `cpu_ratio` and `cpu_ratio_default` compare processor times. All take turns; a ratio is the median
+over the rounds.
 
 `soak` keeps the service under load with one malformed request in ten, of many kinds, and with clients that break off in
 the middle, while SIGHUP swaps rankers. It prints how often each status was answered (goal: none of 500 and above),
@@ -229,15 +231,14 @@ def wrk(script: Path, address: str, seconds: float, connections: int, threads: i
 def speed(folder: Path, seconds: float, rounds: int, connections: int) -> None:
     with contextlib.ExitStack() as stack:
         places = {
-            kind: stack.enter_context(server("-m", "cldrank", "serve", folder / kind, "--port", "0"))[0]
-            for kind in KINDS
+            kind: stack.enter_context(server("-m", "cldrank", "serve", folder / kind, "--port", "0")) for kind in KINDS
         }
-        empty = stack.enter_context(server(__file__, "empty"))[0]
+        empty = stack.enter_context(server(__file__, "empty"))
         for candidates in SIZES:
             for form in FORMS:
-                targets = {kind: (address, "/rank") for kind, address in places.items()} | {"same": (empty, "/same")}
+                targets = {kind: (*place, "/rank") for kind, place in places.items()} | {"same": (*empty, "/same")}
                 if form != "arrow":
-                    targets["default"] = (empty, "/default")
+                    targets["default"] = (*empty, "/default")
                 content = body(form, candidates)
                 headers = {"Content-Type": TYPES.get(form, "application/json")}
                 found = take_turns(folder, targets, headers, content, seconds, rounds, connections)
@@ -246,7 +247,7 @@ def speed(folder: Path, seconds: float, rounds: int, connections: int) -> None:
 
 def take_turns(
     folder: Path,
-    targets: dict[str, tuple[str, str]],
+    targets: dict[str, tuple[str, int, str]],
     headers: dict[str, str],
     content: bytes,
     seconds: float,
@@ -255,9 +256,11 @@ def take_turns(
 ) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in targets}
     for number in range(rounds + 1):
-        for name, (address, path) in targets.items():
+        for name, (address, pid, path) in targets.items():
             script = write_script(folder / "load.lua", [("POST", path, headers, content)])
+            before = processor_seconds(pid)
             result = wrk(script, address, seconds if number else 1, connections)
+            result["cpu_ms"] = 1000 * (processor_seconds(pid) - before) / max(result["requests"], 1)
             if result["failed"] or result["socket_errors"] or not result["requests"]:
                 raise SystemExit(f"{name}: {result}")
             if number:  # the first warms up
@@ -267,6 +270,7 @@ def take_turns(
 
 def report(found: dict[str, list[dict[str, Any]]], form: str, candidates: int, size: int, connections: int) -> None:
     rates = {name: [one["requests"] / one["seconds"] for one in results] for name, results in found.items()}
+    times = {name: [one["cpu_ms"] for one in results] for name, results in found.items()}
     for name in found:
         line: dict[str, Any] = {
             "benchmark": "serve",
@@ -278,14 +282,22 @@ def report(found: dict[str, list[dict[str, Any]]], form: str, candidates: int, s
             "per_second": round(statistics.median(rates[name]), 1),
             "p50_ms": round(statistics.median(one["p50"] for one in found[name]), 2),
             "p99_ms": round(statistics.median(one["p99"] for one in found[name]), 2),
+            "cpu_ms": round(statistics.median(times[name]), 3),
         }
         if name in KINDS:
-            line["ratio"] = ratio(rates["same"], rates[name])
+            line |= {"ratio": ratio(rates["same"], rates[name]), "cpu_ratio": ratio(times[name], times["same"])}
             if "default" in rates:
                 line["ratio_default"] = ratio(rates["default"], rates[name])
+                line["cpu_ratio_default"] = ratio(times[name], times["default"])
             if name == "linear":
                 line |= {"goal": GOALS["ratio"], "met": line["ratio"] <= GOALS["ratio"]}
         print(json.dumps(line), flush=True)
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has spent so far, in user and system mode."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ratio(base: list[float], own: list[float]) -> float:
