@@ -35,7 +35,7 @@ class _Plan:
 
     ids: int | None
     columns: list[int]
-    features: list[int]
+    features: tuple[int, ...]
     lists: bool = False
 
 
@@ -91,7 +91,7 @@ def _planned(schema: pa.Schema, layout: FeatureLayout) -> _Plan:
         return _planned_lists(schema, own, columns, len(layout.names))
     places = layout.places(tuple(schema.field(place).name for place in columns))
     chosen = sorted(zip(places, columns, strict=True))
-    return _Plan(own, [column for _, column in chosen], [place for place, _ in chosen])
+    return _Plan(own, [column for _, column in chosen], tuple(place for place, _ in chosen))
 
 
 def _planned_lists(schema: pa.Schema, ids: int | None, columns: list[int], width: int) -> _Plan:
@@ -102,7 +102,7 @@ def _planned_lists(schema: pa.Schema, ids: int | None, columns: list[int], width
         raise RequestError(
             f"the lists in {field.name!r} are {field.type.list_size} long; the ranker knows {width} features."
         )
-    return _Plan(ids, columns, list(range(width)), lists=True)
+    return _Plan(ids, columns, tuple(range(width)), lists=True)
 
 
 def _check_columns(schema: pa.Schema) -> None:

@@ -39,21 +39,23 @@ class FeatureLayout:
 
     names: tuple[str, ...]
     takes_missing: bool = False
-    pick: Callable[[Any], tuple[Any, ...]] = field(init=False, repr=False)
+    pick: Callable[[Any], tuple[Any, ...]] = field(init=False, repr=False, compare=False)
+    in_order: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         getter: Callable[[Any], Any] = itemgetter(*self.names)
         picked = getter if len(self.names) > 1 else lambda features: (getter(features),)
         object.__setattr__(self, "pick", picked)
+        object.__setattr__(self, "in_order", tuple(range(len(self.names))))
 
     def of_mappings(self, features: Iterable[dict[str, Any]]) -> FloatTable:
         """The table of features by name; KeyError, TypeError or struct.error where one is missing or not a number."""
         return packed(map(self.pick, features), len(self.names))
 
-    def places(self, given: tuple[str, ...]) -> list[int]:
+    def places(self, given: tuple[str, ...]) -> tuple[int, ...]:
         """Where the features of these names stand in the table; refused unless each is known and given once."""
         if given == self.names:
-            return list(range(len(given)))
+            return self.in_order
         known = {name: place for place, name in enumerate(self.names)}
         if unknown := [name for name in given if name not in known]:
             raise RequestError(
@@ -66,13 +68,13 @@ class FeatureLayout:
         absent = [name for name in self.names if name not in there]
         if absent and not self.takes_missing:
             raise RequestError(f"{_features(absent)} {'is' if len(absent) == 1 else 'are'} missing.")
-        return [known[name] for name in given]
+        return tuple(known[name] for name in given)
 
-    def spread(self, values: NDArray[Any], places: Sequence[int]) -> FloatTable:
+    def spread(self, values: NDArray[Any], places: tuple[int, ...]) -> FloatTable:
         """Columns put into the ranker's order; a feature that has none is missing in all rows."""
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
             narrow = values.astype(np.float32, copy=False)
-        if list(places) == list(range(len(self.names))):
+        if places == self.in_order:
             return narrow
         table = np.full((len(values), len(self.names)), np.nan, dtype=np.float32)
         table[:, places] = narrow

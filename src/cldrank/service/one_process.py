@@ -81,7 +81,8 @@ def serve_here(
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
-        signal.signal(signal.SIGHUP, hang_up)
+        if hasattr(signal, "SIGHUP"):  # Windows has none
+            signal.signal(signal.SIGHUP, hang_up)
         await server.serve([listening])
 
     with threadpool_limits(1):  # of matrix products: a list is too short to share out
