@@ -198,7 +198,8 @@ Wanted = tuple[str, str, dict[str, str], bytes]
 
 def write_script(path: Path, wanted: list[Wanted], *, count: bool = False) -> Path:
     """A script for wrk that sends some requests (method, path, headers, body) in turn."""
-    lines, known = [], {}
+    lines: list[str] = []
+    known: dict[bytes, Path] = {}
     for method, address, headers, content in wanted:
         if content not in known:
             known[content] = path.with_suffix(f".{len(known)}.body")

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import made_rankers
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,7 @@ IDS = [f"d{place}" for place in range(40)]
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
-def ask(service: Any, **body: Any) -> httpx.Response:
+def ask(service: Any, **body: Any) -> Any:
     return service.post("/rank", json=body)
 
 
@@ -100,7 +99,7 @@ def test_missing_values_go_where_the_trees_send_them(client: Client) -> None:
     assert [found[place] for place in range(40)] == scores.tolist()
 
 
-def post_raw(service: Any, path: str = "/rank", content: Any = b"{}", **headers: str) -> httpx.Response:
+def post_raw(service: Any, path: str = "/rank", content: Any = b"{}", **headers: str) -> Any:
     named = {"Content-Type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
     return service.post(path, content=content, headers=named)
 
@@ -149,7 +148,7 @@ def test_a_body_in_chunks_is_counted_and_timed(client: Client) -> None:
 
 
 def test_numbers_that_overflow_in_the_ranker_are_refused(client: Client) -> None:
-    ranker = LinearRanker(feature_names="ab", scaling=fit(None, [[1, 1]]), coefficients=[1e300, 1e300])
+    ranker = LinearRanker(feature_names=("a", "b"), scaling=fit(None, [[1, 1]]), coefficients=np.array([1e300, 1e300]))
     answer = ask(client(ranker), features=[[3e38, 3e38]])
     assert answer.status_code == 422
     assert "the score of row 0" in answer.json()["error"]
@@ -230,7 +229,7 @@ def test_a_broken_ranker_is_refused_and_the_old_one_stays(
     service = client()
     old = ask(service, features=ROWS).json()
     huge = LinearRanker(
-        feature_names=made_rankers.NAMES, scaling=fit(None, [[1] * 4]), coefficients=[1.7e308] * 4, intercept=0
+        feature_names=made_rankers.NAMES, scaling=fit(None, [[1] * 4]), coefficients=np.full(4, 1.7e308), intercept=0
     )
     for damage, words in (
         (lambda: (tmp_path / "ranker" / "weights.safetensors").write_bytes(b"x"), "damaged, or of another"),

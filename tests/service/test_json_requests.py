@@ -148,7 +148,7 @@ def test_texts_that_look_suspicious_are_fine() -> None:
     assert read({"candidates": candidates}, GAPS, most=9).table.tolist() == rows
 
 
-value = st.one_of(
+value: st.SearchStrategy[Any] = st.one_of(
     st.floats(allow_nan=False, width=32),
     st.integers(-(2**53), 2**53),
     st.sampled_from([None, True, False, "1", [], 0, 1]),
