@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from cldrank.service.layout import FeatureLayout, check_ids, packed
+from cldrank.service.layout import FeatureLayout, check_candidate_ids, packed
 from cldrank.service.request_error import RequestError
 
 LAYOUT = FeatureLayout(("a", "b", "c"))
@@ -72,6 +72,6 @@ def test_infinite_values_are_refused_and_missing_ones_where_none_may_be() -> Non
 )
 def test_ids_that_cannot_be_told_apart_are_refused(ids: list[object], words: str) -> None:
     with pytest.raises(RequestError, match=words):
-        check_ids(ids, 2)
-    check_ids([-(2**63), 2**63 - 1], 2)
-    check_ids(["", "a"], 2)
+        check_candidate_ids(ids, 2)
+    check_candidate_ids([-(2**63), 2**63 - 1], 2)
+    check_candidate_ids(["", "a"], 2)

@@ -20,7 +20,7 @@ from cldrank.service.arrow_requests import request_of_arrow
 from cldrank.service.bodies import answer_type, body_of, ranking_parameters
 from cldrank.service.json_requests import request_of_json
 from cldrank.service.metrics import ServiceMetrics
-from cldrank.service.openapi import ERRORS, described
+from cldrank.service.openapi import ERRORS, api_description
 from cldrank.service.request_error import RequestError
 from cldrank.service.served import ServedRanker
 from cldrank.service.settings import ServiceSettings
@@ -85,7 +85,7 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
             return refusal(error)
         return _in_json({"status": "swapped", "ranker": identity})
 
-    app.openapi = lambda: described(app, in_use.served)  # type: ignore[method-assign]
+    app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
     app.add_exception_handler(HTTPException, _explained_status)
     app.add_exception_handler(Exception, _explained_fault)
     app.add_middleware(_Counted, metrics=metrics)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cldrank.reading import reason
-from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_ids
+from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_candidate_ids
 from cldrank.service.request_error import RequestError
 
 _ID = "id"
@@ -56,7 +56,7 @@ def request_of_arrow(
     rows = sum(batch.num_rows for batch in batches)
     check_count(rows, most)
     ids = list(range(rows)) if plan.ids is None else _ids([batch.column(plan.ids) for batch in batches])
-    check_ids(ids, rows)
+    check_candidate_ids(ids, rows)
     parts = [_of_lists(batch, plan) if plan.lists else _of_columns(batch, plan) for batch in batches]
     values = np.concatenate(parts) if parts else np.empty((0, len(plan.features)))
     return RankRequest(ids, layout.check(layout.spread(values, plan.features), ids), query_id, top)

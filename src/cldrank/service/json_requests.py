@@ -18,7 +18,7 @@ import orjson
 
 from cldrank.arguments import shortened
 from cldrank.service.json_text import JsonText
-from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_ids, packed
+from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_candidate_ids, packed
 from cldrank.service.request_error import RequestError
 from cldrank.wording import listed
 
@@ -86,7 +86,7 @@ def _by_name(
         table = _carefully_by_name(candidates, layout)
         pairs = list(map(_both, candidates))
     ids = [one for one, _ in pairs]
-    check_ids(ids, len(candidates))
+    check_candidate_ids(ids, len(candidates))
     values = sum(map(len, (features for _, features in pairs)))
     in_names = sum(map(str.count, layout.names, ":" * len(layout.names))) * len(ids)
     return ids, layout.check(table, ids), len(given) + 2 * len(ids) + values + in_names
@@ -126,7 +126,7 @@ def _as_arrays(
     rows = _list(given["features"], "'features'")
     check_count(len(rows), most)
     ids = _list(given["ids"], "'ids'") if "ids" in given else list(range(len(rows)))
-    check_ids(ids, len(rows))
+    check_candidate_ids(ids, len(rows))
     names = _names(given.get("feature_names"), layout)
     places = layout.places(names)
     try:

@@ -103,7 +103,7 @@ def packed(rows: Iterable[Sequence[Any]], width: int) -> FloatTable:
     return np.frombuffer(content, dtype=np.float32).reshape(-1, width)
 
 
-def check_ids(ids: Sequence[Any], rows: int) -> None:
+def check_candidate_ids(ids: Sequence[Any], rows: int) -> None:
     """Refuse ids that are not texts or not whole numbers throughout, that are repeated, or too many or too few."""
     if len(ids) != rows:
         raise RequestError(f"there are {count(len(ids), 'id')} for {count(rows, 'row')} of features.")

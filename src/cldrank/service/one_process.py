@@ -65,7 +65,7 @@ def serve_here(
         in_use = RankerInUse(served, ServiceMetrics())
         reloader = ReloaderHere(folder, in_use)
         server = QuietServer(make_app(in_use, settings, reloader), settings, ready)
-        loop, reloads = asyncio.get_running_loop(), set()
+        loop = asyncio.get_running_loop()
 
         def stop(number: int, _: Any) -> None:
             server.force_exit = bool(stopped_by) and number == signal.SIGINT
@@ -77,7 +77,7 @@ def serve_here(
                 await reloader.reload(new_features=False)
 
         def hang_up(*_: Any) -> None:
-            reloads.add(asyncio.run_coroutine_threadsafe(reload(), loop))
+            asyncio.run_coroutine_threadsafe(reload(), loop)
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)

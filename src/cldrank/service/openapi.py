@@ -28,7 +28,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def described(app: FastAPI, served: ServedRanker) -> dict[str, Any]:
+def api_description(app: FastAPI, served: ServedRanker) -> dict[str, Any]:
     """The OpenAPI description, for the ranker in use."""
     whole = get_openapi(
         title=app.title, version=app.version, description=served.description["summary"], routes=app.routes
