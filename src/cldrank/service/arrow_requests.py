@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cldrank.reading import reason
-from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_candidate_ids
+from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_candidate_ids, check_count
 from cldrank.service.request_error import RequestError
 
 _ID = "id"

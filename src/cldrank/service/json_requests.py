@@ -18,7 +18,7 @@ import orjson
 
 from cldrank.arguments import shortened
 from cldrank.service.json_text import JsonText
-from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_count, check_candidate_ids, packed
+from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_candidate_ids, check_count, packed
 from cldrank.service.request_error import RequestError
 from cldrank.wording import listed
 
