@@ -26,7 +26,7 @@ from cldrank.service.served import ServedRanker
 from cldrank.service.settings import ServiceSettings
 from cldrank.service.swapping import RankerInUse, Reloader
 
-_IN_LOOP = 1 << 20  # bytes; a larger body is ranked in a thread, so that others need not wait for it
+_IN_LOOP = 2 << 20  # bytes; a larger body is ranked in a thread, so that others need not wait for it
 _PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs", "/openapi.json")
 Message = MutableMapping[str, Any]
 
