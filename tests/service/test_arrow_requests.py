@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from typing import Any
 
@@ -119,6 +120,19 @@ def test_what_is_malformed_is_named(body: Any, words: str) -> None:
 
 
 WHOLE = stream({"id": ["x", "yy"], **dict(zip("abc", ROWS.T, strict=True))})
+
+
+def test_texts_that_point_outside_or_are_not_texts_are_refused() -> None:
+    """What the reader of the stream does not look at itself."""
+    places, letters = struct.pack("<iii", 0, 1, 3), b"xyy"
+    assert WHOLE.count(places) == WHOLE.count(letters) == 1
+    for damaged in (
+        WHOLE.replace(places, struct.pack("<iii", 0, 1, 1 << 20)),
+        WHOLE.replace(places, struct.pack("<iii", 0, 3, 1)),
+        WHOLE.replace(letters, b"\xff\xfe\xfd"),
+    ):
+        with pytest.raises(RequestError, match="not an Arrow IPC stream"):
+            read(damaged)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=4))

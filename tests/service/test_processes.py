@@ -128,10 +128,12 @@ def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callabl
     with service.client() as client:
         for number in range(6):
             (OLD, NEW)[number % 2].save(service.folder)
-            swapped = client.post("/reload").json()
-            assert swapped["ranker"]["fingerprint"] == (OLD_NAME, NEW_NAME)[number % 2]
-            for _ in range(4 * workers):  # all workers have swapped by the time that the reload is answered
-                assert service.ranked_by() == (OLD_NAME, NEW_NAME)[number % 2]
+            swapped, name = client.post("/reload").json(), (OLD_NAME, NEW_NAME)[number % 2]
+            assert swapped["ranker"]["fingerprint"] == name
+            # all workers have swapped by the time that the reload is answered
+            assert service.metric(f'cldrank_ranker_workers{{fingerprint="{name}",kind="linear"}}') == workers
+            for _ in range(4 * workers):
+                assert service.ranked_by() == name
     stop.set()
     for thread in threads:
         thread.join()
