@@ -144,6 +144,14 @@ def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callabl
     assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 7
 
 
+def workers_of(service: Service) -> list[int]:
+    """The processes of the two workers; there is a third child, which tracks resources."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    workers = [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+    assert len(workers) == 2
+    return workers
+
+
 def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service]) -> None:
     service = start("--workers", "2")
     own = f'cldrank_ranker_workers{{fingerprint="{OLD_NAME}",kind="linear"}}'
@@ -153,6 +161,18 @@ def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service
     service.process.send_signal(signal.SIGHUP)
     service.until(lambda: service.metric(new) == 2)
     assert service.metric(own) == 0
+
+    paused, answers = workers_of(service)[0], list[int]()
+    os.kill(paused, signal.SIGSTOP)
+    with service.client() as client:
+        asking = threading.Thread(target=lambda: answers.append(client.post("/reload").status_code))
+        asking.start()
+        service.until(lambda: sum("swapping in" in line for line in service.lines) == 2)
+        time.sleep(1)
+        assert not answers  # one worker has yet to swap
+        os.kill(paused, signal.SIGCONT)
+        asking.join()
+    assert answers == [200]
 
     (service.folder / "weights.safetensors").write_bytes(b"broken")
     service.process.send_signal(signal.SIGHUP)
@@ -164,14 +184,13 @@ def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service
     assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
     service.until(lambda: service.metric('cldrank_reloads_total{outcome="refused"}') == 2)
 
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
-    workers = [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
-    assert len(workers) == 2
-    os.kill(workers[0], signal.SIGKILL)  # its place is taken, with the ranker in use, though the folder is broken
+    os.kill(
+        workers_of(service)[0], signal.SIGKILL
+    )  # its place is taken, with the ranker in use, though the folder is broken
     service.until(lambda: any("starting another" in line for line in service.lines))
     service.until(lambda: service.metric(new) == 2)
     assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
-    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 1  # what the dead have counted stays counted
+    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 2  # what the dead have counted stays counted
     assert service.stop() == 0
 
 
