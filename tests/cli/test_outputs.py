@@ -40,6 +40,8 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
     "explain": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
+    "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
+    "export": (["ranker", "--to", "json", "--check", "train.parquet"], ["train.parquet"]),
     "demo": (["--linear"], ["train.parquet"]),
 }
 

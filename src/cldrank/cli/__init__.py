@@ -23,6 +23,7 @@ from cldrank.cli import (
     export,
     propensity,
     score,
+    serve,
     simulate,
     train,
     tune,
@@ -89,6 +90,7 @@ app.command("compare")(evaluate.compare)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.add_typer(experiment.app, name="experiment")
 app.command("demo")(demo.demo)
 

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import made_rankers
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cldrank import segments
+from cldrank.rankers import LinearRanker
+from cldrank.scaling import fit
+from cldrank.service import app as app_module
+from cldrank.service.served import ranker_fingerprint
+
+Client = Callable[..., Any]
+TOKEN = "0123456789abcdef"  # noqa: S105  that of the clients made here
+ARROW = "application/vnd.apache.arrow.stream"
+ROWS = made_rankers.FEATURES[:40].tolist()
+IDS = [f"d{place}" for place in range(40)]
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def ask(service: Any, **body: Any) -> Any:
+    return service.post("/rank", json=body)
+
+
+@pytest.mark.parametrize("kind", ["linear", "network", "trees", "borda"])
+def test_candidates_come_back_in_the_order_of_the_ranker(client: Client, kind: str) -> None:
+    ranker = getattr(made_rankers, kind)()
+    found = ask(client(ranker), query_id="q1", ids=IDS, features=ROWS, top=7).json()
+    scores = ranker.predict(ROWS)
+    order = segments.descending_order(scores, np.array([0, 40]))[:7]
+    assert found["query_id"] == "q1"
+    assert found["ranker"] == {"kind": kind, "fingerprint": ranker_fingerprint(ranker)}
+    assert found["ranked"] == [
+        {"id": IDS[row], "score": scores[row], "rank": rank} for rank, row in enumerate(order.tolist(), 1)
+    ]
+
+
+def test_ties_are_broken_as_everywhere(client: Client) -> None:
+    found = ask(client(), ids=IDS, features=[ROWS[0]] * 40).json()["ranked"]
+    order = segments.descending_order(np.zeros(40), np.array([0, 40]))
+    assert [one["id"] for one in found] == [IDS[row] for row in order.tolist()]
+    assert [one["rank"] for one in found] == list(range(1, 41))
+
+
+def test_all_forms_give_the_same(client: Client) -> None:
+    service = client(made_rankers.trees())
+    expected = ask(service, ids=IDS, features=ROWS, query_id="q").json()
+    named = [
+        {"id": one, "features": dict(zip(made_rankers.NAMES, row, strict=True))}
+        for one, row in zip(IDS, ROWS, strict=True)
+    ]
+    assert ask(service, candidates=named, query_id="q").json() == expected
+    columns = dict(zip(made_rankers.NAMES, made_rankers.FEATURES[:40].T, strict=True))
+    table, sink = pa.table({"id": IDS, **columns}), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    headers = {"Content-Type": ARROW}
+    assert service.post("/rank?query_id=q", content=sink.getvalue(), headers=headers).json() == expected
+    answer = service.post("/rank?query_id=q&top=3", content=sink.getvalue(), headers={**headers, "Accept": ARROW})
+    assert answer.headers["content-type"] == ARROW
+    streamed = pa.ipc.open_stream(answer.content).read_all()
+    assert streamed.to_pylist() == expected["ranked"][:3]
+    assert streamed.schema.metadata[b"ranker_fingerprint"].decode() == expected["ranker"]["fingerprint"]
+    assert streamed.schema.metadata[b"query_id"] == b"q"
+
+
+def test_whole_numbers_and_nothing_in_arrow(client: Client) -> None:
+    service = client()
+    for ids, rows in (([5, 6], ROWS[:2]), ([], [])):
+        answer = service.post("/rank", json={"ids": ids, "features": rows}, headers={"Accept": ARROW})
+        assert sorted(pa.ipc.open_stream(answer.content).read_all()["id"].to_pylist()) == ids
+        assert sorted(one["id"] for one in ask(service, ids=ids, features=rows).json()["ranked"]) == ids
+
+
+def test_a_large_body_is_ranked_in_a_thread_alike(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = client()
+    expected = ask(service, features=ROWS).json()
+    monkeypatch.setattr(app_module, "_IN_LOOP", 100)
+    assert ask(service, features=ROWS).json() == expected
+    assert ask(service, features=[[1]] * 100).status_code == 422
+
+
+def test_missing_values_go_where_the_trees_send_them(client: Client) -> None:
+    ranker = made_rankers.trees()
+    rows = [[None if column == 1 else value for column, value in enumerate(row)] for row in ROWS]
+    found = {one["id"]: one["score"] for one in ask(client(ranker), features=rows).json()["ranked"]}
+    scores = ranker.predict(np.array(rows, dtype=np.float32))
+    assert [found[place] for place in range(40)] == scores.tolist()
+
+
+def post_raw(service: Any, path: str = "/rank", content: Any = b"{}", **headers: str) -> Any:
+    named = {"Content-Type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
+    return service.post(path, content=content, headers=named)
+
+
+def test_statuses_of_what_is_refused(client: Client) -> None:
+    service = client(max_body=1000, max_candidates=3)
+    cases = [
+        (post_raw(service, content=b"{"), 400, "not JSON"),
+        (post_raw(service, content=b"nothing", Content_Type=ARROW), 400, "not an Arrow IPC stream"),
+        (service.call("POST", "/rank", content=b"{}"), 415, "must be application/json or"),
+        (post_raw(service, Content_Type="text/plain"), 415, "not text/plain"),
+        (post_raw(service, Content_Encoding="gzip"), 415, "encoded as 'gzip'"),
+        (post_raw(service, Accept="text/html"), 406, "none in 'text/html'"),
+        (post_raw(service, content=b" " * 1001), 413, "larger than 1,000 bytes"),
+        (ask(service, features=ROWS[:4]), 422, "there are 4 candidates"),
+        (post_raw(service, "/rank?top=3"), 422, "into the JSON body"),
+        (post_raw(service, "/rank?top=x", b"", Content_Type=ARROW), 422, "'top' must be a whole number"),
+        (post_raw(service, "/rank?top=0", b"", Content_Type=ARROW), 422, "'top' must be a whole number"),
+        (post_raw(service, "/rank?top=1&top=2", b"", Content_Type=ARROW), 422, "each once"),
+        (post_raw(service, "/rank?k=1", b"", Content_Type=ARROW), 422, "'query_id' and 'top'"),
+        (service.get("/rank"), 405, "/rank does not take GET"),
+        (service.get("/nowhere"), 404, "there is no /nowhere"),
+    ]
+    for answer, status, words in cases:
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
+        assert list(answer.json()) == ["error"]
+        assert words in answer.json()["error"]
+    assert post_raw(service, content=b'{"features": []}', Accept="text/html, */*;q=0.1").status_code == 200
+    assert (
+        post_raw(service, content=b'{"features": []}', Content_Type="Application/JSON; charset=utf-8").status_code
+        == 200
+    )
+
+
+def test_a_body_in_chunks_is_counted_and_timed(client: Client) -> None:
+    async def chunks(pause: float, content: bytes = b" " * 100) -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield content
+            await asyncio.sleep(pause)
+
+    service = client(max_body=1000, body_timeout=0.05)
+    assert post_raw(service, content=chunks(0)).status_code == 413
+    slow = post_raw(service, content=chunks(0.02))
+    assert (slow.status_code, slow.headers["connection"]) == (408, "close")
+    assert "did not arrive within 0.05 seconds" in slow.json()["error"]
+
+
+def test_numbers_that_overflow_in_the_ranker_are_refused(client: Client) -> None:
+    ranker = LinearRanker(feature_names=("a", "b"), scaling=fit(None, [[1, 1]]), coefficients=np.array([1e300, 1e300]))
+    answer = ask(client(ranker), features=[[3e38, 3e38]])
+    assert answer.status_code == 422
+    assert "the score of row 0" in answer.json()["error"]
+
+
+def test_a_fault_of_ours_shows_no_traceback(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "_ranked", lambda *_: 1 / 0)
+    answer = ask(client(), features=ROWS)
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "a fault in cldrank itself; the log of the service says more."}
+
+
+def test_what_the_service_tells_of_itself(client: Client) -> None:
+    ranker = made_rankers.linear()
+    service, identity = client(ranker), {"kind": "linear", "fingerprint": ranker_fingerprint(ranker)}
+    assert service.get("/health").json() == {"status": "alive"}
+    assert service.get("/ready").json() == {"status": "ready", "ranker": identity}
+    told = service.get("/ranker").json()
+    assert told["features"] == list(made_rankers.NAMES)
+    assert told["provenance"]["estimator"] == "Oracle"
+    assert (told["fingerprint"], told["takes_missing"]) == (identity["fingerprint"], False)
+
+
+def test_metrics_count_requests_and_candidates(client: Client) -> None:
+    service = client()
+    for rows in (ROWS[:5], ROWS[:30], [[1]]):
+        ask(service, features=rows)
+    service.get("/anything")
+    text = service.get("/metrics").text
+    assert 'cldrank_requests_total{path="/rank",status="200"} 2.0' in text
+    assert 'cldrank_requests_total{path="/rank",status="422"} 1.0' in text
+    assert 'cldrank_requests_total{path="other",status="404"} 1.0' in text
+    assert 'cldrank_rank_candidates_bucket{le="10.0"} 1.0' in text
+    assert "cldrank_rank_candidates_sum 35.0" in text
+    assert "cldrank_rank_seconds_count 2.0" in text
+    assert re.search(r'cldrank_ranker_workers{fingerprint="\w{16}",kind="linear"} 1.0', text)
+
+
+def test_every_example_of_the_description_works_as_it_is(client: Client) -> None:
+    for ranker in (made_rankers.linear(), made_rankers.trees()):
+        service = client(ranker)
+        described = service.get("/openapi.json").json()
+        assert "/openapi.json" in service.get("/docs").text
+        content = described["paths"]["/rank"]["post"]["requestBody"]["content"]
+        examples = [one["value"] for one in content["application/json"]["examples"].values()]
+        assert len(examples) == 3
+        for example in examples:
+            answer = service.post("/rank", json=example)
+            assert answer.status_code == 200, answer.text
+            assert len(answer.json()["ranked"]) == 2
+        for path, methods in described["paths"].items():
+            for method in methods:
+                assert service.call(method.upper(), path).status_code not in (404, 405, 500)
+
+
+# -- reloading -----------------------------------------------------------------------------------------------------
+
+
+def test_another_ranker_is_swapped_in(client: Client, tmp_path: Path) -> None:
+    service = client()
+    old = ask(service, features=ROWS).json()
+    other = made_rankers.network()
+    other.save(tmp_path / "ranker")
+    assert ask(service, features=ROWS).json() == old
+    swapped = service.post("/reload", headers=BEARER)
+    identity = {"kind": "network", "fingerprint": ranker_fingerprint(other)}
+    assert (swapped.status_code, swapped.json()) == (200, {"status": "swapped", "ranker": identity})
+    assert ask(service, features=ROWS).json()["ranker"] == identity
+    text = service.get("/metrics").text
+    assert f'cldrank_ranker_workers{{fingerprint="{identity["fingerprint"]}",kind="network"}} 1.0' in text
+    assert f'cldrank_ranker_workers{{fingerprint="{old["ranker"]["fingerprint"]}",kind="linear"}} 0.0' in text
+    assert 'cldrank_reloads_total{outcome="swapped"} 1.0' in text
+
+
+def test_a_broken_ranker_is_refused_and_the_old_one_stays(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = client()
+    old = ask(service, features=ROWS).json()
+    huge = LinearRanker(
+        feature_names=made_rankers.NAMES, scaling=fit(None, [[1] * 4]), coefficients=np.full(4, 1.7e308), intercept=0
+    )
+    for damage, words in (
+        (lambda: (tmp_path / "ranker" / "weights.safetensors").write_bytes(b"x"), "damaged, or of another"),
+        (lambda: (tmp_path / "ranker" / "ranker.json").write_text("[]"), "does not describe a ranker"),
+        (lambda: (tmp_path / "ranker" / "ranker.json").unlink(), "the file is missing"),
+        (lambda: made_rankers.module().save(tmp_path / "module"), "the file is missing"),
+    ):
+        damage()
+        refused = service.post("/reload", headers=BEARER)
+        assert refused.status_code == 409
+        assert words in refused.json()["error"]
+        assert words in caplog.text
+        assert ask(service, features=ROWS).json() == old
+    (tmp_path / "module").rename(tmp_path / "set aside")
+    for ranker, words in ((made_rankers.module(), "scores with a torch module"), (huge, "cannot score a row of zeros")):
+        for file in (tmp_path / "ranker").iterdir():
+            file.unlink()
+        ranker.save(tmp_path / "ranker")
+        assert words in service.post("/reload", headers=BEARER).json()["error"]
+    assert ask(service, features=ROWS).json() == old
+    assert 'cldrank_reloads_total{outcome="refused"} 6.0' in service.get("/metrics").text
+
+
+def test_other_features_must_be_wanted(client: Client, tmp_path: Path) -> None:
+    service = client()
+    names = ("bm25", "pagerank", "clicks", "new")
+    made_rankers.linear(feature_names=names).save(tmp_path / "ranker")
+    refused = service.post("/reload", headers=BEARER)
+    assert refused.status_code == 409
+    assert "(new: new; gone: länge)" in refused.json()["error"]
+    assert service.post("/reload?new_features=yes", headers=BEARER).status_code == 422
+    assert service.post("/reload?force=true", headers=BEARER).status_code == 422
+    assert service.post("/reload?new_features=true", headers=BEARER).status_code == 200
+    assert service.get("/ranker").json()["features"] == list(names)
+    assert "new" in json.dumps(service.get("/openapi.json").json()["paths"]["/rank"])
+
+
+def test_a_reload_needs_the_token(client: Client) -> None:
+    for header in ({}, {"Authorization": TOKEN}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": "Bearer é"}):
+        refused = client().post("/reload", headers={key: value.encode() for key, value in header.items()})
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    closed = client(token=None).post("/reload", headers=BEARER)
+    assert closed.status_code == 403
+    assert "--token-file" in closed.json()["error"]
+
+
+# -- anything at all -----------------------------------------------------------------------------------------------
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+rows = st.lists(st.lists(anything, min_size=3, max_size=5) | anything, max_size=3)
+nearly = st.fixed_dictionaries(
+    {},
+    optional={
+        "features": rows | anything,
+        "ids": st.lists(st.text(max_size=2) | anything, max_size=3) | anything,
+        "candidates": st.lists(
+            st.fixed_dictionaries({}, optional={"id": anything, "features": anything}) | anything, max_size=3
+        ),
+        "feature_names": st.lists(st.sampled_from(made_rankers.NAMES), max_size=5) | anything,
+        "top": anything,
+        "query_id": anything,
+    },
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(
+    body=(nearly | anything).map(json.dumps) | st.text(), accept=st.sampled_from(["*/*", ARROW]), trees=st.booleans()
+)
+def test_no_body_is_a_fault_of_ours(
+    client: Client, services: dict[bool, Any], body: str, accept: str, trees: bool
+) -> None:
+    if trees not in services:
+        services[trees] = client(made_rankers.trees() if trees else made_rankers.linear())
+    answer = post_raw(services[trees], content=body.encode("utf-8", "surrogatepass"), Accept=accept)
+    assert answer.status_code in (200, 400, 422), answer.text
+
+
+@pytest.fixture
+def services() -> dict[bool, Any]:
+    return {}

@@ -1,0 +1,242 @@
+"""The service as a process: signals, workers, and rankers swapped while requests come in."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import made_rankers
+import pytest
+
+from cldrank.service.served import ranker_fingerprint
+
+TOKEN = "0123456789abcdef"  # noqa: S105
+BODY = {"ids": [f"d{row}" for row in range(20)], "features": made_rankers.FEATURES[:20].tolist()}
+OLD, NEW = made_rankers.linear(), made_rankers.voter(1.0, -2.0, 0.5, 0.0)
+OLD_NAME, NEW_NAME = ranker_fingerprint(OLD), ranker_fingerprint(NEW)
+
+
+@dataclass
+class Service:
+    """A running service: its process, address and the lines that it printed."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    address: str = ""
+    lines: list[str] = field(default_factory=list)
+
+    def client(self) -> httpx.Client:
+        # verify: certificates, which are not needed here, take a tenth of a second to read
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        return httpx.Client(base_url=self.address, timeout=30, headers=bearer, verify=False)  # noqa: S501
+
+    def ranked_by(self) -> str:
+        with self.client() as client:
+            return str(client.post("/rank", json=BODY).json()["ranker"]["fingerprint"])
+
+    def listen(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if found := re.search(r"at (http://\S+) \(", line):
+                self.address = found.group(1)
+
+    def until(self, happened: Callable[[], object]) -> None:
+        """Wait; a service that ends meanwhile, or half a minute, is too long."""
+        end = time.monotonic() + 30
+        while not happened():
+            assert time.monotonic() < end, "".join(self.lines)
+            time.sleep(0.02)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def metric(self, name: str) -> float:
+        with self.client() as client:
+            found = re.search(rf"^{re.escape(name)} (\S+)$", client.get("/metrics").text, re.MULTILINE)
+        return float(found.group(1)) if found else 0.0
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    """Starts services, and ends them."""
+    started: list[Service] = []
+
+    def begin(*options: str) -> Service:
+        folder = tmp_path / "ranker"
+        OLD.save(folder)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cldrank", "serve", folder, "--port", "0", *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"CLDRANK_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"},
+        )
+        service = Service(process, folder)
+        started.append(service)
+        threading.Thread(target=service.listen, daemon=True).start()
+        service.until(lambda: service.address or process.poll() is not None)
+        assert service.address, "".join(service.lines)
+        return service
+
+    yield begin
+    for service in started:
+        with suppress(ProcessLookupError):
+            service.process.kill()
+        service.process.wait()
+        assert service.process.stderr is not None
+        service.process.stderr.close()
+
+
+def load(service: Service, stop: threading.Event, answers: list[Any]) -> None:
+    """Ask again and again, on a connection that is kept open."""
+    with service.client() as client:
+        while not stop.is_set():
+            try:
+                answer = client.post("/rank", json=BODY)
+                answers.append((answer.status_code, answer.json()))
+            except Exception as error:
+                answers.append((0, repr(error)))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rankers_are_swapped_under_load_and_no_request_is_dropped(start: Callable[..., Service], workers: int) -> None:
+    service = start("--workers", str(workers))
+    with service.client() as client:
+        expected = {OLD_NAME: client.post("/rank", json=BODY).json()}
+        NEW.save(service.folder)
+        assert client.post("/reload").status_code == 200
+        expected[NEW_NAME] = client.post("/rank", json=BODY).json()
+    assert expected.keys() == {answer["ranker"]["fingerprint"] for answer in expected.values()}
+    stop, answers = threading.Event(), list[Any]()
+    threads = [threading.Thread(target=load, args=(service, stop, answers)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    with service.client() as client:
+        for number in range(6):
+            (OLD, NEW)[number % 2].save(service.folder)
+            swapped, name = client.post("/reload").json(), (OLD_NAME, NEW_NAME)[number % 2]
+            assert swapped["ranker"]["fingerprint"] == name
+            # all workers have swapped by the time that the reload is answered
+            assert service.metric(f'cldrank_ranker_workers{{fingerprint="{name}",kind="linear"}}') == workers
+            for _ in range(4 * workers):
+                assert service.ranked_by() == name
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(answers) > 20
+    assert all(status == 200 for status, _ in answers), next(one for one in answers if one[0] != 200)
+    assert all(answer == expected[answer["ranker"]["fingerprint"]] for _, answer in answers)
+    assert len({answer["ranker"]["fingerprint"] for _, answer in answers}) == 2
+    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 7
+
+
+def workers_of(service: Service) -> list[int]:
+    """The processes of the two workers; there is a third child, which tracks resources."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    workers = [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+    assert len(workers) == 2
+    return workers
+
+
+def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service]) -> None:
+    service = start("--workers", "2")
+    own = f'cldrank_ranker_workers{{fingerprint="{OLD_NAME}",kind="linear"}}'
+    new = own.replace(OLD_NAME, NEW_NAME)
+    service.until(lambda: service.metric(own) == 2)
+    NEW.save(service.folder)
+    service.process.send_signal(signal.SIGHUP)
+    service.until(lambda: service.metric(new) == 2)
+    assert service.metric(own) == 0
+
+    paused, answers = workers_of(service)[0], list[int]()
+    os.kill(paused, signal.SIGSTOP)
+    with service.client() as client:
+        asking = threading.Thread(target=lambda: answers.append(client.post("/reload").status_code))
+        asking.start()
+        service.until(lambda: sum("swapping in" in line for line in service.lines) == 2)
+        time.sleep(1)
+        assert not answers  # one worker has yet to swap
+        os.kill(paused, signal.SIGCONT)
+        asking.join()
+    assert answers == [200]
+
+    (service.folder / "weights.safetensors").write_bytes(b"broken")
+    service.process.send_signal(signal.SIGHUP)
+    service.until(lambda: any("reload refused" in line for line in service.lines))
+    with service.client() as client:
+        refused = client.post("/reload")
+    assert refused.status_code == 409
+    assert "weights.safetensors" in refused.json()["error"]
+    assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
+    service.until(lambda: service.metric('cldrank_reloads_total{outcome="refused"}') == 2)
+
+    os.kill(
+        workers_of(service)[0], signal.SIGKILL
+    )  # its place is taken, with the ranker in use, though the folder is broken
+    service.until(lambda: any("starting another" in line for line in service.lines))
+    service.until(lambda: service.metric(new) == 2)
+    assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
+    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 2  # what the dead have counted stays counted
+    assert service.stop() == 0
+
+
+def begun(service: Service, content: bytes) -> socket.socket:
+    """A connection with a request of which a part has been sent."""
+    host, port = service.address.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    head = f"POST /rank HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    connection.sendall(head.encode() + content[:50])
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("workers", "number", "code"), [(1, signal.SIGTERM, 0), (1, signal.SIGINT, 130), (2, signal.SIGINT, 130)]
+)
+def test_requests_in_flight_are_answered_before_the_end(
+    start: Callable[..., Service], workers: int, number: int, code: int
+) -> None:
+    service, content = start("--workers", str(workers)), json.dumps(BODY).encode()
+    with closing(begun(service, content)) as connection:
+        time.sleep(0.2)
+        service.process.send_signal(number)
+        time.sleep(0.3)
+        assert service.process.poll() is None
+        connection.sendall(content[50:])
+        with connection.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert service.process.wait(30) == code
+    assert not any("Traceback" in line for line in service.lines)
+
+
+def test_a_supervisor_that_is_killed_takes_its_workers_along(start: Callable[..., Service]) -> None:
+    service = start("--workers", "2")
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    service.process.kill()
+    service.until(lambda: not any(Path(f"/proc/{one}/cmdline").exists() for one in children))
+
+
+def test_slow_and_endless_bodies_are_cut_off(start: Callable[..., Service]) -> None:
+    service = start("--body-timeout", "0.5", "--max-body", "1")
+    with closing(begun(service, b"x" * 100)) as connection, connection.makefile("rb") as answer:
+        assert answer.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
+        assert b'"error":' in answer.read()  # and the connection is closed
+    chunk = b" " * 65536
+    with httpx.Client(base_url=service.address) as client:
+        kind = {"Content-Type": "application/json"}
+        assert client.post("/rank", content=(chunk for _ in range(17)), headers=kind).status_code == 413
+        assert client.post("/rank", content=chunk * 17, headers=kind).status_code == 413
+        assert client.post("/rank", json=BODY).status_code == 200
