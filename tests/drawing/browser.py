@@ -57,14 +57,20 @@ class Checked(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def look(page: Path, *options: str) -> str:
-    """Open a page in Chromium, where no name of the network leads anywhere; nothing may appear on the console."""
+def look(page: Path, *options: str, address: str = "") -> str:
+    """Open a page in Chromium, or what a server has at an address; nothing may appear on the console."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("there is no Chromium here to look at the page with")
     silent = ("gpu", "quic", "background-networking", "component-update", "sync")
     call = [browser, "--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in silent)]
-    call += ["--enable-logging=stderr", "--v=0", f"--user-data-dir={page.parent / 'profile'}", *options, page.as_uri()]
+    call += [
+        "--enable-logging=stderr",
+        "--v=0",
+        f"--user-data-dir={page.parent / 'profile'}",
+        *options,
+        address or page.as_uri(),
+    ]
     ran = subprocess.run(call, capture_output=True, text=True, timeout=90, check=True)
     assert "CONSOLE" not in ran.stderr
     return ran.stdout

@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import made_rankers
 import pytest
+from browser import look
 
 from cldrank.service.served import ranker_fingerprint
 
@@ -240,3 +241,12 @@ def test_slow_and_endless_bodies_are_cut_off(start: Callable[..., Service]) -> N
         assert client.post("/rank", content=(chunk for _ in range(17)), headers=kind).status_code == 413
         assert client.post("/rank", content=chunk * 17, headers=kind).status_code == 413
         assert client.post("/rank", json=BODY).status_code == 200
+
+
+def test_the_page_at_docs_answers_its_own_examples_in_a_browser(start: Callable[..., Service], tmp_path: Path) -> None:
+    service = start()
+    page = look(tmp_path / "page", "--dump-dom", "--virtual-time-budget=9000", address=f"{service.address}/docs#try")
+    answers = re.findall(r"<pre[^>]*>(\d+)\n", page)
+    assert answers == ["200", "200", "200"]
+    assert page.count(OLD_NAME) >= 4  # at the top, and in each answer
+    assert not re.search(r"(src|href)=\"(https?:)?//", page)

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from cldrank._version import __version__
 from cldrank.service.answers import ARROW, JSON, answer_in_arrow, answer_in_json
+from cldrank.service.api_page import api_page
 from cldrank.service.arrow_requests import request_of_arrow
 from cldrank.service.bodies import answer_type, body_of, ranking_parameters
 from cldrank.service.json_requests import request_of_json
@@ -33,7 +34,7 @@ Message = MutableMapping[str, Any]
 
 def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader) -> FastAPI:
     """The app that ranks with the ranker in use."""
-    app = FastAPI(title="cldrank", version=__version__, redoc_url=None)
+    app = FastAPI(title="cldrank", version=__version__, docs_url=None, redoc_url=None)
     threads = ThreadPoolExecutor(2, thread_name_prefix="rank")
     metrics = in_use.metrics
 
@@ -84,6 +85,10 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
         except RequestError as error:
             return refusal(error)
         return _in_json({"status": "swapped", "ranker": identity})
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return Response(api_page(app.openapi(), in_use.served.identity["fingerprint"]), media_type="text/html")
 
     app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
     app.add_exception_handler(HTTPException, _explained_status)
