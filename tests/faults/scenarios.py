@@ -81,6 +81,25 @@ def ranker(path: Path) -> State:
     return _digest(np.asarray(loaded.predict(features)).tobytes())
 
 
+def ranker_card(path: Path) -> State:
+    """The evaluations of a saved ranker, which are those of its card."""
+    from cldrank import load_ranker
+
+    found = load_ranker(path).provenance.evaluations
+    card = (path / "README.md").read_text(encoding="utf-8")
+    assert all(one.data in card for one in found)
+    return repr([one.fingerprint for one in found])
+
+
+def whole_folder(path: Path) -> State:
+    """All files of a folder."""
+    from cldrank.files import recover_folder
+
+    recover_folder(path)
+    files = sorted(path.rglob("*")) if path.exists() else []
+    return _digest(*(file.name.encode() + file.read_bytes() for file in files)) if files else None
+
+
 def checkpoint(path: Path) -> State:
     """The tensors of a checkpoint."""
     if not path.exists():
@@ -131,6 +150,9 @@ SCENARIOS = {
         {"ranker": ranker, "rounds-1.json": rounds},
         grows=True,
     ),
+    "score": Scenario("score ranker-{v} -f train.parquet --out out.parquet", {"out.parquet": parquet}),
+    "export": Scenario("export ranker-{v} --to opensearch --out exported", {"exported": whole_folder}),
+    "evaluate": Scenario("evaluate ranker-0 -f test-{v}.parquet --record", {"ranker-0": ranker_card}),
     "tune": Scenario(f"tune cld {_DATA} --trials 3 --out tuned-{{v}}", {"tuned-1/ranker": ranker}, grows=True),
     "experiment run": Scenario("experiment run small.toml --jobs 1 --out found-{v}", {"found-1": results}, grows=True),
 }
@@ -144,6 +166,10 @@ def prepare(folder: Path, commands: Commands) -> None:
         "simulate train.parquet --sessions 3000 --policy neighbour-swaps --seed 1 --log log-1.parquet",
         "clicks aggregate log-0.parquet --features train.parquet --out cells-0.parquet",
         "clicks aggregate log-1.parquet --features train.parquet --out cells-1.parquet",
+        "data make web10k-like --queries 3 --seed 1 --out test-0.parquet",
+        "data make web10k-like --queries 3 --seed 2 --out test-1.parquet",
+        "train cld -f train.parquet -c cells-0.parquet -p power:1 --out ranker-0",
+        "train cld -f train.parquet -c cells-1.parquet -p power:1 --out ranker-1",
     ]
     for step in steps:
         ended = commands.run(folder, step.split())

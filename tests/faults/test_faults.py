@@ -63,7 +63,9 @@ def test_a_kill_between_the_two_renames_loses_nothing(bench: Benches) -> None:
     assert trained.trial(fault) == ""
 
 
-@pytest.mark.parametrize("name", ["data make", "clicks aggregate", "propensity estimate"])
+@pytest.mark.parametrize(
+    "name", ["data make", "clicks aggregate", "propensity estimate", "score", "export", "evaluate"]
+)
 def test_files_survive_kills(name: str, bench: Benches) -> None:
     disturbed = bench(name)
     points = [point for point in disturbed.points() if point.call in ("replace", "fsync", "unlink")]
