@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import made_rankers as made
 import numpy as np
 import xgboost
 
 from cldrank.rankers import TreeRanker
+
+COMPLETE = replace(made.ORIGIN, has_missing=False)
 
 
 def dense(rounds: int = 12) -> TreeRanker:
@@ -18,7 +21,7 @@ def dense(rounds: int = 12) -> TreeRanker:
     for number in range(rounds):
         gradient = booster.predict(matrix, output_margin=True) - matrix.get_label()
         booster.boost(matrix, iteration=number, grad=gradient, hess=np.ones(len(made.FEATURES)))
-    return TreeRanker(content=bytes(booster.save_raw("json")), feature_names=made.NAMES, provenance=made.ORIGIN)
+    return TreeRanker(content=bytes(booster.save_raw("json")), feature_names=made.NAMES, provenance=COMPLETE)
 
 
 def redirected(ranker: TreeRanker, direction: str) -> TreeRanker:
@@ -42,4 +45,4 @@ def stump(threshold: float, name: str = "x") -> TreeRanker:
     (tree,) = content["learner"]["gradient_booster"]["model"]["trees"]
     assert tree["left_children"] == [1, -1, -1]
     tree["split_conditions"] = [float(str(np.float32(threshold))), 1.0, 2.0]
-    return TreeRanker(content=json.dumps(content).encode(), feature_names=(name,), provenance=made.ORIGIN)
+    return TreeRanker(content=json.dumps(content).encode(), feature_names=(name,), provenance=COMPLETE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,12 +14,11 @@ from numpy.typing import NDArray
 from cldrank._version import __version__
 from cldrank.errors import DataError, MissingDependencyError, Spelling, UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files, version_parts
-from cldrank.export.forms import TreeForm, learned_missing, tree_forms
-from cldrank.export.rendering import placeholder_query, readable_json, rendered
+from cldrank.export.forms import TreeForm, features_of, learned_missing, tree_forms
+from cldrank.export.rendering import missing_note, placeholder_query, readable_json, rendered, unused_note
 from cldrank.export.replay import elasticsearch
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, TreeRanker
-from cldrank.wording import some
 
 _IDENTIFIER = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?")
 _FIRST = "8.12"  # the first version with learning to rank
@@ -32,6 +32,7 @@ class ElasticSearch(ExportFormat):
     sentence = "trees for the learning to rank that Elasticsearch has itself, uploaded by eland or by a call"
     order = 30
     newest = "9.2"
+    takes_negative = False
 
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
         """`model.json`, `features.json`, `upload.py`, `trained_model.json` and `README.md`."""
@@ -52,12 +53,10 @@ class ElasticSearch(ExportFormat):
                 Spelling("version", "--for"),
                 request.version,
             )
-        names, trees = list(request.names(ranker)), tree_forms(ranker)
-        learned = learned_missing(trees)
-        used = {int(place) for tree in trees for place in tree.feature[tree.left >= 0]}
-        notes = [_missing_note(learned)]
-        if unused := [name for place, name in enumerate(names) if place not in used]:
-            notes.append(f"the trees do not use {some(unused)}")
+        every, places = request.names(ranker), features_of(tree_forms(ranker))
+        names, trees = [every[place] for place in places], _renumbered(tree_forms(ranker), places)
+        learned = learned_missing(ranker)
+        notes = [missing_note(learned, "features.json"), *unused_note(every, names)]
         version = request.version or self.newest
         context = {
             "name": request.name,
@@ -69,14 +68,15 @@ class ElasticSearch(ExportFormat):
         }
         return Exported(
             files={
-                "model.json": ranker.content,
+                "model.json": _content(ranker, places),
                 "features.json": readable_json(_features(names, zero_elsewhere=not learned)),
                 "upload.py": rendered("elasticsearch/upload.py", **context),
                 "trained_model.json": _trained_model(names, trees, request),
                 "README.md": rendered("elasticsearch/README.md", **context),
             },
             to_fill={"features.json": names},
-            notes=("complete the queries in features.json; README.md has the steps", *notes),
+            unmatched="missing" if learned else "zero",
+            notes=tuple(notes),
         )
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
@@ -103,14 +103,23 @@ class ElasticSearch(ExportFormat):
         return self.refuse(ranker, "its learning to rank has trees alone", way)
 
 
-def _missing_note(learned: bool) -> str:
-    if learned:
-        return "a feature whose query does not match is missing, and goes where each split sends missing values"
-    return (
-        "a feature whose query does not match would be missing, but the trees were trained without missing values: the "
-        "queries of features.json match every document, with 0 where nothing is found; keep them so if your training "
-        "data has 0 there"
-    )
+def _renumbered(trees: list[TreeForm], places: NDArray[np.int64]) -> list[TreeForm]:
+    """Trees that know just these features: Elasticsearch computes every feature that a model names."""
+    return [replace(tree, feature=np.searchsorted(places, tree.feature).clip(max=len(places) - 1)) for tree in trees]
+
+
+def _content(ranker: TreeRanker, places: NDArray[np.int64]) -> bytes:
+    """The same for XGBoost's own file."""
+    content = json.loads(ranker.content)
+    content["learner"]["learner_model_param"]["num_feature"] = str(len(places))
+    for tree, form in zip(
+        content["learner"]["gradient_booster"]["model"]["trees"],
+        _renumbered(tree_forms(ranker), places),
+        strict=True,
+    ):
+        tree["split_indices"] = np.where(form.left >= 0, form.feature, 0).tolist()
+        tree["tree_param"]["num_feature"] = str(len(places))
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _features(names: list[str], *, zero_elsewhere: bool) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.errors import Spelling, UsageError
+from cldrank.errors import Spelling, UsageError, setting
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import Ranker
 
@@ -31,6 +32,10 @@ class ExportRequest:
     version: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     approximate: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or not self.name.isprintable():
+            raise UsageError("{} must be a text to call the model by, not {!r}.", setting("name"), self.name)
 
     def names(self, ranker: Ranker) -> tuple[str, ...]:
         """What the engine calls the ranker's features, in the ranker's order.
@@ -77,16 +82,18 @@ def version_parts(version: str) -> tuple[int, ...]:
 class Exported:
     """What a format makes of a ranker.
 
-    files   their content by name; a format of one file has one, called "model"
-    shift   what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
-    losses  what is only approximate, in words; empty where the format says all that the ranker says
-    to_fill the files with definitions of features, which users complete, and the names that each must define;
-            an edited one is kept
-    notes   what whoever loads it must know
+    files       their content by name; a format of one file has one, called "model"
+    shift       what to add to the engine's score to get the ranker's: an intercept that the format cannot hold
+    losses      what is only approximate, in words; empty where the format says all that the ranker says
+    to_fill     the files with definitions of features, which users complete, and the names that each must define;
+                the next export keeps them
+    unmatched   what a feature that does not match is to the model: "zero" or "missing"
+    notes       what whoever loads it must know
     """
 
     files: Files
     to_fill: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unmatched: str = ""
     shift: float = 0.0
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -99,12 +106,13 @@ class InexpressibleError(UsageError):
 class ExportFormat(ABC):
     """A format: it writes rankers, and replays what an engine makes of the files.
 
-    name         as the command line spells it
-    label        the engine, as its makers write it
-    sentence     one sentence about what is written
-    order        where it stands in tables
-    newest       the newest version of the engine that it was written for; "" where versions do not matter
-    one_file     whether it is a file rather than a folder
+    name            as the command line spells it
+    label           the engine, as its makers write it
+    sentence        one sentence about what is written
+    order           where it stands in tables
+    newest          the newest version of the engine that it was written for; "" where versions do not matter
+    one_file        whether it is a file rather than a folder
+    takes_negative  whether its features can be negative
     """
 
     name: ClassVar[str]
@@ -113,6 +121,7 @@ class ExportFormat(ABC):
     order: ClassVar[int] = 50
     newest: ClassVar[str] = ""
     one_file: ClassVar[bool] = False
+    takes_negative: ClassVar[bool] = True
 
     @abstractmethod
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
@@ -122,6 +131,19 @@ class ExportFormat(ABC):
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """What the engine's documentation says that it makes of the files: a score per row of the table."""
 
+    def defined_features(self, content: bytes) -> set[str]:
+        """The features that a completed file of definitions defines."""
+        return set(_named(json.loads(content)))
+
     def refuse(self, ranker: Ranker, reason: str, way_out: str) -> InexpressibleError:
         """The error for a ranker that this format cannot express."""
         return InexpressibleError(f"{self.label} cannot load this {type(ranker).__name__}: {reason}; {way_out}.")
+
+
+def _named(content: Any) -> Iterator[str]:
+    """All names in a JSON document of definitions."""
+    if isinstance(content, dict):
+        yield from (content[key] for key in ("name", "feature_name") if isinstance(content.get(key), str))
+        content = list(content.values())
+    for inner in content if isinstance(content, list) else ():
+        yield from _named(inner)

@@ -78,9 +78,16 @@ def tree_forms(ranker: TreeRanker) -> list[TreeForm]:
     return [_tree_form(tree) for tree in ranker.trees]
 
 
-def learned_missing(trees: list[TreeForm]) -> bool:
-    """Whether any split sends missing values left; XGBoost sends all right where training had none."""
-    return any(bool((tree.missing_left & (tree.left >= 0)).any()) for tree in trees)
+def learned_missing(ranker: TreeRanker) -> bool:
+    """Whether the trees were trained with missing values; XGBoost sends all of them right where there were none."""
+    trees = tree_forms(ranker)
+    return ranker.provenance.has_missing or any((tree.missing_left & (tree.left >= 0)).any() for tree in trees)
+
+
+def features_of(trees: list[TreeForm]) -> NDArray[np.int64]:
+    """The features that the trees split by; the first of all where they split by none, since engines want one."""
+    found = np.unique(np.concatenate([tree.feature[tree.left >= 0] for tree in trees]))
+    return found if len(found) else np.zeros(1, dtype=np.int64)
 
 
 def _tree_form(tree: dict[str, Any]) -> TreeForm:

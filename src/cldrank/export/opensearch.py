@@ -12,15 +12,23 @@ from numpy.typing import NDArray
 
 from cldrank.errors import Spelling, UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files, version_parts
-from cldrank.export.forms import AffineForm, TreeForm, affine_form, learned_missing, tree_forms
-from cldrank.export.rendering import placeholder_query, readable_json, rendered
+from cldrank.export.forms import AffineForm, TreeForm, affine_form, features_of, learned_missing, tree_forms
+from cldrank.export.rendering import (
+    NO_MATCH_IS_ZERO,
+    missing_note,
+    placeholder_query,
+    readable_json,
+    rendered,
+    unused_note,
+)
 from cldrank.export.replay import opensearch
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, TreeRanker
 from cldrank.scaling import MinMax
-from cldrank.wording import count, some
+from cldrank.wording import count, listed
 
 _TINY = float(np.finfo(np.float32).tiny)  # the plugin divides by the deviation, so it must not round to 0
+_NOTEWORTHY = 1e-6  # a smaller constant is what rounding leaves
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)  # of Lucene's expressions
 Missing = Literal["zero", "right", "own"]
 
@@ -36,6 +44,7 @@ class OpenSearch(ExportFormat):
     sentence = "the Learning to Rank plugin of OpenSearch or Elasticsearch: a feature set, a model, and the calls"
     order = 20
     newest = "3.8"
+    takes_negative = False
 
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
         """`featureset.json`, `model.json` and `README.md`."""
@@ -73,22 +82,22 @@ class OpenSearch(ExportFormat):
             model["feature_normalizers"] = form.normalizers
         model["definition"] = json.dumps(form.weights, ensure_ascii=False)
         notes = ["a feature whose query does not match counts 0, as in training data that has 0 there"]
-        if form.shift:
+        if abs(form.shift) > _NOTEWORTHY:
             notes.append(f"without its constant ({form.shift:.6g}): all scores are that much off, in the same order")
         return self._packed(
             request,
             names,
+            used,
             model,
             losses=(),
             notes=notes,
             shift=form.shift,
-            unused=_others(names, used),
             derived=form.derived,
         )
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: tuple[str, ...]) -> Exported:
         trees = tree_forms(ranker)
-        rule, learned = _missing_rule(request), learned_missing(trees)
+        rule, learned = _missing_rule(request), learned_missing(ranker)
         engine = _engine(request)
         losses: tuple[str, ...] = ()
         astray = _astray(trees, rule) if learned else 0
@@ -107,14 +116,13 @@ class OpenSearch(ExportFormat):
             losses = (found,)
         model = {"type": "model/xgboost+json", "definition": json.dumps([_tree(tree, names) for tree in trees])}
         zero = not learned and rule != "zero"
-        used = np.unique(np.concatenate([tree.feature[tree.left >= 0] for tree in trees]))
         return self._packed(
             request,
             names,
+            features_of(trees),
             model,
             losses=losses,
-            notes=[_missing_note(rule, learned)],
-            unused=_others(names, used),
+            notes=[NO_MATCH_IS_ZERO if rule == "zero" else missing_note(learned, "featureset.json")],
             zero_elsewhere=zero,
         )
 
@@ -122,20 +130,21 @@ class OpenSearch(ExportFormat):
         self,
         request: ExportRequest,
         names: tuple[str, ...],
+        places: NDArray[np.int64],
         model: dict[str, Any],
         *,
         losses: tuple[str, ...],
         notes: list[str],
-        unused: list[str],
         shift: float = 0.0,
         zero_elsewhere: bool = False,
         derived: list[dict[str, Any]] | None = None,
     ) -> Exported:
-        if unused:
-            notes.append(f"the model does not use {some(unused)}; you may delete them from featureset.json")
+        used = [names[place] for place in places] or [names[0]]
+        notes += unused_note(names, used)
+        is_trees = model["type"] != "model/linear"
         query = placeholder_query("keywords", zero_elsewhere=zero_elsewhere)
         features = [
-            {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in names
+            {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in used
         ]
         featureset = {"featureset": {"name": f"{request.name}_features", "features": features}}
         context = {
@@ -145,8 +154,8 @@ class OpenSearch(ExportFormat):
             "notes": notes,
             "losses": losses,
             "zero_elsewhere": zero_elsewhere,
-            "trees": model["type"] != "model/linear",
-            "first": names[0],
+            "trees": is_trees,
+            "first": used[0],
             "derived": bool(derived),
         }
         scaling = {"scaling.json": readable_json({"features": derived})} if derived else {}
@@ -157,10 +166,11 @@ class OpenSearch(ExportFormat):
                 "model.json": readable_json({"model": {"name": request.name, "model": model}}),
                 "README.md": rendered("opensearch/README.md", **context),
             },
-            to_fill={"featureset.json": [name for name in names if name not in unused]},
+            unmatched="missing" if is_trees and _missing_rule(request) != "zero" and not zero_elsewhere else "zero",
+            to_fill={"featureset.json": used},
             shift=shift,
             losses=losses,
-            notes=("complete the queries in featureset.json; README.md has the calls", *notes),
+            notes=tuple(notes),
         )
 
 
@@ -176,16 +186,16 @@ class _LinearForm:
 
 def _derived(ranker: LinearRanker, scaling: AffineForm, used: NDArray[np.int64], names: tuple[str, ...]) -> _LinearForm:
     """Scaled by derived features, whose expressions the plugin computes in double: normalizers cannot clip."""
+    own_names = [names[place] for place in used]
+    if odd := [name for name in own_names if not _VARIABLE.fullmatch(name)]:
+        raise UsageError(
+            "{} cannot stand in an expression of OpenSearch, which scales it; give each a name of letters, digits, _ "
+            "and ., beginning with a letter, with {}.",
+            listed([repr(name) for name in odd]),
+            Spelling("renamed", "--rename"),
+        )
     weights, derived = {}, []
-    for place in used.tolist():
-        name = names[place]
-        if not _VARIABLE.fullmatch(name):
-            raise UsageError(
-                "{!r} cannot stand in an expression of OpenSearch, which scales it; give it a name of letters, digits, "
-                "_ and . with {}.",
-                name,
-                Spelling("renamed", "--rename"),
-            )
+    for place, name in zip(used.tolist(), own_names, strict=True):
         own = f"{name}_scaled"
         if own in names:
             raise UsageError("a feature is called {!r}; rename it with {}.", own, Spelling("renamed", "--rename"))
@@ -239,11 +249,6 @@ def _float32(values: Any) -> NDArray[np.float32]:
         return np.asarray(values).astype(np.float32)
 
 
-def _others(names: tuple[str, ...], used: NDArray[np.int64]) -> list[str]:
-    kept = set(used.tolist())
-    return [name for place, name in enumerate(names) if place not in kept]
-
-
 def _engine(request: ExportRequest) -> str:
     """The engine and its version, in words."""
     version = request.version or OpenSearch.newest
@@ -266,18 +271,6 @@ def _astray(trees: list[TreeForm], rule: Missing) -> int:
         theirs = {"zero": tree.threshold > 0, "right": np.zeros_like(tree.missing_left), "own": tree.missing_left}
         found += int(((theirs[rule] != tree.missing_left) & (tree.left >= 0)).sum())
     return found
-
-
-def _missing_note(rule: Missing, learned: bool) -> str:
-    if rule == "zero":
-        return "a feature whose query does not match counts 0"
-    if learned:
-        return "a feature whose query does not match is missing, and goes where each split sends missing values"
-    return (
-        "a feature whose query does not match would be missing, but the trees were trained without missing values: the "
-        "queries of featureset.json match every document, with 0 where nothing is found; keep them so if your "
-        "training data has 0 there"
-    )
 
 
 def _tree(tree: TreeForm, names: tuple[str, ...]) -> dict[str, Any]:

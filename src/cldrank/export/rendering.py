@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,35 @@ from cldrank._version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+NO_MATCH_IS_ZERO = "a feature whose query does not match counts 0"
+
+
+def missing_note(learned: bool, file: str) -> str:
+    """What a feature whose query does not match is to trees, in an engine that calls it missing.
+
+    learned   whether the trees were trained with missing values
+    file      where the queries are
+    """
+    if learned:
+        return "a feature whose query does not match is missing, and goes where each split sends missing values"
+    return (
+        "a feature whose query does not match would be missing, but the trees were trained without missing values: the "
+        f"queries of {file} match every document, with 0 where nothing is found; keep them so if your training data "
+        "has 0 there"
+    )
+
+
+def unused_note(names: Sequence[str], used: Sequence[str]) -> list[str]:
+    """A note on features that need no definition, where there are any.
+
+    >>> unused_note(["a", "b", "c"], ["b"])
+    ['the model uses 1 of 3 features; the others need no definition']
+    """
+    if len(used) == len(names):
+        return []
+    return [f"the model uses {len(used)} of {len(names)} features; the others need no definition"]
 
 
 def rendered(template: str, **context: Any) -> bytes:

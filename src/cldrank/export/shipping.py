@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, Spelling, UsageError, setting
-from cldrank.export.format import Exported, ExportFormat, ExportRequest
+from cldrank.export.folders import RECORD, completed_files, export_record
+from cldrank.export.format import Exported, ExportFormat, ExportRequest, version_parts
 from cldrank.export.parity import Parity
 from cldrank.export.registry import format_named
 from cldrank.export.replay.table import NamedTable
@@ -20,8 +22,10 @@ from cldrank.files import replacing, replacing_folder
 from cldrank.rankers import Ranker, check_features
 from cldrank.wording import some
 
-_TOLERANCE = 1e-4  # of the largest score: engines compute in float32, over hundreds of features or trees
-_SAMPLE = 200_000  # rows that a replay looks at
+_TOLERANCE = 1e-4  # of the spread of scores: engines compute in float32, over hundreds of features or trees
+_ROUNDING = 1e-5  # of the largest score: what float32 can do to it
+_PLACEHOLDER = re.compile(rb"TODO(?!:)")  # `TODO: …` is a comment beside one
+_SAMPLE = 200_000  # about how many rows a replay looks at
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,7 @@ class Shipment:
     """What was written where, and how it compares.
 
     kept     files with definitions of features that were there, edited, and so were left as they are
+    to_do    how many placeholders are left in each file with definitions
     parity   the engine's scores against the ranker's on the features that were given; None without them
     """
 
@@ -36,6 +41,7 @@ class Shipment:
     path: Path
     exported: Exported
     kept: tuple[str, ...] = ()
+    to_do: Mapping[str, int] = field(default_factory=dict)
     parity: Parity | None = None
 
 
@@ -57,7 +63,8 @@ def export_ranker(
     version      of the engine that will load it, such as "3.6"; the newest known by default
     renamed      what the engine calls a feature, where it has another name there
     approximate  write what the format cannot say exactly as nearly as it can; needs `check`
-    check        features to replay the engine on; nothing is written if its scores are not the ranker's
+    check        features to replay the engine on, of more than 400,000 rows a sample of queries; nothing is written
+                 if its scores are not the ranker's
 
     >>> import tempfile
     >>> from cldrank import scaling
@@ -80,18 +87,40 @@ def export_ranker(
         raise UsageError("{} is the same for all versions; leave {} out.", found.label, Spelling("version", "--for"))
     request = ExportRequest(name=name, version=version, renamed=dict(renamed or {}), approximate=approximate)
     exported = found.write(ranker, request)
+    exported = replace(exported, notes=(*exported.notes, *_version_note(found, request), *_sign_note(found, check)))
     path = Path(out)
-    kept = {} if found.one_file else _edited(path, exported)
+    kept = {} if found.one_file else completed_files(path, found, request, exported)
     parity = None if check is None else _checked_parity(ranker, found, request, exported, check)
     if found.one_file:
         with replacing(path) as temporary:
             temporary.write_bytes(exported.files["model"])
         return Shipment(found, path, exported, parity=parity)
+    files = {**exported.files, **kept, RECORD: export_record(ranker, found, request, exported, parity)}
     with replacing_folder(path) as folder:
-        for file, content in {**exported.files, **kept}.items():
+        for file, content in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
-    return Shipment(found, path, exported, tuple(kept), parity)
+    to_do = {file: len(_PLACEHOLDER.findall(files[file])) for file in exported.to_fill}
+    return Shipment(found, path, exported, tuple(kept), to_do, parity)
+
+
+def _version_note(found: ExportFormat, request: ExportRequest) -> list[str]:
+    if request.version is None or version_parts(request.version) <= version_parts(f"{found.newest}.999"):
+        return []
+    return [f"{request.version} is newer than {found.label} {found.newest}, the newest that this was written for"]
+
+
+def _sign_note(found: ExportFormat, check: RankingDataset | None) -> list[str]:
+    """A warning of features that the engine cannot compute."""
+    if check is None or found.takes_negative:
+        return []
+    names = [check.feature_names[place] for place in np.flatnonzero((check.features < 0).any(axis=0))]
+    if not names:
+        return []
+    return [
+        f"a feature is the score of a query here, which cannot be negative, and {some(names, most=3)} "
+        f"{'is' if len(names) == 1 else 'are'} below 0 in these features: train on values that the engine can compute"
+    ]
 
 
 def replayed(
@@ -105,34 +134,22 @@ def replayed(
 def _checked_parity(
     ranker: Ranker, found: ExportFormat, request: ExportRequest, exported: Exported, data: RankingDataset
 ) -> Parity:
-    sample = data[: max(1, int(np.searchsorted(data.offsets, _SAMPLE, side="right")) - 1)]
+    sample = data[:: max(1, data.n_rows // _SAMPLE)]
     engine = replayed(ranker, found, request, exported, sample)
     parity = Parity.of(ranker.predict(sample), engine, sample.offsets, exported.shift)
-    if not exported.losses and not parity.largest <= _TOLERANCE * max(parity.scale, 1.0):
+    if exported.losses or parity.largest <= (_TOLERANCE * parity.spread or _ROUNDING * parity.scale):
+        return parity
+    if not parity.largest <= _ROUNDING * parity.scale:
         raise DataError(
             f"{found.label} would not score as the ranker does ({parity}); nothing is written. Please report it."
         )
+    if not request.approximate:
+        raise DataError(
+            "the scores of this ranker lie within {:.2g} of each other, which is too close for the rounding of {} "
+            "({}); nothing is written. {} writes it all the same.",
+            parity.spread,
+            found.label,
+            parity,
+            setting("approximate", True),
+        )
     return parity
-
-
-def _edited(path: Path, exported: Exported) -> dict[str, bytes]:
-    """The files of an earlier export that somebody has completed since; they must define all that the model uses.
-
-    A folder that holds anything but such an export is refused.
-    """
-    if not path.is_dir():
-        return {}
-    inside = sorted(entry.relative_to(path).as_posix() for entry in path.rglob("*") if not entry.is_dir())
-    foreign = [name for name in inside if name not in exported.files]
-    if foreign:
-        raise UsageError(f"{path} holds {foreign[0]!r}, which is not part of this export; name another folder.")
-    found = {name: (path / name).read_bytes() for name in exported.to_fill if name in inside}
-    edited = {name: content for name, content in found.items() if content != exported.files[name]}
-    for file, content in edited.items():
-        unknown = [name for name in exported.to_fill[file] if name not in content.decode("utf-8", errors="replace")]
-        if unknown:
-            raise UsageError(
-                f"{path / file} was edited and does not mention {some(map(repr, unknown))}, which this ranker uses; "
-                "add what is missing, or name another folder."
-            )
-    return edited

@@ -6,24 +6,25 @@ import json
 import re
 import shlex
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.errors import UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files
 from cldrank.export.forms import TreeForm, affine_form, layers_of, learned_missing, tree_forms
-from cldrank.export.rendering import rendered
+from cldrank.export.rendering import rendered, unused_note
 from cldrank.export.replay import solr
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker
-from cldrank.wording import count, some
+from cldrank.wording import count
 
 _PACKAGE = "org.apache.solr.ltr"
 _ACTIVATIONS = ("relu", "tanh", "sigmoid")
 _SLACK = np.float32(1e-6)  # what Solr adds to a threshold, in float32
 _WIDEST = 200.0  # from one bound of clipping to the other: float32 numbers of that size are 1.5e-5 apart
 _DEEPEST = 400  # splits above a leaf: readers of JSON follow nested objects by recursion
+_NOTEWORTHY = 1e-6  # a smaller constant is what rounding leaves
 _ZOOKEEPER = 1_000_000  # bytes: what it takes in one piece, unless told otherwise
 _LARGEST = float(np.finfo(np.float32).max)
 Floats = NDArray[np.float32]
@@ -41,6 +42,8 @@ class Solr(ExportFormat):
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
         """`model.json`, `features.json` and `README.md`."""
         self._needs("6.4", "learning to rank", ranker, request)
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", request.name):
+            raise UsageError("{} must be letters, digits, '_', '-' and '.', not {!r}.", setting("name"), request.name)
         if isinstance(ranker, TreeRanker):
             return self._trees(ranker, request)
         if isinstance(ranker, LinearRanker | NetworkRanker):
@@ -80,10 +83,12 @@ class Solr(ExportFormat):
         if scaling.low is not None and scaling.high is not None:
             before = self._clipping(ranker, scaling.low, scaling.high, remainder)
             offset = np.full(len(used), scaling.low)
-        bias = self._float32(ranker, (0.0 if first.bias is None else first.bias) + weight @ offset)
+        own = 0.0 if first.bias is None or isinstance(ranker, LinearRanker) else first.bias
+        bias = self._float32(ranker, own + weight @ offset)
         layers = self._solr_layers(ranker, request, [Layer("linear", weight, bias), *rest])
         params = {"layers": [*before, *layers]}
-        return self._exported(ranker, request, "NeuralNetworkModel", features, params)
+        shift = ranker.intercept if isinstance(ranker, LinearRanker) else 0.0  # large, it would cost digits
+        return self._exported(ranker, request, "NeuralNetworkModel", features, params, shift=shift)
 
     def _own_layers(self, ranker: LinearRanker | NetworkRanker) -> tuple[Layer, ...]:
         if isinstance(ranker, LinearRanker):
@@ -140,7 +145,7 @@ class Solr(ExportFormat):
     def _trees(self, ranker: TreeRanker, request: ExportRequest) -> Exported:
         """Trees: thresholds such that every float32 number goes where it went, and missing values too, since 9.2."""
         trees, names = tree_forms(ranker), request.names(ranker)
-        learned = learned_missing(trees)  # else nothing was missing in training, and 0 stands for what does not match
+        learned = learned_missing(ranker)  # else nothing was missing in training, and 0 stands for what does not match
         nulls = learned and request.at_least("9.2")
         deepest = max(map(_depth, trees))
         if deepest > _DEEPEST:
@@ -184,11 +189,11 @@ class Solr(ExportFormat):
         names = request.names(ranker)
         about = {"store": request.name, "name": request.name, "class": f"{_PACKAGE}.model.{kind}"}
         model = _json({**about, "features": features, "params": params}, indent=1 if kind == "LinearModel" else None)
-        store = _json([_definition(name, request.name, nulls) for name in names], indent=1)
-        used = {feature["name"] for feature in features}
-        notes = ["complete the queries of features.json, a TODO each, before you upload it"]
-        if shift:
-            notes.append(f"LinearModel has no intercept: add {shift:.6g} to Solr's scores for the ranker's own")
+        used = [feature["name"] for feature in features]
+        store = _json([_definition(name, request.name, nulls) for name in used], indent=1)
+        notes = unused_note(names, used)
+        if abs(shift) > _NOTEWORTHY:
+            notes.append(f"without its constant: add {shift:.6g} to Solr's scores for the ranker's own")
         if nulls:
             notes.append(
                 "a feature that does not match is missing (defaultValue NaN); delete the defaultValue of those that "
@@ -196,14 +201,17 @@ class Solr(ExportFormat):
             )
         else:
             notes.append("a feature that does not match counts as 0; it must have been 0 in the training data too")
-        if unused := [name for name in names if name not in used]:
-            notes.append(f"the model leaves out {some(unused)}: no effect on the score")
         if len(model) > _ZOOKEEPER:
             notes.append(f"the model has {len(model) / 1e6:.1f} MB: SolrCloud takes it by DefaultWrapperModel alone")
         readme = _readme(ranker, request, kind, notes)
         files = {"features.json": store, "model.json": model, "README.md": readme}
         return Exported(
-            files=files, to_fill={"features.json": sorted(used)}, shift=shift, losses=losses, notes=tuple(notes)
+            files=files,
+            to_fill={"features.json": used},
+            unmatched="missing" if nulls else "zero",
+            shift=shift,
+            losses=losses,
+            notes=tuple(notes),
         )
 
     def _needs(self, version: str, what: str, ranker: Ranker, request: ExportRequest) -> None:
@@ -345,16 +353,13 @@ def _json(content: Any, indent: int | None) -> bytes:
 
 
 def _readme(ranker: Ranker, request: ExportRequest, kind: str, notes: list[str]) -> bytes:
-    plain = re.fullmatch(r"[\w.-]+", request.name)
-    name = request.name if plain else "'" + request.name.replace("'", "\\'") + "'"
     return rendered(
         "solr/README.md",
         name=request.name,
-        path=quote(request.name, safe=""),
         kind=kind,
         solr=request.version or Solr.newest,
         provenance=str(ranker.provenance),
-        rerank=shlex.quote(f"rq={{!ltr model={name} reRankDocs=100 efi.text=$qq}}"),
-        log=shlex.quote(f"fl=id,score,[features store={name} efi.text=$qq]"),
+        rerank=shlex.quote(f"rq={{!ltr model={request.name} reRankDocs=100 efi.text=$qq}}"),
+        log=shlex.quote(f"fl=id,score,[features store={request.name} efi.text=$qq]"),
         notes=notes,
     )

@@ -88,8 +88,12 @@ class Vespa(ExportFormat):
         return Exported(
             files={**features, f"{request.name}.profile": profile.encode(), "README.md": readme, **models},
             to_fill={name: tuple(wanted.values()) for name in features},
-            notes=_notes(base, wanted),
+            notes=_notes(wanted),
         )
+
+    def defined_features(self, content: bytes) -> set[str]:
+        """The functions of a rank profile."""
+        return set(re.findall(r"function\s+(?:inline\s+)?(\w+)\s*\(", content.decode()))
 
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """As Vespa's importer and its ranking expressions compute, in double."""
@@ -225,12 +229,8 @@ def _onnx(terms: Sequence[str], name: str) -> list[str]:
     ]
 
 
-def _notes(profile: str, functions: Mapping[str, str]) -> tuple[str, ...]:
+def _notes(functions: Mapping[str, str]) -> tuple[str, ...]:
     found = []
-    if functions:
-        found.append(
-            f"{profile}.profile has {count(len(functions), 'function')} to fill in; Vespa refuses it until then"
-        )
     changed = [f"{own} ({feature})" for feature, own in functions.items() if own != feature]
     if changed:
         found.append(f"names that Vespa cannot take became {some(changed, most=3)}; README.md lists them all")
