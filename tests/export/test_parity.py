@@ -59,4 +59,6 @@ def test_it_says_so_in_a_sentence(engine: list[float], words: str) -> None:
 
 
 def test_no_rows_at_all() -> None:
-    assert Parity.of([], [], np.array([0])) == Parity(rows=0, queries=0, largest=0, scale=0, swapped=0, tied=0)
+    assert Parity.of([], [], np.array([0])) == Parity(
+        rows=0, queries=0, largest=0, scale=0, spread=0, swapped=0, tied=0
+    )

@@ -1,108 +1,232 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import made_rankers as made
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cldrank.data.dataset import RankingDataset
+from cldrank import scaling
 from cldrank.errors import DataError, UsageError
 from cldrank.export import Exported, ExportFormat, ExportRequest, export_ranker, shipping
 from cldrank.export.replay.table import NamedTable
-from cldrank.rankers import Ranker
+from cldrank.rankers import LinearRanker, Ranker
 
 
-class Wrong(ExportFormat):
-    """An engine that scores otherwise."""
+class Bent(ExportFormat):
+    """An engine that scores otherwise: f(score), with a template that depends on names, version and name."""
 
-    label, sentence = "Wrong", "a format for these tests"
+    # no `name` in the class: the registry must not find it
+    label, sentence, newest, takes_negative = "Bent", "a format for these tests", "3.0", False
     losses: tuple[str, ...] = ()
+    unmatched = "zero"
+
+    def __init__(self, ranker: Ranker | None = None, bend: Any = lambda scores: scores) -> None:
+        self.name, self.ranker, self.bend = "bent", ranker, bend  # type: ignore[misc]
 
     def write(self, ranker: Ranker, request: ExportRequest) -> Exported:
-        features = "\n".join(request.names(ranker)).encode()
-        files = {"model.json": ranker.kind.encode(), "features.txt": features + b"\nTODO"}
-        return Exported(files=files, to_fill={"features.txt": request.names(ranker)}, losses=self.losses)
+        names = request.names(ranker)
+        features = {"set": request.name, "features": [{"name": name, "query": "TODO"} for name in names]}
+        files = {
+            "model.json": f"{ranker.kind} {request.name}".encode(),
+            "features.json": json.dumps(features).encode(),
+            "run.py": b"upload()",
+        }
+        return Exported(files=files, to_fill={"features.json": names}, unmatched=self.unmatched, losses=self.losses)
 
     def replay(self, files: Mapping[str, bytes], table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         del files, request
-        return np.arange(len(table.values), dtype=np.float64)
+        assert self.ranker is not None
+        found: NDArray[np.float64] = self.bend(self.ranker.predict(table.values))
+        return found
 
 
-@pytest.fixture(name="wrong")
-def _wrong(monkeypatch: pytest.MonkeyPatch) -> Wrong:
-    own = Wrong()
+def bent(monkeypatch: pytest.MonkeyPatch, ranker: Ranker | None = None, bend: Any = lambda scores: scores) -> Bent:
+    own = Bent(ranker, bend)
     monkeypatch.setattr(shipping, "format_named", lambda _: own)
     return own
 
 
-class TestProof:
-    @pytest.mark.usefixtures("wrong")
-    def test_nothing_is_written_where_scores_differ(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="Wrong would not score as the ranker does .*in opposite order"):
-            export_ranker(made.trees(), "wrong", tmp_path / "out", check=made.dataset())
-        assert not list(tmp_path.iterdir())
+def linear(scale: float, intercept: float = 0.0) -> LinearRanker:
+    """Scores that spread over about `scale`."""
+    rule = scaling.fit("minmax", made.FEATURES)
+    return LinearRanker(
+        feature_names=made.NAMES, scaling=rule, coefficients=np.array([scale, 0, 0, 0]), intercept=intercept
+    )
 
-    def test_an_approximation_is_written_with_the_difference(self, wrong: Wrong, tmp_path: Path) -> None:
-        wrong.losses = ("everything",)
-        found = export_ranker(made.trees(), "wrong", tmp_path / "out", approximate=True, check=made.dataset())
+
+class TestProof:
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
+    def test_scores_may_differ_by_rounding_and_no_more(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scale: float
+    ) -> None:
+        ranker = linear(scale)
+        bent(monkeypatch, ranker, lambda scores: scores + 5e-5 * scale)
+        found = export_ranker(ranker, "bent", tmp_path / "near", check=made.dataset())
+        assert found.parity is not None
+        assert found.parity.spread == pytest.approx(scale, rel=0.1)
+        bent(monkeypatch, ranker, lambda scores: scores + 2e-4 * scale)
+        with pytest.raises(DataError, match="Bent would not score as the ranker does .*nothing is written"):
+            export_ranker(ranker, "bent", tmp_path / "far", check=made.dataset())
+        assert not (tmp_path / "far").exists()
+
+    def test_scores_too_close_for_float32_are_refused_unless_that_is_wanted(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        ranker = linear(0.01, intercept=1e5)
+        bent(monkeypatch, ranker, lambda scores: scores.astype(np.float32).astype(np.float64))
+        with pytest.raises(DataError, match=r"lie within 0.01 of each other, .* approximate=True writes it") as caught:
+            export_ranker(ranker, "bent", tmp_path / "out", check=made.dataset())
+        assert "--approximate" in caught.value.said("shell")
+        assert not (tmp_path / "out").exists()
+        found = export_ranker(ranker, "bent", tmp_path / "out", check=made.dataset(), approximate=True)
+        assert found.parity is not None
+        assert found.parity.tied > 0
+
+    def test_nan_is_not_a_score(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        bent(monkeypatch, made.trees(), lambda scores: scores * np.nan)
+        with pytest.raises(DataError, match="would not score as the ranker does"):
+            export_ranker(made.trees(), "bent", tmp_path / "out", check=made.dataset(), approximate=True)
+
+    def test_an_approximation_is_written_with_the_difference(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        bent(monkeypatch, made.trees(), lambda scores: -scores).losses = ("everything",)
+        found = export_ranker(made.trees(), "bent", tmp_path / "out", approximate=True, check=made.dataset())
         assert found.parity is not None
         assert found.parity.swapped > 0
-        assert (tmp_path / "out" / "model.json").read_bytes() == b"trees"
+        record = json.loads((tmp_path / "out" / "export.json").read_text())
+        assert record["losses"] == ["everything"]
+        assert record["parity"]["swapped"] == found.parity.swapped
 
-    @pytest.mark.usefixtures("wrong")
-    def test_an_approximation_needs_features(self, tmp_path: Path) -> None:
+    def test_an_approximation_needs_features(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        bent(monkeypatch)
         with pytest.raises(UsageError, match="approximate needs features"):
-            export_ranker(made.trees(), "wrong", tmp_path / "out", approximate=True)
+            export_ranker(made.trees(), "bent", tmp_path / "out", approximate=True)
 
     def test_features_of_another_ranker_are_refused(self, tmp_path: Path) -> None:
         others = made.dataset(names=("a", "b", "c", "d"))
         with pytest.raises(DataError, match="other features than the ranker was trained on"):
             export_ranker(made.trees(), "json", tmp_path / "out.json", check=others)
 
-    def test_whole_queries_are_compared_up_to_a_limit(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(shipping, "_SAMPLE", 20)
-        data = made.dataset()
-        found = export_ranker(made.trees(), "json", tmp_path / "out.json", check=data)
+    def test_of_many_rows_whole_queries_are_compared(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(shipping, "_SAMPLE", 100)
+        found = export_ranker(made.trees(), "json", tmp_path / "out.json", check=made.dataset())
         assert found.parity is not None
-        assert (found.parity.rows, found.parity.queries) == (14, 2)
-        one = RankingDataset.from_arrays(made.FEATURES, np.zeros(len(made.FEATURES)), feature_names=made.NAMES)
-        found = export_ranker(made.trees(), "json", tmp_path / "out.json", check=one)
-        assert found.parity is not None
-        assert found.parity.rows == 300  # a query is never cut
+        assert (found.parity.rows, found.parity.queries) == (104, 15)  # every third of 43 queries, to the last
+
+    def test_features_that_a_query_cannot_score_are_named(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        bent(monkeypatch, made.trees())
+        found = export_ranker(made.trees(), "bent", tmp_path / "out", check=made.dataset())
+        assert not any("negative" in note for note in found.exported.notes)
+        below = made.FEATURES.copy()
+        below[3, 1] = -1
+        found = export_ranker(made.trees(), "bent", tmp_path / "out", check=made.dataset(below))
+        assert any("cannot be negative, and pagerank is below 0" in note for note in found.exported.notes)
+
+    def test_a_version_that_is_not_known_yet_is_said(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        bent(monkeypatch)
+        for version, told in (("2.9", False), ("3.0.7", False), ("3.1", True)):
+            notes = export_ranker(made.trees(), "bent", tmp_path / "out", version=version).exported.notes
+            assert any(f"{version} is newer than Bent 3.0" in note for note in notes) is told
 
 
 class TestFolders:
-    @pytest.mark.usefixtures("wrong")
-    def test_completed_definitions_survive_the_next_export(self, tmp_path: Path) -> None:
-        folder = tmp_path / "out"
-        export_ranker(made.trees(), "wrong", folder)
-        edited = b"bm25 pagerank l\xc3\xa4nge clicks: all defined"
-        (folder / "features.txt").write_bytes(edited)
-        found = export_ranker(made.linear(), "wrong", folder)
-        assert found.kept == ("features.txt",)
-        assert (folder / "features.txt").read_bytes() == edited
-        assert (folder / "model.json").read_bytes() == b"linear"
+    @pytest.fixture(autouse=True)
+    def _bent(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        self.format, self.folder = bent(monkeypatch), tmp_path / "out"
+        self.first = export_ranker(made.trees(), "bent", self.folder)
 
-    @pytest.mark.usefixtures("wrong")
-    def test_definitions_that_lack_a_feature_are_refused(self, tmp_path: Path) -> None:
-        folder = tmp_path / "out"
-        export_ranker(made.trees(), "wrong", folder)
-        (folder / "features.txt").write_text("bm25 pagerank")
-        with pytest.raises(UsageError, match="was edited and does not mention 'länge', 'clicks'"):
-            export_ranker(made.linear(), "wrong", folder)
-        assert (folder / "model.json").read_bytes() == b"trees"
+    def edit(self, **changes: Any) -> bytes:
+        """Complete the queries, and change what is said."""
+        content = json.loads((self.folder / "features.json").read_text())
+        for feature in content["features"]:
+            feature["query"] = "done"
+        (self.folder / "features.json").write_text(json.dumps(content | changes, ensure_ascii=True))
+        return (self.folder / "features.json").read_bytes()
 
-    @pytest.mark.usefixtures("wrong")
-    def test_what_belongs_to_somebody_else_is_not_replaced(self, tmp_path: Path) -> None:
-        folder = tmp_path / "out"
-        (folder / "notes").mkdir(parents=True)
-        (folder / "notes" / "mine.txt").write_text("precious")
-        with pytest.raises(UsageError, match=r"holds 'notes/mine.txt', which is not part of this export"):
-            export_ranker(made.trees(), "wrong", folder)
-        assert (folder / "notes" / "mine.txt").read_text() == "precious"
+    def test_placeholders_are_counted(self) -> None:
+        assert self.first.to_do == {"features.json": 4}
+        self.edit()
+        assert export_ranker(made.trees(), "bent", self.folder).to_do == {"features.json": 0}
+
+    def test_completed_definitions_survive_the_next_export(self) -> None:
+        edited = self.edit()
+        found = export_ranker(made.linear(), "bent", self.folder)
+        assert found.kept == ("features.json",)
+        assert (self.folder / "features.json").read_bytes() == edited
+        assert (self.folder / "model.json").read_bytes() == b"linear cldrank"
+        assert export_ranker(made.linear(), "bent", self.folder).kept == ("features.json",)  # and the one after
+
+    def test_what_nobody_touched_is_written_anew(self) -> None:
+        found = export_ranker(made.trees(), "bent", self.folder, name="other", renamed={"bm25": "title"})
+        assert found.kept == ()
+        content = json.loads((self.folder / "features.json").read_text())
+        assert (content["set"], content["features"][0]["name"]) == ("other", "title")
+
+    def test_definitions_that_lack_a_feature_are_refused(self) -> None:
+        self.edit(features=[{"name": name} for name in ("bm25", "pagerank", "länge", "clicks2")])
+        with pytest.raises(UsageError, match="was edited and does not define 'clicks', which this ranker uses"):
+            export_ranker(made.linear(), "bent", self.folder)
+        assert (self.folder / "model.json").read_bytes() == b"trees cldrank"
+
+    def test_names_are_compared_as_json_says_them(self) -> None:
+        odd = {"bm25": 'a"b', "clicks": "f1", "pagerank": "f10"}
+        export_ranker(made.trees(), "bent", self.folder, renamed=odd)
+        self.edit()
+        assert export_ranker(made.linear(), "bent", self.folder, renamed=odd).kept == ("features.json",)
+
+    def test_definitions_for_another_name_are_refused(self) -> None:
+        self.edit()
+        with pytest.raises(UsageError, match="was completed for the model 'cldrank', not 'other'"):
+            export_ranker(made.trees(), "bent", self.folder, name="other")
+
+    def test_definitions_for_another_meaning_are_refused(self) -> None:
+        self.edit()
+        self.format.unmatched = "missing"
+        with pytest.raises(UsageError, match="a feature that does not match is zero, and to this one it is missing"):
+            export_ranker(made.trees(), "bent", self.folder)
+
+    def test_definitions_that_cannot_be_read_are_refused(self) -> None:
+        (self.folder / "features.json").write_text('{"features": [')
+        with pytest.raises(UsageError, match="was edited and cannot be read any more"):
+            export_ranker(made.trees(), "bent", self.folder)
+
+    def test_other_files_that_were_edited_are_not_replaced(self) -> None:
+        (self.folder / "run.py").write_text("upload(password)")
+        with pytest.raises(UsageError, match=r"run.py was edited and would be replaced; move it away"):
+            export_ranker(made.trees(), "bent", self.folder)
+        assert (self.folder / "run.py").read_text() == "upload(password)"
+
+    def test_what_belongs_to_somebody_else_is_not_replaced(self) -> None:
+        (self.folder / "notes").mkdir()
+        (self.folder / "notes" / "mine.txt").write_text("precious")
+        with pytest.raises(UsageError, match=r"holds 'notes/mine.txt', which no export wrote"):
+            export_ranker(made.trees(), "bent", self.folder)
+        assert (self.folder / "notes" / "mine.txt").read_text() == "precious"
+
+    def test_caches_are_nobodys(self) -> None:
+        (self.folder / "__pycache__").mkdir()
+        (self.folder / "__pycache__" / "run.pyc").write_bytes(b"")
+        export_ranker(made.linear(), "bent", self.folder)
+        assert (self.folder / "model.json").read_bytes() == b"linear cldrank"
+
+    def test_a_folder_without_an_export_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "model.json").write_text("{}")
+        with pytest.raises(UsageError, match="is not empty and holds no export of cldrank"):
+            export_ranker(made.trees(), "bent", tmp_path / "mine")
+
+    def test_an_export_for_another_engine_is_refused(self) -> None:
+        self.format.name = "straight"  # type: ignore[misc]
+        with pytest.raises(UsageError, match="holds an export for bent; name another folder"):
+            export_ranker(made.trees(), "straight", self.folder)
 
 
 def test_a_ranker_exports_itself(tmp_path: Path) -> None:
@@ -114,3 +238,9 @@ def test_a_ranker_exports_itself(tmp_path: Path) -> None:
 def test_a_version_where_there_are_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="JSON is the same for all versions; leave version out"):
         export_ranker(made.linear(), "json", tmp_path / "out.json", version="3")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb"])
+def test_names_that_say_nothing_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name must be a text to call the model by"):
+        export_ranker(made.linear(), "json", tmp_path / "out.json", name=name)

@@ -143,8 +143,9 @@ class TestParity:
         ranker = made.linear(coefficients=MILD, scaling=scaling.fit("standard", rows))
         exported = FORMAT.write(ranker, ExportRequest())
         assert [feature["name"] for feature in model_of(exported)["features"]] == ["bm25", "länge", "clicks"]
-        assert any("leaves out pagerank" in note for note in exported.notes)
-        assert [feature["name"] for feature in json.loads(exported.files["features.json"])] == list(made.NAMES)
+        assert "the model uses 3 of 4 features; the others need no definition" in exported.notes
+        store = json.loads(exported.files["features.json"])
+        assert [feature["name"] for feature in store] == ["bm25", "länge", "clicks"]
         assert compared(ranker, tricky.tricky(made.FEATURES)).largest < 1e-5
 
     @pytest.mark.parametrize("rule", ["standard", None])
@@ -302,8 +303,10 @@ class TestFiles:
         assert exported.shift == 1 / 3
         assert any("add 0.333333 to Solr's scores" in note for note in exported.notes)
         clipped = FORMAT.write(made.linear(), ExportRequest())
-        assert clipped.shift == 0
-        assert not any("intercept" in note for note in clipped.notes)
+        assert clipped.shift == 1 / 3  # in a bias it would cost digits of all sums
+        network = FORMAT.write(made.network("relu"), ExportRequest())
+        assert network.shift == 0
+        assert not any("constant" in note for note in network.notes)
 
     def test_every_feature_waits_for_its_query(self) -> None:
         exported = FORMAT.write(made.network("relu"), ExportRequest(name="mine"))
@@ -311,14 +314,18 @@ class TestFiles:
         assert [feature["name"] for feature in store] == list(made.NAMES)
         assert {feature["store"] for feature in store} == {"mine"}
         assert all(feature["params"] == {"q": "{!TODO}${text}"} for feature in store)
-        assert exported.to_fill == {"features.json": sorted(made.NAMES)}
+        assert exported.to_fill == {"features.json": list(made.NAMES)}
 
-    @pytest.mark.parametrize(("name", "quoted"), [("mine-2", "model=mine-2 "), ("my model", "model='\"'\"'my model'")])
-    def test_the_calls_are_written_down(self, name: str, quoted: str) -> None:
-        text = FORMAT.write(made.trees(), ExportRequest(name=name)).files["README.md"].decode()
-        assert f"rq={{!ltr {quoted}" in text
+    @pytest.mark.parametrize("name", ["my model", "a/b", "-x", "it's"])
+    def test_names_that_no_address_can_hold_are_refused(self, name: str) -> None:
+        with pytest.raises(UsageError, match="must be letters, digits, '_', '-' and '.', not"):
+            FORMAT.write(made.trees(), ExportRequest(name=name))
+
+    def test_the_calls_are_written_down(self) -> None:
+        text = FORMAT.write(made.trees(), ExportRequest(name="mine-2")).files["README.md"].decode()
+        assert "rq={!ltr model=mine-2 " in text
         assert 'curl -X PUT "$SOLR/schema/model-store"' in text
-        assert f'DELETE "$SOLR/schema/model-store/{name.replace(" ", "%20")}"' in text
+        assert 'DELETE "$SOLR/schema/model-store/mine-2"' in text
         assert "`${text}`" in text
         assert "- A feature that does not match is missing" in text
 
@@ -334,6 +341,7 @@ class TestFiles:
         assert shipped.parity.largest == 0
         assert sorted(path.name for path in (tmp_path / "solr").iterdir()) == [
             "README.md",
+            "export.json",
             "features.json",
             "model.json",
         ]

@@ -257,7 +257,7 @@ def test_names_that_vespa_cannot_take() -> None:
     profile, notes = profile_of(ranker), written(ranker).notes
     for own in ("title_covered", "feature_1", "feature_sum", "feature_cldrank_log", "gr__e__px_", "ok"):
         assert f"function {own}() {{" in profile
-    assert "names that Vespa cannot take became title_covered (title.covered)" in notes[1]
+    assert "names that Vespa cannot take became title_covered (title.covered)" in notes[0]
     assert parity(ranker, np.arange(12, dtype=np.float32).reshape(2, 6)).largest == 0
     assert "| `feature_sum` | sum |" in written(ranker).files["README.md"].decode()
 
@@ -315,14 +315,22 @@ def test_the_folder(tmp_path: Path) -> None:
     shipped = export_ranker(made.trees(), "vespa", tmp_path / "out", check=made.dataset())
     assert shipped.parity is not None
     found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert found == {"cldrank_features.profile", "cldrank.profile", "README.md", "models/cldrank.json"}
+    assert found == {
+        "cldrank_features.profile",
+        "cldrank.profile",
+        "README.md",
+        "models/cldrank.json",
+        "export.json",
+    }
+    assert shipped.to_do == {"cldrank_features.profile": 3}
     filled = (tmp_path / "out" / "cldrank_features.profile").read_text().replace("TODO\n", "bm25(title)\n")
     (tmp_path / "out" / "cldrank_features.profile").write_text(filled)
     again = export_ranker(made.trees(rounds=5), "vespa", tmp_path / "out")
     assert again.kept == ("cldrank_features.profile",)
+    assert again.to_do == {"cldrank_features.profile": 0}
     assert (tmp_path / "out" / "cldrank_features.profile").read_text() == filled
     (tmp_path / "out" / "models" / "mine.json").write_text("[]")
-    with pytest.raises(UsageError, match=r"holds 'models/mine.json', which is not part of this export"):
+    with pytest.raises(UsageError, match=r"holds 'models/mine.json', which no export wrote"):
         export_ranker(made.trees(), "vespa", tmp_path / "out")
     assert (tmp_path / "out" / "models" / "mine.json").read_text() == "[]"
 
