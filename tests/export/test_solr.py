@@ -13,6 +13,7 @@ import tricky
 from numpy.typing import NDArray
 
 from cldrank import scaling
+from cldrank.errors import UsageError
 from cldrank.export import Exported, ExportRequest, Parity, export_ranker
 from cldrank.export.format import InexpressibleError
 from cldrank.export.forms import tree_forms
