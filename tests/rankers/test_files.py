@@ -18,6 +18,7 @@ from made_rankers import (
     linear,
     nested,
     rewrite,
+    trees,
     weights,
 )
 
@@ -90,6 +91,26 @@ def test_a_folder_in_the_place_of_a_file_is_not_removed(name: str, tmp_path: Pat
     with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker"):
         linear().save(tmp_path)
     assert (tmp_path / name / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize(("make", "name"), [(linear, "model.json"), (linear, "2.model.json"), (trees, "2.model.json")])
+def test_just_the_files_that_the_description_names_belong_to_a_ranker(make: Any, name: str, tmp_path: Path) -> None:
+    ranker = make()
+    ranker.save(tmp_path)
+    ranker.save(tmp_path)  # its own are replaced
+    (tmp_path / name).write_text("an export")
+    with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker; move it elsewhere"):
+        ranker.save(tmp_path)
+    assert (tmp_path / name).read_text() == "an export"
+
+
+def test_a_description_cannot_claim_other_files(tmp_path: Path) -> None:
+    linear().save(tmp_path)
+    description = json.loads((tmp_path / "ranker.json").read_text())
+    (tmp_path / "ranker.json").write_text(json.dumps(description | {"files_sha256": {"thesis.tex": "0"}}))
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match=r"holds 'thesis.tex', which is not part of a ranker"):
+        linear().save(tmp_path)
 
 
 def test_a_card_that_was_edited_is_not_lost(tmp_path: Path) -> None:
