@@ -63,6 +63,7 @@ def export(
     from cldrank.export.registry import format_named
     from cldrank.rankers import load_ranker
 
+    options.check_outside(out, ranker)
     if format_named(to).one_file:
         options.check_outputs([out], [*(check or ()), ranker])
     else:
