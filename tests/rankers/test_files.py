@@ -233,7 +233,16 @@ DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json["scaling"].update(options={"clip": 0}), "clip must be"),
     (lambda json, _: json.update(scaling=None), "'scaling' must be a dict"),
     (lambda json, _: json["provenance"].update(rows="many"), "rows of the provenance"),
-    (lambda json, _: json["provenance"].update(mood="good"), "provenance cannot be read"),
+    (
+        lambda json, _: json["provenance"].update(mood="good"),
+        r"the provenance cannot be read: this cldrank \(.*\) does not know the entry 'mood'; did a newer one write it\?",
+    ),
+    (lambda json, _: json["provenance"]["method"].update(mood="good"), "the method cannot .* the entry 'mood'; did"),
+    (lambda json, _: json["provenance"]["clicks"].update(mood="good"), "the clicks cannot .* the entry 'mood'; did"),
+    (
+        lambda json, _: json["provenance"]["evaluations"][0].update(mood="good"),
+        "an evaluation cannot .* the entry 'mood'; did",
+    ),
     (lambda json, _: json["provenance"].update(rows=-1), "rows of the provenance must be a whole number of at least 0"),
     (lambda json, _: json["provenance"].update(fingerprint="abc"), "64 hexadecimal digits, not 'abc'"),
     (lambda json, _: json["provenance"].update(command=["rm"]), "command of the provenance must be a text"),
@@ -244,7 +253,7 @@ DAMAGES: list[tuple[Change, str]] = [
     ),
     (lambda json, _: json["provenance"].update(has_missing=1), "has_missing of the provenance must be True or False"),
     (lambda json, _: json["provenance"].update(method="CLD"), "the method must be a dict, not 'CLD'"),
-    (lambda json, _: json["provenance"]["method"].pop("label"), "the method cannot be read.*label"),
+    (lambda json, _: json["provenance"]["method"].pop("label"), "the method cannot be read: 'label' is missing"),
     (
         lambda json, _: json["provenance"]["method"].update(corrects="all"),
         "corrects of the method must be a list of names",
