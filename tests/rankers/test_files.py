@@ -235,7 +235,7 @@ DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json["provenance"].update(rows="many"), "rows of the provenance"),
     (
         lambda json, _: json["provenance"].update(mood="good"),
-        r"the provenance cannot be read: this cldrank \(.*\) does not know the entry 'mood'; did a newer one write it\?",
+        r"the provenance cannot be read: this cldrank \(.*\) does not know the entry 'mood'; did a newer one write it",
     ),
     (lambda json, _: json["provenance"]["method"].update(mood="good"), "the method cannot .* the entry 'mood'; did"),
     (lambda json, _: json["provenance"]["clicks"].update(mood="good"), "the clicks cannot .* the entry 'mood'; did"),
