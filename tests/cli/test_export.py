@@ -44,6 +44,27 @@ class TestExport:
         assert run("export", "ranker", "--to", "json", "--out", "o.json", "--rename", f"{first}=title=x").code == 0
         assert json.loads(Path("o.json").read_text())["features"][0] == "title=x"
 
+    def test_features_with_an_equals_sign_can_have_other_names(self, run: Run, ranker: cr.RankingDataset) -> None:
+        names = ("c", "c=d", "a", "e=f")
+        data = cr.RankingDataset.from_arrays(
+            ranker.features, ranker.row_queries, ranker.labels, feature_names=names, name="named"
+        )
+        cr.Oracle().fit(data).ranker_.save("named")
+
+        def called(*given: str) -> list[str]:
+            renamed = [part for one in given for part in ("--rename", one)]
+            assert run("export", "named", "--to", "json", "--out", "o.json", *renamed).code == 0
+            features: list[str] = json.loads(Path("o.json").read_text())["features"]
+            return features
+
+        assert called("c=d=x", "e=f=y=z") == ["c", "x", "a", "y=z"]  # the longest that fits
+        assert called("c=x", "c=d=y") == ["x", "y", "a", "e=f"]
+        for given, words in [("e=x", "names 'e', which is not a feature"), ("a=", "is not of the form")]:
+            refused = run("export", "named", "--to", "json", "--out", "o.json", "--rename", given)
+            assert (refused.code, words in refused.err) == (2, True), refused
+        refused = run("export", "named", "--to", "json", "--out", "o.json", "--rename", "a=x", "--rename", "a=y")
+        assert "--rename says twice what 'a' is called" in refused.err
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [

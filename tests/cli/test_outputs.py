@@ -113,6 +113,30 @@ def test_a_place_where_nothing_can_be_written_is_told_at_once(
     assert "does not exist" in ran.err or "log.csv is a file" in ran.err
 
 
+BESIDE_A_RANKER = [
+    ["explain", "ranker", "-f", "train.parquet", "--out"],
+    ["score", "ranker", "-f", "train.parquet", "--out"],
+    ["export", "ranker", "--to", "json", "--out"],
+    ["export", "ranker", "--to", "opensearch", "--out"],
+    ["evaluate", "ranker", "-f", "train.parquet", "--per-query"],
+]
+
+
+@pytest.mark.parametrize("call", BESIDE_A_RANKER, ids=lambda call: " ".join(call[:4]))
+def test_nothing_is_written_into_the_folder_of_a_ranker(run: Run, scene: Path, call: list[str]) -> None:
+    assert run("train", "oracle", "-f", "train.parquet", "-o", "ranker").code == 0
+    before = contents(scene / "ranker")
+    (scene / "link").symlink_to("ranker")
+    for target in ("ranker", "ranker/new.parquet", "ranker/model.json", "ranker/../ranker/x.csv", "link/x.parquet"):
+        ran = run(*call, target)
+        assert ran.code == 2, (target, ran)
+        assert f"{target} lies in the folder of the ranker (ranker)" in ran.err or "must end in" in ran.err
+        assert contents(scene / "ranker") == before
+    assert run(*call, "ranker.parquet").code == 0  # beside it
+    assert run(*call[:1], "link", *call[2:], "ranker/x.parquet").code == 2
+    assert run("evaluate", "ranker", "-f", "train.parquet", "--record").code == 0
+
+
 def test_a_pattern_reads_what_it_fits(run: Run, scene: Path) -> None:
     before = contents(scene)
     ran = run("clicks", "aggregate", "train*.parquet", "--out", "train.parquet")

@@ -290,6 +290,9 @@ class TestReadme:
         assert self.readme().startswith("# cldrank for OpenSearch 3.8\n")
         assert self.readme(version="9.0.8").startswith("# cldrank for Elasticsearch 9.0.8\n")
 
+    def test_it_knows_the_answers_to_a_second_upload(self) -> None:
+        assert '`"result":"created"`, or `"updated"` where it was there already' in self.readme()
+
 
 @pytest.mark.parametrize(
     ("ranker", "words"),

@@ -373,6 +373,13 @@ class TestRefusals:
         with pytest.raises(InexpressibleError, match=words):
             FORMAT.write(make(), ExportRequest())
 
+    def test_clipping_further_out_than_100_is_refused(self) -> None:
+        words = r"clips scaled features at -101 and 101, and float32.*; retrain with a clip of at most 100, or none"
+        for make in (partial(made.linear, coefficients=MILD), with_scaling):
+            with pytest.raises(InexpressibleError, match=words):
+                FORMAT.write(make(scaling.Standard(clip=101)), ExportRequest())
+            assert FORMAT.write(make(scaling.Standard(clip=100)), ExportRequest()).files
+
     @pytest.mark.parametrize(
         ("make", "version", "words"),
         [

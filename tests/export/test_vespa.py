@@ -290,9 +290,16 @@ def test_nothing_stands_in_front_of_the_profile() -> None:
 def test_versions_and_names_of_models() -> None:
     with pytest.raises(UsageError, match=r"version='7.5' is too old: rank profiles are written for Vespa 8"):
         written(made.linear(), version="7.5")
-    for name in ("two words", "1st", "a-b", "max", "../x"):
-        with pytest.raises(UsageError, match="to name a rank profile of Vespa"):
+    for name in ("two words", "1st", "a-b", "", "../x"):
+        with pytest.raises(
+            UsageError,
+            match=rf"name must .* start with a letter or _, to name a rank profile of Vespa; '{name}' does not",
+        ):
             written(made.linear(), name=name)
+    for name in ("max", "sum"):
+        with pytest.raises(UsageError, match=rf"name cannot be '{name}', a reserved word .* of Vespa; choose another"):
+            written(made.linear(), name=name)
+    assert "_x.profile" in written(made.linear(), name="_x").files
 
 
 @pytest.mark.parametrize("kind", ["module", "borda"])

@@ -18,6 +18,7 @@ from made_rankers import (
     linear,
     nested,
     rewrite,
+    trees,
     weights,
 )
 
@@ -90,6 +91,26 @@ def test_a_folder_in_the_place_of_a_file_is_not_removed(name: str, tmp_path: Pat
     with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker"):
         linear().save(tmp_path)
     assert (tmp_path / name / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize(("make", "name"), [(linear, "model.json"), (linear, "2.model.json"), (trees, "2.model.json")])
+def test_just_the_files_that_the_description_names_belong_to_a_ranker(make: Any, name: str, tmp_path: Path) -> None:
+    ranker = make()
+    ranker.save(tmp_path)
+    ranker.save(tmp_path)  # its own are replaced
+    (tmp_path / name).write_text("an export")
+    with pytest.raises(UsageError, match=f"holds '{name}', which is not part of a ranker; move it elsewhere"):
+        ranker.save(tmp_path)
+    assert (tmp_path / name).read_text() == "an export"
+
+
+def test_a_description_cannot_claim_other_files(tmp_path: Path) -> None:
+    linear().save(tmp_path)
+    description = json.loads((tmp_path / "ranker.json").read_text())
+    (tmp_path / "ranker.json").write_text(json.dumps(description | {"files_sha256": {"thesis.tex": "0"}}))
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match=r"holds 'thesis.tex', which is not part of a ranker"):
+        linear().save(tmp_path)
 
 
 def test_a_card_that_was_edited_is_not_lost(tmp_path: Path) -> None:
@@ -212,7 +233,16 @@ DAMAGES: list[tuple[Change, str]] = [
     (lambda json, _: json["scaling"].update(options={"clip": 0}), "clip must be"),
     (lambda json, _: json.update(scaling=None), "'scaling' must be a dict"),
     (lambda json, _: json["provenance"].update(rows="many"), "rows of the provenance"),
-    (lambda json, _: json["provenance"].update(mood="good"), "provenance cannot be read"),
+    (
+        lambda json, _: json["provenance"].update(mood="good"),
+        r"the provenance cannot be read: this cldrank \(.*\) does not know the entry 'mood'; did a newer one write it",
+    ),
+    (lambda json, _: json["provenance"]["method"].update(mood="good"), "the method cannot .* the entry 'mood'; did"),
+    (lambda json, _: json["provenance"]["clicks"].update(mood="good"), "the clicks cannot .* the entry 'mood'; did"),
+    (
+        lambda json, _: json["provenance"]["evaluations"][0].update(mood="good"),
+        "an evaluation cannot .* the entry 'mood'; did",
+    ),
     (lambda json, _: json["provenance"].update(rows=-1), "rows of the provenance must be a whole number of at least 0"),
     (lambda json, _: json["provenance"].update(fingerprint="abc"), "64 hexadecimal digits, not 'abc'"),
     (lambda json, _: json["provenance"].update(command=["rm"]), "command of the provenance must be a text"),
@@ -223,7 +253,7 @@ DAMAGES: list[tuple[Change, str]] = [
     ),
     (lambda json, _: json["provenance"].update(has_missing=1), "has_missing of the provenance must be True or False"),
     (lambda json, _: json["provenance"].update(method="CLD"), "the method must be a dict, not 'CLD'"),
-    (lambda json, _: json["provenance"]["method"].pop("label"), "the method cannot be read.*label"),
+    (lambda json, _: json["provenance"]["method"].pop("label"), "the method cannot be read: 'label' is missing"),
     (
         lambda json, _: json["provenance"]["method"].update(corrects="all"),
         "corrects of the method must be a list of names",

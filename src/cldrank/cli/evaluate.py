@@ -71,6 +71,7 @@ def evaluate(
     """
     from cldrank.evaluation import evaluate as run
 
+    options.check_outside(per_query, ranker)
     options.check_outputs([per_query], [*features, ranker])
     if record:
         _check_recordable(ranker)

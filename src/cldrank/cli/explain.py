@@ -53,6 +53,7 @@ def explain(
 
     if out is not None:
         check_parquet_name(out)
+    options.check_outside(out, ranker)
     options.check_outputs([out], [*features, ranker])
     loaded = load_ranker(ranker)
     dataset = reading.load(features)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +16,44 @@ from cldrank.errors import UsageError
 
 if TYPE_CHECKING:
     from cldrank.export import Shipment
+    from cldrank.rankers import Ranker
+
+
+@dataclass(frozen=True)
+class Shipping:
+    """How to write a ranker, and what to compare it on, as the options say."""
+
+    version: Annotated[
+        str | None,
+        options.spelled("--for VERSION", "The version of the engine that will load it; the newest if left out."),
+    ] = None
+    name: Annotated[str, options.spelled("--name", "What the engine is to call the model.")] = "cldrank"
+    rename: Annotated[
+        list[str] | None,
+        options.spelled("--rename OURS=THEIRS", "What the engine calls a feature. Repeat it for several."),
+    ] = None
+    approximate: Annotated[
+        bool,
+        options.spelled(
+            "--approximate", "Write what the format cannot say as nearly as it can; needs --check, which measures it."
+        ),
+    ] = False
+    check: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--check FILE", "Replay the engine on these features, and compare its scores with the ranker's."
+        ),
+    ] = None
+
+    def arguments(self, ranker: Ranker, reading: options.Reading) -> dict[str, Any]:
+        """As `export_ranker` takes them."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "renamed": _renamed(self.rename, ranker.feature_names),
+            "approximate": self.approximate,
+            "check": reading.load(self.check) if self.check else None,
+        }
 
 
 @with_options
@@ -30,28 +70,8 @@ def export(
     out: Annotated[
         Path, options.spelled("--out -o PATH", "The file (onnx, json) or the folder to write.", show_default=False)
     ],
-    version: Annotated[
-        str | None,
-        options.spelled("--for VERSION", "The version of the engine that will load it; the newest if left out."),
-    ] = None,
-    name: Annotated[str, options.spelled("--name", "What the engine is to call the model.")] = "cldrank",
-    rename: Annotated[
-        list[str] | None,
-        options.spelled("--rename OURS=THEIRS", "What the engine calls a feature. Repeat it for several."),
-    ] = None,
-    approximate: Annotated[
-        bool,
-        options.spelled(
-            "--approximate", "Write what the format cannot say as nearly as it can; needs --check, which measures it."
-        ),
-    ] = False,
-    check: Annotated[
-        list[str] | None,
-        options.spelled(
-            "--check FILE", "Replay the engine on these features, and compare its scores with the ranker's."
-        ),
-    ] = None,
     *,
+    shipping: Shipping,
     reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
@@ -63,34 +83,29 @@ def export(
     from cldrank.export.registry import format_named
     from cldrank.rankers import load_ranker
 
+    options.check_outside(out, ranker)
     if format_named(to).one_file:
-        options.check_outputs([out], [*(check or ()), ranker])
+        options.check_outputs([out], [*(shipping.check or ()), ranker])
     else:
         options.check_folder(out)
     loaded = load_ranker(ranker)
-    features = reading.load(check) if check else None
+    arguments = shipping.arguments(loaded, reading)
     with working(f"writing {out} …"):
-        shipped = export_ranker(
-            loaded,
-            to,
-            out,
-            name=name,
-            version=version,
-            renamed=_renamed(rename),
-            approximate=approximate,
-            check=features,
-        )
+        shipped = export_ranker(loaded, to, out, **arguments)
     if as_json:
         print_json(_facts(shipped, ranker))
     else:
         _print(shipped)
 
 
-def _renamed(given: list[str] | None) -> dict[str, str]:
+def _renamed(given: list[str] | None, features: Sequence[str]) -> dict[str, str]:
+    """What each feature is called in the engine; the longest that fits is meant, for names may hold = themselves."""
     found: dict[str, str] = {}
     for one in given or ():
-        ours, equals, theirs = one.partition("=")
-        if not ours or not equals or not theirs:
+        fitting = [name for name in features if name and one.startswith(f"{name}=") and one != f"{name}="]
+        ours = max(fitting, key=len, default=one.partition("=")[0])
+        theirs = one[len(ours) + 1 :]
+        if not ours or not theirs:
             raise UsageError(f"--rename {one!r} is not of the form OURS=THEIRS, such as f1=title_bm25.")
         if ours in found:
             raise UsageError(f"--rename says twice what {ours!r} is called.")

@@ -75,6 +75,16 @@ def _reads(source: str | Path, path: Path) -> bool:
     )
 
 
+def check_outside(output: Path | None, ranker: Path) -> None:
+    """Refuse an output in the folder of a ranker, which is replaced as a whole and holds nothing else."""
+    if output is None or ranker.is_file():  # a file of scores
+        return
+    if output.resolve().is_relative_to(ranker.resolve()):
+        raise UsageError(
+            f"{output} lies in the folder of the ranker ({ranker}), which holds nothing else; name another place."
+        )
+
+
 def check_folder(path: Path) -> None:
     """Refuse a folder that cannot be made or written to, before anything is computed."""
     nearest = next(one for one in (path, *path.parents) if one.exists())

@@ -61,6 +61,7 @@ def score(
     from cldrank.rankers import load_ranker
     from cldrank.scoring import score as run
 
+    options.check_outside(out, ranker)
     options.check_outputs([out], [*features, ranker])
     arguments = reading.chosen()
     loaded = load_ranker(ranker)

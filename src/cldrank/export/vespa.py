@@ -53,13 +53,7 @@ class Vespa(ExportFormat):
         if not request.at_least("8"):
             version = Spelling(f"version={request.version!r}", f"--for {request.version}")
             raise UsageError("{} is too old: rank profiles are written for Vespa 8.", version)
-        if not _IDENTIFIER.fullmatch(request.name) or request.name in _WORDS:
-            raise UsageError(
-                "{} must be letters, digits and _, and start with a letter, to name a rank profile of Vespa; {!r} "
-                "does not.",
-                setting("name"),
-                request.name,
-            )
+        _check_name(request.name)
         names = request.names(ranker)
         functions = _functions(names, request.name)
         terms = [functions.get(name, name) for name in names]
@@ -98,6 +92,20 @@ class Vespa(ExportFormat):
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """As Vespa's importer and its ranking expressions compute, in double."""
         return vespa.scores(files, table, rounds_splits=request.at_least(self.newest))
+
+
+def _check_name(name: str) -> None:
+    if not _IDENTIFIER.fullmatch(name):
+        raise UsageError(
+            "{} must consist of letters, digits and _, and start with a letter or _, to name a rank profile of Vespa; "
+            "{!r} does not.",
+            setting("name"),
+            name,
+        )
+    if name in _WORDS:
+        raise UsageError(
+            "{} cannot be {!r}, a reserved word in ranking expressions of Vespa; choose another.", setting("name"), name
+        )
 
 
 def _functions(names: Sequence[str], profile: str) -> dict[str, str]:

@@ -132,16 +132,18 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
     inside = sorted(entry.name for entry in target.iterdir())
     if not inside:
         return
-    own = (_DESCRIPTION, _WEIGHTS, _CARD, _NOTES)
-    known = [name for name in inside if name in own or _OF_ENGINE.fullmatch(name)]
-    foreign = [name for name in inside if name not in known or not (target / name).is_file()]
-    if foreign:
-        raise UsageError(f"{target} holds {foreign[0]!r}, which is not part of a ranker; name another folder.")
     try:
         description = json.loads((target / _DESCRIPTION).read_bytes())
         is_ranker, digest = description["format"] == FORMAT, description.get("card_sha256")
+        engine = set(filter(_OF_ENGINE.fullmatch, description.get("files_sha256", {})))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        is_ranker, digest = False, None
+        is_ranker, digest, engine = False, None, set()
+    own = {_DESCRIPTION, _WEIGHTS, _CARD, _NOTES, *engine}
+    foreign = [name for name in inside if name not in own or not (target / name).is_file()]
+    if foreign:
+        raise UsageError(
+            f"{target} holds {foreign[0]!r}, which is not part of a ranker; move it elsewhere, or name another folder."
+        )
     if not is_ranker:
         raise UsageError(f"{target} is not empty and holds no ranker; name another folder, or empty it first.")
     if _CARD in inside and hashlib.sha256((target / _CARD).read_bytes()).hexdigest() != digest:

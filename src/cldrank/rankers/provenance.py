@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Protocol, Self, get_args, get_type_hints
 
@@ -58,10 +58,17 @@ class Record:
         """The record that JSON holds; refused unless all of it is what a record has."""
         if not isinstance(content, dict):
             raise DataError(f"{cls.what} must be a dict, not {shortened(content)}.")
-        try:
-            return cls(**content)
-        except TypeError as error:
-            raise DataError(f"{cls.what} cannot be read: {reason(error)}.") from None
+        kind: Any = cls
+        declared = fields(kind)
+        if unknown := content.keys() - {one.name for one in declared}:
+            raise DataError(
+                f"{cls.what} cannot be read: this cldrank ({__version__}) does not know the entry {min(unknown)!r}; "
+                "did a newer one write it? If so, upgrade cldrank."
+            )
+        for one in declared:
+            if one.default is MISSING and one.default_factory is MISSING and one.name not in content:
+                raise DataError(f"{cls.what} cannot be read: {one.name!r} is missing.")
+        return cls(**content)
 
     def _plain(self, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """A mapping as JSON gives it back."""

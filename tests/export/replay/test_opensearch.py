@@ -114,28 +114,12 @@ class TestReplayOfTrees:
         files = files_of("model/xgboost+json", [split(missing)], ("text",))
         assert scored(files, ("text",), [np.nan], version=version) == pytest.approx([expected])
 
-    def test_missing_as_zero(self) -> None:
-        files = files_of("model/xgboost+json", {"splits": [split(2)], "missing_as_zero": True}, ("text",))
-        assert scored(files, ("text",), [np.nan], version="3.9") == [0.5]
-        for version in ("3.8", None, "9.0.8"):
-            with pytest.raises(ValueError, match=r"unknown field \[missing_as_zero\]"):
-                scored(files, ("text",), [np.nan], version=version)
-
-    def test_logistic_objectives_give_probabilities(self) -> None:
-        files = files_of("model/xgboost+json", {"objective": "reg:logistic", "splits": [split()]}, ("text",))
-        assert scored(files, ("text",), [1]) == pytest.approx([1 / (1 + np.exp(-0.5))])
-
-    def test_rank_ndcg_came_with_3_2(self) -> None:
-        files = files_of("model/xgboost+json", {"objective": "rank:ndcg", "splits": [split()]}, ("text",))
-        assert scored(files, ("text",), [1], version="3.2") == [0.5]
-        with pytest.raises(ValueError, match=r"Objective \[rank:ndcg\] is not a valid"):
-            scored(files, ("text",), [1], version="3.1")
-
     @pytest.mark.parametrize(
         ("definition", "words"),
         [
             ([], "at lease one tree"),
-            ({"splits": [split()], "base_score": 0.5}, r"unknown field \[base_score\]"),
+            ({"objective": "rank:ndcg", "splits": [split()]}, "a dict, not a list of trees"),
+            (None, "not a list of trees"),
             ([split(categories=[1])], r"unknown field \[categories\]"),
             ([split(yes=2)], "structure is invalid"),
             ([split(missing=3)], "structure is invalid"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,9 +19,6 @@ from numpy.typing import NDArray
 from cldrank.export.replay.descent import reached_leaves
 from cldrank.export.replay.table import NamedTable
 
-_RAW = ("binary:logitraw", "rank:pairwise", "reg:linear")
-_NEWER = ("rank:ndcg", "rank:map")
-_LOGISTIC = ("binary:logistic", "reg:logistic")
 _OPERATORS: dict[type, Callable[..., Any]] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"ln": np.log, "max": np.maximum, "min": np.minimum}
 _NODE = {"nodeid", "depth", "split", "split_condition", "no", "yes", "missing", "leaf", "children"}
@@ -127,35 +123,17 @@ def missing_rule(version: str | None) -> str:
     return "own" if numbers >= [3, 8] else "right" if numbers >= [3, 2] else "zero"
 
 
-def _has_flag(version: str | None) -> bool:
-    """Whether a model may say `missing_as_zero`: OpenSearch after 3.8."""
-    return version is not None and [3, 9] <= [int(part) for part in version.split(".")] < [5]
-
-
-def _trees(
-    model: list[dict[str, Any]] | dict[str, Any], features: list[str], rows: NDArray[np.float32], version: str | None
-) -> NDArray[np.float32]:
-    objective, as_zero = "reg:linear", False
-    if isinstance(model, list):
-        trees = model
-    else:
-        extra = {"missing_as_zero"} if _has_flag(version) else set()
-        if unknown := model.keys() - {"objective", "splits"} - extra:
-            raise ValueError(f"unknown field [{min(unknown)}]")
-        trees, objective = model["splits"], model.get("objective", objective)
-        as_zero = bool(model.get("missing_as_zero", False))
-    rule = missing_rule(version)
-    accepted = (*_RAW, *_LOGISTIC) if rule == "zero" else (*_RAW, *_LOGISTIC, *_NEWER)  # both changed in one release
-    if objective not in accepted:
-        raise ValueError(f"Objective [{objective}] is not a valid XGBoost objective")
-    if not trees:
+def _trees(model: Any, features: list[str], rows: NDArray[np.float32], version: str | None) -> NDArray[np.float32]:
+    """The sum of the trees: of a list of them, which is what cldrank writes."""
+    if not isinstance(model, list):
+        raise ValueError(f"the definition is a {type(model).__name__}, not a list of trees")
+    if not model:
         raise ValueError("XGBoost model must define at lease one tree")
-    values = np.where(np.isnan(rows), np.float32(0), rows) if as_zero or rule == "zero" else rows
+    rule = missing_rule(version)
+    values = np.where(np.isnan(rows), np.float32(0), rows) if rule == "zero" else rows
     total = np.zeros(len(rows), dtype=np.float32)
-    for tree in trees:
+    for tree in model:
         total += _outputs(tree, features, values, rule == "own")
-    if objective in _LOGISTIC:
-        return np.array([1 / (1 + math.exp(-float(one))) for one in total], dtype=np.float32)
     return total
 
 
