@@ -42,3 +42,5 @@ class TestVersions:
 def test_an_unknown_format_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(UsageError, match=r"to takes .*json.*not 'pmml'"):
         format_named("pmml")
+    with pytest.raises(UsageError, match=r"not 'Solr'. Did you mean solr\?"):
+        format_named("Solr")

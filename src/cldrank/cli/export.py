@@ -13,6 +13,7 @@ from cldrank.cli import options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.errors import UsageError
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.export import Shipment
@@ -126,8 +127,12 @@ def _print(shipped: Shipment) -> None:
         say(f"note: {shipped.path / file} was edited and is left as it is")
     for note in exported.notes:
         say(f"note: {note}")
+    for file, left in shipped.to_do.items():
+        if left:
+            places = count(left, "placeholder")
+            say(f"to do: {shipped.path / file} has {places} to complete (TODO); README.md has the steps")
     inside = "" if shipped.format.one_file else f" ({', '.join(exported.files)})"
-    print_line(f"written for {shipped.format.label}: {shipped.path}{inside}")
+    print_line(f"written for {shipped.target}: {shipped.path}{inside}")
 
 
 def _facts(shipped: Shipment, ranker: Path) -> dict[str, object]:
@@ -137,7 +142,9 @@ def _facts(shipped: Shipment, ranker: Path) -> dict[str, object]:
         "format": shipped.format.name,
         "out": str(shipped.path),
         "files": [] if shipped.format.one_file else list(exported.files),
+        "for": shipped.version,
         "kept": list(shipped.kept),
+        "to_do": dict(shipped.to_do),
         "shift": exported.shift,
         "losses": list(exported.losses),
         "notes": list(exported.notes),

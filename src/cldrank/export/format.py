@@ -131,6 +131,10 @@ class ExportFormat(ABC):
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """What the engine's documentation says that it makes of the files: a score per row of the table."""
 
+    def engine(self, version: str) -> str:
+        """The engine of a version, in words."""
+        return f"{self.label} {version}".strip()
+
     def defined_features(self, content: bytes) -> set[str]:
         """The features that a completed file of definitions defines."""
         return set(_named(json.loads(content)))

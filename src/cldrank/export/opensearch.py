@@ -63,6 +63,10 @@ class OpenSearch(ExportFormat):
             )
         raise self.refuse(ranker, "it is neither linear nor trees", "train one of these to export it")
 
+    def engine(self, version: str) -> str:
+        """The engine of a version, in words: versions from 5 on are those of Elasticsearch."""
+        return f"{'Elasticsearch' if version_parts(version)[0] >= 5 else 'OpenSearch'} {version}"
+
     def replay(self, files: Files, table: NamedTable, request: ExportRequest) -> NDArray[np.float64]:
         """In float32, as the plugin's source says."""
         return opensearch.scores(files, table, request.version)
@@ -98,7 +102,7 @@ class OpenSearch(ExportFormat):
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: tuple[str, ...]) -> Exported:
         trees = tree_forms(ranker)
         rule, learned = _missing_rule(request), learned_missing(ranker)
-        engine = _engine(request)
+        engine = self.engine(request.version or self.newest)
         losses: tuple[str, ...] = ()
         astray = _astray(trees, rule) if learned else 0
         if astray:
@@ -149,7 +153,7 @@ class OpenSearch(ExportFormat):
         featureset = {"featureset": {"name": f"{request.name}_features", "features": features}}
         context = {
             "name": request.name,
-            "engine": _engine(request),
+            "engine": self.engine(request.version or self.newest),
             "model_type": model["type"],
             "notes": notes,
             "losses": losses,
@@ -247,12 +251,6 @@ def _weights(names: list[str], values: NDArray[np.float64]) -> dict[str, float]:
 def _float32(values: Any) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(np.float32)
-
-
-def _engine(request: ExportRequest) -> str:
-    """The engine and its version, in words."""
-    version = request.version or OpenSearch.newest
-    return f"{'Elasticsearch' if version_parts(version)[0] >= 5 else 'OpenSearch'} {version}"
 
 
 def _missing_rule(request: ExportRequest) -> Missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
@@ -33,5 +34,7 @@ def format_named(name: str) -> ExportFormat:
     """The format of a name; an unknown one is refused."""
     known = export_formats()
     if name not in known:
-        raise UsageError("{} takes {}, not {!r}.", setting("to"), listed(known, "or"), name)
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        guess = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError("{} takes {}, not {!r}.{}", setting("to"), listed(known, "or"), name, guess)
     return known[name]

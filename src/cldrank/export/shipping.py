@@ -32,17 +32,24 @@ _SAMPLE = 200_000  # about how many rows a replay looks at
 class Shipment:
     """What was written where, and how it compares.
 
+    version  of the engine; "" where versions do not matter
     kept     files with definitions of features that were there, edited, and so were left as they are
     to_do    how many placeholders are left in each file with definitions
     parity   the engine's scores against the ranker's on the features that were given; None without them
     """
 
     format: ExportFormat
+    version: str
     path: Path
     exported: Exported
     kept: tuple[str, ...] = ()
     to_do: Mapping[str, int] = field(default_factory=dict)
     parity: Parity | None = None
+
+    @property
+    def target(self) -> str:
+        """The engine with its version."""
+        return self.format.engine(self.version)
 
 
 def export_ranker(
@@ -94,14 +101,14 @@ def export_ranker(
     if found.one_file:
         with replacing(path) as temporary:
             temporary.write_bytes(exported.files["model"])
-        return Shipment(found, path, exported, parity=parity)
+        return Shipment(found, version or found.newest, path, exported, parity=parity)
     files = {**exported.files, **kept, RECORD: export_record(ranker, found, request, exported, parity)}
     with replacing_folder(path) as folder:
         for file, content in files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
     to_do = {file: len(_PLACEHOLDER.findall(files[file])) for file in exported.to_fill}
-    return Shipment(found, path, exported, tuple(kept), to_do, parity)
+    return Shipment(found, version or found.newest, path, exported, tuple(kept), to_do, parity)
 
 
 def _version_note(found: ExportFormat, request: ExportRequest) -> list[str]:
