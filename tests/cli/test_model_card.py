@@ -137,13 +137,18 @@ class TestRecording:
 
         said = run("evaluate", "ranker", "-f", "train.parquet", "-m", "RR", "--record", "--skip-empty")
         assert "recorded in ranker/README.md" in said.err
-        (one,) = cr.load_ranker("ranker").provenance.evaluations
-        assert (list(one.measures), one.empty) == (["RR"], "skip")
-        assert "without a relevant candidate left out" in Path("ranker/README.md").read_text()
+        run("evaluate", "ranker", "-f", "train.parquet", "-m", "RR", "--record")
+        skip, zero = cr.load_ranker("ranker").provenance.evaluations
+        assert (list(skip.measures), skip.empty) == (["RR"], "skip")
+        assert (list(zero.measures), zero.empty) == (["nDCG@3", "AP", "RR"], "zero")
+        card = Path("ranker/README.md").read_text()
+        assert "without a relevant candidate left out" in card
+        assert card.count("on the data it was trained on") == 1
+        assert "train, without queries that have no relevant candidate" in card
 
         cr.load("train.parquet")[:20].renamed("part").save("part.parquet")
         run("evaluate", "ranker", "-f", "part.parquet", "--record")
-        assert [one.data for one in cr.load_ranker("ranker").provenance.evaluations] == ["train", "part"]
+        assert [one.data for one in cr.load_ranker("ranker").provenance.evaluations] == ["train", "train", "part"]
 
     def test_what_cannot_be_recorded_is_refused_before_it_is_measured(self, run: Run) -> None:
         np.savetxt("scores.txt", np.zeros(480))

@@ -140,7 +140,7 @@ class Ranker(ABC):
     def with_evaluation(self, result: Measured) -> Self:
         """The same ranker, which remembers how well it ranks: `ranker.with_evaluation(evaluate(ranker, dataset))`.
 
-        Its model card shows the result. An earlier one on the same data gives way to it.
+        Its model card shows the result. Of earlier results on the same data, other measures stay.
         """
         return self.with_provenance(self.provenance.with_evaluation(result))
 

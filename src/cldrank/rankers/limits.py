@@ -22,13 +22,14 @@ _WIDE = 1.5  # times its lower end: an interval to be warned of
 def known_limits(ranker: Ranker) -> list[str]:
     """One sentence or two for each limit, the gravest first."""
     origin = ranker.provenance
-    return [
+    found = [
         *_of_data(origin),
         *_of_fit(origin.diagnostics),
         *_of_clicks(origin),
         *_of_features(ranker),
         *_of_use(ranker),
     ]
+    return list(dict.fromkeys(found))  # two evaluations may be on the same data
 
 
 def _of_data(origin: Provenance) -> Iterator[str]:
