@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
@@ -190,3 +192,13 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
     digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
     assert digest.sub("…", written) == digest.sub("…", card)
     assert len(digest.findall(card)) == 4
+
+    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("explain", "ranker"), ("score", "ranker", "-o", "a.csv")])
+    def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        table = pq.read_table("train.parquet")
+        pq.write_table(table.append_column("age", pa.array(np.zeros(len(table)))), "more.parquet")
+        refused = " ".join(run(*call, "-f", "more.parquet").err.split())
+        assert "'age' is unknown to it. Leave out what is not a feature" in refused
+        assert "for a Parquet file, --column features=a,b,c chooses columns." in refused
+        assert run(*call, "-f", "more.parquet", "--column", "features=f1,f2,f3,f4").code == 0
