@@ -50,6 +50,11 @@ def _of_data(origin: Provenance) -> Iterator[str]:
 def _of_fit(fit: FitRecord | None) -> Iterator[str]:
     if fit is None:
         return
+    if fit.is_chance:
+        yield (
+            f"It ranks the queries that were held out no better than chance: its concordance with {fit.held_target} is "
+            f"{fit.concordance:.4f}, and 0.5 is chance."
+        )
     if fit.status == "interrupted":
         yield f"Its training was interrupted after {count(fit.steps, 'step')}; what trains on is another ranker."
     elif fit.status not in _ENDED_WELL:

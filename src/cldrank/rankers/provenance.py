@@ -20,6 +20,7 @@ from cldrank.parameters import Parameter
 from cldrank.reading import reason
 
 _FINGERPRINT = re.compile(r"([0-9a-f]{64})?")
+_CHANCE = 0.5  # the concordance of scores that know nothing; ties count half
 _COUNT = Bounds(least=0)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -184,6 +185,11 @@ class FitRecord(Record):
     constant: tuple[str, ...] = ()
     collinear: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether held-out queries are ranked no better than by chance."""
+        return self.concordance is not None and self.concordance <= _CHANCE
 
 
 @dataclass(frozen=True)
