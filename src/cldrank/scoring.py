@@ -98,7 +98,7 @@ def score(
     ties are broken as in `evaluate`. A file named `.parquet` or `.csv` has them as columns; `.run` or `.trec` is a run
     as TREC has them.
 
-    source    what `load` takes, with the same options; features must be the ranker's, by name and in order
+    source    what `load` takes, with the same options; features must be the ranker's, in any order if columns name them
     top       keep only so many rows of each query
     device    where networks and trees compute: cpu, or cuda for a GPU
     on_rows   called with the number of rows done, every now and then; what it raises ends the work
@@ -129,7 +129,7 @@ def score(
     reading: dict[str, Any] = {"columns": columns, "groups": groups, "missing": missing}
     stream = open_stream(source, ranker.feature_names, n_features=n_features, zero_based=zero_based, **reading)
     with checks.about(stream.paths[0]):
-        check_features(ranker.feature_names, stream.feature_names)
+        check_features(ranker.feature_names, stream.feature_names, of_file=True)
     with _beside(out) as folder, replacing(out) as temporary:
         found = _Scores(folder)
         found.take(_scored(ranker, stream, device, on_rows))

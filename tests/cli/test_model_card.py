@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
@@ -137,13 +139,18 @@ class TestRecording:
 
         said = run("evaluate", "ranker", "-f", "train.parquet", "-m", "RR", "--record", "--skip-empty")
         assert "recorded in ranker/README.md" in said.err
-        (one,) = cr.load_ranker("ranker").provenance.evaluations
-        assert (list(one.measures), one.empty) == (["RR"], "skip")
-        assert "without a relevant candidate left out" in Path("ranker/README.md").read_text()
+        run("evaluate", "ranker", "-f", "train.parquet", "-m", "RR", "--record")
+        skip, zero = cr.load_ranker("ranker").provenance.evaluations
+        assert (list(skip.measures), skip.empty) == (["RR"], "skip")
+        assert (list(zero.measures), zero.empty) == (["nDCG@3", "AP", "RR"], "zero")
+        card = Path("ranker/README.md").read_text()
+        assert "without a relevant candidate left out" in card
+        assert card.count("on the data it was trained on") == 1
+        assert "train, without queries that have no relevant candidate" in card
 
         cr.load("train.parquet")[:20].renamed("part").save("part.parquet")
         run("evaluate", "ranker", "-f", "part.parquet", "--record")
-        assert [one.data for one in cr.load_ranker("ranker").provenance.evaluations] == ["train", "part"]
+        assert [one.data for one in cr.load_ranker("ranker").provenance.evaluations] == ["train", "train", "part"]
 
     def test_what_cannot_be_recorded_is_refused_before_it_is_measured(self, run: Run) -> None:
         np.savetxt("scores.txt", np.zeros(480))
@@ -185,3 +192,13 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
     digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
     assert digest.sub("…", written) == digest.sub("…", card)
     assert len(digest.findall(card)) == 4
+
+    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("explain", "ranker"), ("score", "ranker", "-o", "a.csv")])
+    def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        table = pq.read_table("train.parquet")
+        pq.write_table(table.append_column("age", pa.array(np.zeros(len(table)))), "more.parquet")
+        refused = " ".join(run(*call, "-f", "more.parquet").err.split())
+        assert "'age' is unknown to it. Leave out what is not a feature" in refused
+        assert "for a Parquet file, --column features=a,b,c chooses columns." in refused
+        assert run(*call, "-f", "more.parquet", "--column", "features=f1,f2,f3,f4").code == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
-from cldrank.errors import CldrankWarning
+from cldrank.errors import CldrankWarning, ConvergenceWarning
 from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.propensity import AffineClicks
 
@@ -166,3 +166,38 @@ def test_missing_values_are_remembered() -> None:
     features[3, 1] = np.nan
     holes = cr.RankingDataset.from_arrays(features, data.row_queries, data.labels, missing="keep")
     assert cr.Oracle(model=cr.Trees(rounds=2)).fit(holes).ranker_.provenance.has_missing
+
+
+def contrary(data: cr.RankingDataset) -> cr.RankingDataset:
+    """Labels that go up with a feature where a model learns, and down where it is judged."""
+    held = np.random.default_rng([0, 7]).permutation(50)[:20]  # as models hold 0.4 of 50 queries out
+    order = data.features[:, 0] * np.where(np.isin(data.row_queries, held), -1, 1)
+    above = (order.reshape(50, 8) > np.median(order.reshape(50, 8), axis=1, keepdims=True)).ravel()
+    return cr.RankingDataset.from_arrays(data.features, data.row_queries, above)
+
+
+def blind(data: cr.RankingDataset) -> cr.RankingDataset:
+    """Features that are the same for all candidates of a query."""
+    return cr.RankingDataset.from_arrays(data.row_queries[:, None], data.row_queries, data.labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "made"),
+    [(cr.MLP(hidden=(4,), epochs=2, validation=0.4), blind), (cr.Trees(rounds=2, validation=0.4), contrary)],
+)
+def test_no_better_than_chance_is_said_aloud(model: Any, made: Any) -> None:
+    data, _ = scene()
+    with pytest.warns(CldrankWarning, match="20 queries held out no better than chance: its concordance with labels"):
+        fitted = cr.Oracle(model=model).fit(made(data))
+    known = fitted.ranker_.provenance.diagnostics
+    assert known is not None
+    assert known.concordance is not None
+    assert known.concordance <= 0.5
+    assert "no better than chance" in known.warnings[0]
+
+
+def test_a_failed_fit_is_not_called_chance_as_well() -> None:
+    data, _ = scene()
+    with pytest.warns(ConvergenceWarning, match="no split worth making") as warned:
+        cr.Oracle(model=cr.Trees(rounds=2)).fit(blind(data))
+    assert len(warned) == 1

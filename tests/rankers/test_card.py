@@ -395,6 +395,13 @@ class TestLimits:
         ):
             assert "last step" not in limits_of(diagnostics=other)
 
+    @pytest.mark.parametrize(("concordance", "is_chance"), [(None, False), (0.3, True), (0.5, True), (0.5001, False)])
+    def test_no_better_than_chance(self, concordance: float | None, is_chance: bool) -> None:
+        assert ORIGIN.diagnostics is not None
+        fit = replace(ORIGIN.diagnostics, concordance=concordance, held_target="labels")
+        said = f"no better than chance: its concordance with labels is {concordance or 0:.4f}, and 0.5 is chance"
+        assert (said in limits_of(diagnostics=fit)) == is_chance
+
     def test_features(self) -> None:
         fit = ORIGIN.diagnostics
         assert fit is not None

@@ -57,9 +57,35 @@ def test_an_evaluation_goes_with_the_ranker_that_it_is_of() -> None:
     (one,) = found.provenance.evaluations
     assert (one.data, one.queries, one.fingerprint, one.empty) == ("test", data.n_queries, data.fingerprint, "zero")
     assert one.measures == first.as_dict()["measures"]
-    (one,) = found.with_evaluation(second).provenance.evaluations  # of the same data
-    assert list(one.measures) == ["RR"]
-    assert one.empty == "skip"
+    zero, skip = found.with_evaluation(second).provenance.evaluations  # other queries count: no table for both
+    assert (zero, list(skip.measures), skip.empty) == (one, ["RR"], "skip")
     both = found.with_evaluation(cr.evaluate(ranker, data[:20], "AP"))
     assert len(both.provenance.evaluations) == 2
     np.testing.assert_array_equal(both.predict(data), ranker.predict(data))
+
+
+def measured(fingerprint: str, data: str = "test", **means: float) -> Any:
+    """What an evaluation found."""
+
+    class Found:
+        def as_dict(self) -> dict[str, Any]:
+            record = {"data": data, "synthetic": False, "queries": 7, "fingerprint": fingerprint, "empty": "zero"}
+            return {**record, "measures": {name: {"mean": value} for name, value in means.items()}}
+
+    return Found()
+
+
+def test_measures_on_the_same_data_come_together() -> None:
+    origin = replace(ORIGIN, evaluations=())
+    for found in (measured("1" * 64, AP=0.5, RR=0.6), measured("2" * 64, AP=0.1), measured("1" * 64, RR=0.7, DCG=3.0)):
+        origin = origin.with_evaluation(found)
+    other, same = origin.evaluations
+    assert (other.fingerprint, other.measures) == ("2" * 64, {"AP": {"mean": 0.1}})
+    assert same.measures == {"AP": {"mean": 0.5}, "RR": {"mean": 0.7}, "DCG": {"mean": 3.0}}
+
+
+def test_without_a_fingerprint_the_name_says_which_data() -> None:
+    origin = replace(ORIGIN, evaluations=())
+    for found in (measured("", "train", AP=0.5), measured("", "test", RR=0.6), measured("", "test", AP=0.7)):
+        origin = origin.with_evaluation(found)
+    assert [(one.data, list(one.measures)) for one in origin.evaluations] == [("train", ["AP"]), ("test", ["RR", "AP"])]

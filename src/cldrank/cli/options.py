@@ -106,9 +106,10 @@ def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset,
     from cldrank.rankers import check_features
 
     try:
-        check_features(ranker.feature_names, dataset.feature_names)
+        check_features(ranker.feature_names, dataset.feature_names, of_file=True)
     except DataError as error:
-        raise FormatError(f"does not suit the ranker in {folder}: {error}", path=", ".join(sources)) from None
+        message = f"does not suit the ranker in {folder}: {error.said('shell')}"
+        raise FormatError(message, path=", ".join(sources)) from None
 
 
 # -- options that belong together: each field is one ---------------------------------------------------------------

@@ -24,7 +24,8 @@ def open_stream(
 
     feature_names   those that a ranker knows. The ids of a LETOR file are numbers in these names (f7 has the id 7), so
                     that the layout need not be guessed; an id that is not among them is refused. A Parquet file has
-                    names of its own, which the stream tells; whether they are the ranker's is for the caller to judge.
+                    names of its own: columns of just the ranker's features are brought into its order, and whether
+                    others will do is for the caller to judge.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -40,7 +41,7 @@ def open_stream(
     if are_parquet(paths, columns, group_paths, n_features, zero_based):
         from cldrank.data.formats.parquet_stream import ParquetStream
 
-        return ParquetStream(paths, len(feature_names), columns=columns, missing=missing)
+        return ParquetStream(paths, feature_names, columns=columns, missing=missing)
     from cldrank.data.formats.letor_stream import LetorStream
 
     return LetorStream(

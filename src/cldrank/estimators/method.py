@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError, hearing_warnings
+from cldrank.errors import CldrankWarning, ConvergenceWarning, Spelling, UsageError, hearing_warnings, warn
 from cldrank.estimators.evidence import Evidence, collect
 from cldrank.estimators.needs import Needs
 from cldrank.estimators.recording import clicks_record, curve_record, fit_record, method_record
@@ -27,6 +27,7 @@ from cldrank.models.targets import Targets
 from cldrank.parameters import Value, check_all, described, learned, parameter, parameters
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.rankers import Provenance, Ranker
+from cldrank.rankers.provenance import FitRecord
 from cldrank.wording import listed
 
 Bias = Literal["position", "trust", "selection"]
@@ -128,9 +129,24 @@ class Method(BaseEstimator, ABC):
         self.check()
         with hearing_warnings() as heard:
             self.fit_evidence(self._collected(dataset, clicks, propensities))
-        known = fit_record(self.fit_)
+            known = fit_record(self.fit_)
+            if known.is_chance and not any(isinstance(one, ConvergenceWarning) for one in heard):
+                warn(self._chance(known))
         self._describe(diagnostics=replace(known, warnings=tuple(dict.fromkeys(map(str, heard)))))
         return self
+
+    def _chance(self, known: FitRecord) -> CldrankWarning:
+        """The warning that what was learned may be worthless."""
+        return CldrankWarning(
+            "{} with {} ranks the {:,} queries held out no better than chance: its concordance with {} there is {:.4f}, "
+            "and 0.5 is chance. Measure it on labels with {} before you use it; more data, or other settings, may help.",
+            self.label,
+            self.model.label,
+            known.held_queries,
+            known.held_target,
+            known.concordance,
+            Spelling("evaluate()", "`cldrank evaluate`"),
+        )
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:
         """What `fit` was given, checked."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError, setting
+from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.explaining import Contributions
@@ -27,6 +27,7 @@ Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
 Scorer = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 
+_CHOICE = Spelling("columns={'features': […]}", "--column features=a,b,c")
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
 
@@ -140,7 +141,7 @@ class Ranker(ABC):
     def with_evaluation(self, result: Measured) -> Self:
         """The same ranker, which remembers how well it ranks: `ranker.with_evaluation(evaluate(ranker, dataset))`.
 
-        Its model card shows the result. An earlier one on the same data gives way to it.
+        Its model card shows the result. Of earlier results on the same data, other measures stay.
         """
         return self.with_provenance(self.provenance.with_evaluation(result))
 
@@ -301,8 +302,10 @@ def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
     return found
 
 
-def check_features(expected: Sequence[str], found: Sequence[str]) -> None:
+def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bool = False) -> None:
     """Refuse features that are not those expected, by name and in order, and say where they differ.
+
+    of_file   whether they are those of a file, whose columns can be chosen
 
     >>> check_features(["bm25", "length"], ["length", "bm25"])
     Traceback (most recent call last):
@@ -319,6 +322,9 @@ def check_features(expected: Sequence[str], found: Sequence[str]) -> None:
         counts = f"{len(found)} features instead of the ranker's {len(expected)}"
         if len(found) == len(expected):
             counts = "other features than the ranker was trained on"
+        if extra and not missing and of_file:
+            remedy = " Leave out what is not a feature: for a Parquet file, {} chooses columns."
+            raise DataError("{}: {}." + remedy, counts, ", ".join(parts), _CHOICE)
         remedy = " Leave out what is not a feature." if extra and not missing else ""
         raise DataError(f"{counts}: {', '.join(parts)}.{remedy}")
     if len(found) != len(expected):

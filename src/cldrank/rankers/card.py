@@ -242,11 +242,16 @@ def _result(one: EvaluationRecord) -> dict[str, Any]:
         "task": {"type": "text-ranking", "name": "learning to rank"},
         "dataset": {
             "type": "labelled-candidates",
-            "name": _labelled(one.data, one.synthetic),
+            "name": _labelled(one.data, one.synthetic) + _left_out(one),
             "revision": one.fingerprint,
         },
         "metrics": [{"type": measure, "value": found["mean"]} for measure, found in one.measures.items()],
     }
+
+
+def _left_out(one: EvaluationRecord) -> str:
+    """What makes measures on some data other than those of all its queries."""
+    return ", without queries that have no relevant candidate" if one.empty == "skip" else ""
 
 
 def as_yaml(value: Any, indent: str = "") -> str:

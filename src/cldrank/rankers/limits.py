@@ -22,13 +22,14 @@ _WIDE = 1.5  # times its lower end: an interval to be warned of
 def known_limits(ranker: Ranker) -> list[str]:
     """One sentence or two for each limit, the gravest first."""
     origin = ranker.provenance
-    return [
+    found = [
         *_of_data(origin),
         *_of_fit(origin.diagnostics),
         *_of_clicks(origin),
         *_of_features(ranker),
         *_of_use(ranker),
     ]
+    return list(dict.fromkeys(found))  # two evaluations may be on the same data
 
 
 def _of_data(origin: Provenance) -> Iterator[str]:
@@ -49,6 +50,11 @@ def _of_data(origin: Provenance) -> Iterator[str]:
 def _of_fit(fit: FitRecord | None) -> Iterator[str]:
     if fit is None:
         return
+    if fit.is_chance:
+        yield (
+            f"It ranks the queries that were held out no better than chance: its concordance with {fit.held_target} is "
+            f"{fit.concordance:.4f}, and 0.5 is chance."
+        )
     if fit.status == "interrupted":
         yield f"Its training was interrupted after {count(fit.steps, 'step')}; what trains on is another ranker."
     elif fit.status not in _ENDED_WELL:

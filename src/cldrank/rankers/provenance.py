@@ -20,6 +20,7 @@ from cldrank.parameters import Parameter
 from cldrank.reading import reason
 
 _FINGERPRINT = re.compile(r"([0-9a-f]{64})?")
+_CHANCE = 0.5  # the concordance of scores that know nothing; ties count half
 _COUNT = Bounds(least=0)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -192,6 +193,11 @@ class FitRecord(Record):
     collinear: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def is_chance(self) -> bool:
+        """Whether held-out queries are ranked no better than by chance."""
+        return self.concordance is not None and self.concordance <= _CHANCE
+
 
 @dataclass(frozen=True)
 class EvaluationRecord(Record):
@@ -217,6 +223,11 @@ class EvaluationRecord(Record):
             if keys not in ({"mean"}, {"mean", "low", "high", "confidence"}) or not all(map(_is_number, numbers)):
                 raise DataError(f"{name} of {self.what} must have a mean, or mean, low, high and confidence.")
 
+    def joins(self, other: EvaluationRecord) -> bool:
+        """Whether measures of both can stand side by side: the same data, and queries treated in the same way."""
+        mine, theirs = ((one.fingerprint or one.data, one.empty) for one in (self, other))
+        return mine == theirs
+
 
 @dataclass(frozen=True)
 class Provenance(Record):
@@ -226,7 +237,7 @@ class Provenance(Record):
     has_missing    whether features were missing in it
     method, clicks, propensities, diagnostics   what was learned from, and how; None where it is not known, or not used
     command        the shell command that trains the same ranker; empty where Python did
-    evaluations    how well it ranks labelled data, one entry per data set
+    evaluations    how well it ranks labelled data, one entry per data set and way to treat queries without relevance
 
     >>> print(Provenance(estimator="Oracle", data="web10k-like", synthetic=True))
     trained by Oracle on web10k-like (synthetic)
@@ -276,9 +287,14 @@ class Provenance(Record):
         return super().from_json({**content, **parts, "evaluations": entries})
 
     def with_evaluation(self, result: Measured) -> Self:
-        """The same with one more evaluation; one of the same data gives way to it."""
+        """The same with one more evaluation, into which an earlier one on the same data goes: see `joins`."""
         new = EvaluationRecord.from_json(result.as_dict())
-        others = [one for one in self.evaluations if one.fingerprint != new.fingerprint]
+        others = []
+        for one in self.evaluations:
+            if one.joins(new):
+                new = replace(new, measures={**one.measures, **new.measures})
+            else:
+                others.append(one)
         return replace(self, evaluations=(*others, new))
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,26 @@ _BUFFER_BYTES = 1 << 16  # of a column
 
 
 class ParquetStream(FeatureStream):
-    """Parquet files, one or several parts, of `width` features."""
+    """Parquet files, one or several parts, for a ranker that knows `wanted` features.
+
+    Columns of just these features are read in the ranker's order, whatever theirs is.
+    """
 
     def __init__(
-        self, paths: Sequence[Path], width: int, *, columns: ColumnNames | None = None, missing: Missing = None
+        self,
+        paths: Sequence[Path],
+        wanted: Sequence[str],
+        *,
+        columns: ColumnNames | None = None,
+        missing: Missing = None,
     ) -> None:
-        self.paths, self._columns = paths, columns
+        self.paths, self._columns, self._width = paths, columns, len(wanted)
         self._parts = [ParquetPart.open(path, _BUFFER_BYTES) for path in paths]
-        self._roles = roles = Roles.of(self._parts[0], columns)
+        roles = Roles.of(self._parts[0], columns)
+        if not roles.is_list and roles.features != tuple(wanted) and sorted(roles.features) == sorted(wanted):
+            roles = replace(roles, features=tuple(wanted))
+            self._columns = {**(columns or {}), "features": list(wanted)}
+        self._roles = roles
         self._ids = [column for column in (roles.query_id, roles.doc_id) if column is not None]
         for part in self._parts:
             roles.check(part)
@@ -47,10 +60,10 @@ class ParquetStream(FeatureStream):
         described = [part.description() for part in self._parts]
         saved_with_missing = any(one.get("has_missing", False) for one in described)
         self._missing = checks.KEEP if missing is None and saved_with_missing else missing
-        self._width = width
         self.feature_names = roles.features
         if roles.is_list:
-            self.feature_names = list_names(self._parts, described, width) or numbered_features(1, width)
+            names = list_names(self._parts, described, self._width)
+            self.feature_names = names or numbered_features(1, self._width)
 
     def blocks(self) -> Iterator[RowBlock]:
         """All rows."""
