@@ -295,6 +295,7 @@ class TestRefused:
             pq.write_table(pa.table({**columns, **{name: [0.0, 1.0] for name in names}}), tmp_path / "a.parquet")
             with pytest.raises(FormatError, match=message):
                 cr.score(linear(), tmp_path / "a.parquet", tmp_path / "out.parquet")
+
     def test_a_score_that_is_not_finite(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(letor_rows, "read_blocks", lambda path: lines.read_blocks(path, block_bytes=50))
         (tmp_path / "a.txt").write_text("0 qid:1 1:1\n" * 33 + "0 qid:1 1:1e38\n")

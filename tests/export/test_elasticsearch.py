@@ -290,9 +290,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("ranker", "words"),
         [
-            (made.linear, "has trees alone; export it for the Learning to Rank plugin, with the format 'opensearch'"),
-            (made.network, "has trees alone; train trees, or export the network to Vespa, to ONNX"),
-            (made.borda, "has trees alone; train trees to export them"),
+            (made.linear, "takes only trees; export it for the Learning to Rank plugin, which the format opensearch is for"),
+            (made.network, "takes only trees; train trees, or export the network to Vespa, to ONNX"),
+            (made.borda, "takes only trees; train trees to export them"),
         ],
     )
     def test_other_rankers_are_refused_with_a_way_out(self, ranker: Any, words: str) -> None:
@@ -301,7 +301,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", ["My-model", "a b", "_a", "a-", "x" * 65])
     def test_names_that_elasticsearch_does_not_take_are_refused(self, name: str) -> None:
-        with pytest.raises(UsageError, match="must be small letters, digits"):
+        with pytest.raises(UsageError, match="must be at most 64 lowercase letters"):
             exported(made.trees(), name=name)
         exported(made.trees(), name="a.b_c-1")
 

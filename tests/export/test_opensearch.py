@@ -78,8 +78,8 @@ class TestLinear:
     def test_the_intercept_is_left_out_and_named(self) -> None:
         written = exported(LINEAR["unscaled"]())
         assert written.shift == 1 / 3
-        assert any("without its constant (0.333333)" in note for note in written.notes)
-        assert not any("constant" in note for note in exported(made.linear(None, intercept=0.0)).notes)
+        assert any("add 0.333333 to the plugin's scores" in note for note in written.notes)
+        assert not any("scores to get" in note for note in exported(made.linear(None, intercept=0.0)).notes)
 
     def test_means_far_from_zero_cost_no_precision(self) -> None:
         """1e6 + 1/3 is not a float32; the difference is the same for all rows, so it goes into the shift."""
@@ -297,7 +297,7 @@ class TestReadme:
 @pytest.mark.parametrize(
     ("ranker", "words"),
     [
-        (made.network, "its plugin has linear models and trees alone; train trees, or export .* Vespa, .* ONNX.* relu"),
+        (made.network, "its plugin has only linear models and trees; train trees, or export .* Vespa, .* ONNX.* relu"),
         (made.borda, "neither linear nor trees; train one of these"),
         (made.module, "neither linear nor trees"),
     ],

@@ -40,8 +40,8 @@ class ElasticSearch(ExportFormat):
             raise self._refused(ranker)
         if not _IDENTIFIER.fullmatch(request.name):
             raise UsageError(
-                "{} must be small letters, digits, '_', '-' and '.', with a letter or digit at both ends and 64 in "
-                "all, not {!r}.",
+                "{} must be at most 64 lowercase letters, digits, '_', '-' and '.', with a letter or digit at both "
+                "ends, not {!r}.",
                 setting("name"),
                 request.name,
             )
@@ -95,12 +95,12 @@ class ElasticSearch(ExportFormat):
 
     def _refused(self, ranker: Ranker) -> UsageError:
         if isinstance(ranker, LinearRanker):
-            way = "export it for the Learning to Rank plugin, with the format 'opensearch', or train trees"
+            way = "export it for the Learning to Rank plugin, which the format opensearch is for, or train trees"
         elif isinstance(ranker, NetworkRanker):
             way = "train trees, or export the network to Vespa, to ONNX, or, with relu, to Solr"
         else:
             way = "train trees to export them"
-        return self.refuse(ranker, "its learning to rank has trees alone", way)
+        return self.refuse(ranker, "its learning to rank takes only trees", way)
 
 
 def _renumbered(trees: list[TreeForm], places: NDArray[np.int64]) -> list[TreeForm]:

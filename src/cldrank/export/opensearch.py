@@ -15,6 +15,7 @@ from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files, 
 from cldrank.export.forms import AffineForm, TreeForm, affine_form, features_of, learned_missing, tree_forms
 from cldrank.export.rendering import (
     NO_MATCH_IS_ZERO,
+    intercept_note,
     missing_note,
     placeholder_query,
     readable_json,
@@ -58,7 +59,7 @@ class OpenSearch(ExportFormat):
         if isinstance(ranker, NetworkRanker):
             raise self.refuse(
                 ranker,
-                "its plugin has linear models and trees alone",
+                "its plugin has only linear models and trees",
                 "train trees, or export the network to Vespa, to ONNX, or, with relu, to Solr",
             )
         raise self.refuse(ranker, "it is neither linear nor trees", "train one of these to export it")
@@ -87,7 +88,7 @@ class OpenSearch(ExportFormat):
         model["definition"] = json.dumps(form.weights, ensure_ascii=False)
         notes = ["a feature whose query does not match counts 0, as in training data that has 0 there"]
         if abs(form.shift) > _NOTEWORTHY:
-            notes.append(f"without its constant ({form.shift:.6g}): all scores are that much off, in the same order")
+            notes.append(intercept_note("the plugin", form.shift))
         return self._packed(
             request,
             names,

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 NO_MATCH_IS_ZERO = "a feature whose query does not match counts 0"
 
 
+def intercept_note(engine: str, shift: float) -> str:
+    """What an engine's scores lack.
+
+    >>> intercept_note("Solr", -0.25)
+    "add -0.25 to Solr's scores to get the ranker's own; the order is the same"
+    """
+    return f"add {shift:.6g} to {engine}'s scores to get the ranker's own; the order is the same"
+
+
 def missing_note(learned: bool, file: str) -> str:
     """What a feature whose query does not match is to trees, in an engine that calls it missing.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cldrank.errors import UsageError, setting
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, Files
 from cldrank.export.forms import TreeForm, affine_form, layers_of, learned_missing, tree_forms
-from cldrank.export.rendering import rendered, unused_note
+from cldrank.export.rendering import intercept_note, rendered, unused_note
 from cldrank.export.replay import solr
 from cldrank.export.replay.table import NamedTable
 from cldrank.rankers import Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker
@@ -193,7 +193,7 @@ class Solr(ExportFormat):
         store = _json([_definition(name, request.name, nulls) for name in used], indent=1)
         notes = unused_note(names, used)
         if abs(shift) > _NOTEWORTHY:
-            notes.append(f"without its constant: add {shift:.6g} to Solr's scores for the ranker's own")
+            notes.append(intercept_note("Solr", shift))
         if nulls:
             notes.append(
                 "a feature that does not match is missing (defaultValue NaN); delete the defaultValue of those that "
