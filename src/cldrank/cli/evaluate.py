@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.evaluation import Evaluation
 
-_RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number per row, .npy, or Parquet."
+_RANKER_HELP = (
+    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one number "
+    "per row, or .npy."
+)
 
 
 @dataclass(frozen=True)
