@@ -172,13 +172,20 @@ class TestRecording:
 
 
 class TestOtherFeatures:
-    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("compare", "ranker", "ranker"), ("explain", "ranker")])
+    CALLS = (
+        ("evaluate", "ranker"),
+        ("compare", "ranker", "ranker"),
+        ("explain", "ranker"),
+        ("export", "ranker", "--to", "json", "-o", "ranker.json"),
+    )
+
+    @pytest.mark.parametrize("call", CALLS)
     def test_the_file_is_named(self, run: Run, call: tuple[str, ...]) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
-        Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
-        refused = run(*call, "-f", "other.txt")
+        Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 5:1\n")
+        refused = run(*call, "--check" if call[0] == "export" else "-f", "other.txt")
         assert refused.code == 1
-        expected = "other.txt: does not suit the ranker in ranker: 2 features instead of the ranker's 4"
+        expected = "other.txt: does not suit the ranker in ranker: 5 features instead of the ranker's 4"
         assert expected in " ".join(refused.err.split())
 
 
@@ -192,6 +199,25 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
     digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
     assert digest.sub("…", written) == digest.sub("…", card)
     assert len(digest.findall(card)) == 4
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_letor_rows_that_leave_out_the_last_features(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        option = "--check" if call[0] == "export" else "-f"
+        Path("short.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
+        Path("whole.txt").write_text("1 qid:1 1:1 2:2 4:0\n0 qid:1 1:2 2:1\n")
+        short, whole = (run(*call, option, name, "--json").json for name in ("short.txt", "whole.txt"))
+        assert {**short, "data": ""} == {**whole, "data": ""}
+        pq.write_table(pa.table({"query_id": [1], "label": [1], "f1": [1.0], "f2": [2.0]}), "short.parquet")
+        assert "'f3', 'f4' are missing" in " ".join(run(*call, option, "short.parquet").err.split())
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_columns_in_another_order(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        option, table = "--check" if call[0] == "export" else "-f", pq.read_table("train.parquet")
+        pq.write_table(table.select(["f3", "label", "f1", "f4", "query_id", "f2"]), "other.parquet")
+        other, usual = (run(*call, option, name, "--json").json for name in ("other.parquet", "train.parquet"))
+        assert {**other, "data": ""} == {**usual, "data": ""}
 
     @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("explain", "ranker"), ("score", "ranker", "-o", "a.csv")])
     def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:

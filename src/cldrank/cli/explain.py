@@ -55,8 +55,7 @@ def explain(
         check_parquet_name(out)
     options.check_outputs([out], [*features, ranker])
     loaded = load_ranker(ranker)
-    dataset = reading.load(features)
-    options.check_ranker_features(loaded, ranker, dataset, features)
+    dataset = options.load_for_ranker(loaded, ranker, reading, features)
     with working("explaining …"):
         found = loaded.explain(dataset)
     importance = loaded.importance().ordered() if isinstance(loaded, TreeRanker) else []

@@ -68,7 +68,7 @@ def export(
     else:
         options.check_folder(out)
     loaded = load_ranker(ranker)
-    features = reading.load(check) if check else None
+    features = options.load_for_ranker(loaded, ranker, reading, check) if check else None
     with working(f"writing {out} …"):
         shipped = export_ranker(
             loaded,
