@@ -219,7 +219,9 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
         other, usual = (run(*call, option, name, "--json").json for name in ("other.parquet", "train.parquet"))
         assert {**other, "data": ""} == {**usual, "data": ""}
 
-    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("explain", "ranker"), ("score", "ranker", "-o", "a.csv")])
+    @pytest.mark.parametrize(
+        "call", [("evaluate", "ranker"), ("explain", "ranker"), ("score", "ranker", "-o", "a.csv")]
+    )
     def test_a_column_too_many(self, run: Run, call: tuple[str, ...]) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
         table = pq.read_table("train.parquet")

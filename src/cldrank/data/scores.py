@@ -118,9 +118,7 @@ def _from_csv(path: Path) -> dict[str, Any]:
         return {name: table.column(name) for name in ("score", *_IDS, "rank") if name in table.column_names}
 
 
-def _by_row(
-    columns: dict[str, Any], dataset: RankingDataset, path: Path
-) -> tuple[NDArray[np.float64], bool]:
+def _by_row(columns: dict[str, Any], dataset: RankingDataset, path: Path) -> tuple[NDArray[np.float64], bool]:
     """Scores, and whether they were found by their ids and so are in the order of the dataset."""
     scores = columns["score"].to_numpy().astype(np.float64)
     if not all(column in columns for column in _IDS):
