@@ -325,8 +325,8 @@ class _Scores:
             rows = [table.column("row")[at].as_py() if "row" in table.column_names else first_row + at for at in places]
             document, query = (table.column(name)[places[0]].as_py() for name in ("doc_id", "query_id"))
             raise DataError(
-                f"document {document!r} appears more than once in query {query!r} (rows {rows[0]} and {rows[1]} of all, "
-                "counted from 0)."
+                f"document {document!r} appears more than once in query {query!r} (rows {rows[0]} and {rows[1]} of "
+                "all, counted from 0)."
             )
 
     def _batches(self, name: str) -> Iterator[pa.Table]:

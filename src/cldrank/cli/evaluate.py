@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cldrank.evaluation import Evaluation
 
 _RANKER_HELP = (
-    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one number "
-    "per row, or .npy."
+    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one "
+    "number per row, or .npy."
 )
 
 

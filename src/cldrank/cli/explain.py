@@ -20,7 +20,6 @@ from cldrank.cli.output import (
     say,
     working,
 )
-
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def _print(found: Contributions, shares: dict[str, float], top: int, title: str)
 def _rest(means: list[float]) -> str:
     """What features contribute that are not shown.
 
-    >>> _rest([0.5, 0.0]), _rest([0.0]), _rest([0.5, 0.1])
-    ('2 more features contribute less, 1 of them nothing', '1 more feature contributes nothing', '2 more features ... less')
+    >>> _rest([0.5, 0.0]), _rest([0.0])
+    ('2 more features contribute less, 1 of them nothing', '1 more feature contributes nothing')
     """
     none, verb = means.count(0.0), "contributes" if len(means) == 1 else "contribute"
     rest = f"{count(len(means), 'more feature')} {verb}"
