@@ -251,13 +251,26 @@ def test_a_run_needs_documents(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_a_document_twice_in_two_files_names_both(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for path, documents in zip(paths, (["x", "y"], ["z", "y"]), strict=True):
+        features = {name: [0.0, 1.0] for name in NAMES}
+        pq.write_table(pa.table({"query_id": [1, 1], "doc_id": documents, **features}), path)
+    with pytest.raises(
+        FormatError, match=r"a.parquet, .*b.parquet: document 'y' .* \(rows 1 and 3 of all, counted from 0"
+    ):
+        cr.score(linear(), paths, tmp_path / "out.parquet")
+    with pytest.raises(FormatError, match=r"a.parquet, .*b.parquet: document 'y' .* \(rows 1 and 3\)"):
+        cr.load(paths)
+
+
 @pytest.mark.parametrize("scattered", [False, True])
 def test_a_document_twice_in_a_query_is_refused(tmp_path: Path, scattered: bool) -> None:
     last = "0 qid:1 1:1 # docid = b\n" if scattered else ""
     text = f"0 qid:1 1:1 # docid = a\n0 qid:2 1:1 # docid = a\n{last}0 qid:{1 if scattered else 2} 1:1 # docid = a\n"
     (tmp_path / "a.txt").write_text(text)
-    query, row = ("1", 0) if scattered else ("2", 1)
-    message = rf"a.txt: document 'a' appears more than once in query '{query}' \(first in row {row}\)"
+    query, rows = ("1", "0 and 3") if scattered else ("2", "1 and 2")
+    message = rf"a.txt: document 'a' appears more than once in query '{query}' \(rows {rows} of all, counted from 0\)"
     with pytest.raises(FormatError, match=message):
         cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

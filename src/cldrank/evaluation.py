@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cldrank.arguments import shortened
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.measures import (
     Comparison,
     Empty,
@@ -234,10 +234,11 @@ def _per_query(
         raise UsageError(
             f"measures are taken on a RankingDataset, not on {shortened(dataset)}; load one with load(path)."
         )
+    named = Spelling(repr(dataset), f"the data {dataset.name!r}" if dataset.name else "the data")
     if dataset.labels is None:
-        raise DataError(f"{dataset!r} has no labels; measures need them.")
+        raise DataError("{} has no labels; measures need them.", named)
     if dataset.n_queries == 0:
-        raise DataError(f"{dataset!r} has no queries; there is nothing to measure.")
+        raise DataError("{} has no queries; there is nothing to measure.", named)
     return compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)
 
 

@@ -39,6 +39,8 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise FormatError(f"not {what} (nested too deeply).", path=path) from error
     except PermissionError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}.", path=path) from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"not {what}: it is not text in UTF-8 (byte {error.start}).", path=path) from error
     except Exception as error:  # each library has its own
         raise FormatError(f"not {what} ({reason(error)}).", path=path) from error
 

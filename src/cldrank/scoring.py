@@ -137,7 +137,7 @@ def score(
         if found.scattered and not ranker.by_row:
             found.replace_scores(_scores_in_file_order(ranker, stream, device))
         written = 0
-        with checks.about(stream.paths[0]), kind(temporary) as writer:
+        with checks.about(*stream.paths), kind(temporary) as writer:
             for table in found.ranked(top):
                 writer.write(found.named(table))
                 written += len(table)
@@ -320,11 +320,14 @@ class _Scores:
             yield whole, np.append(_run_starts(whole), len(whole))
 
     def _check_documents(self, table: pa.Table, offsets: IntArray, first_row: int) -> None:
-        at = checks.first_repeated(table.column("doc_id").chunk(0), offsets)
-        if at is not None:
-            row = table.column("row")[at].as_py() if "row" in table.column_names else first_row + at
-            document, query = (table.column(name)[at].as_py() for name in ("doc_id", "query_id"))
-            raise DataError(f"document {document!r} appears more than once in query {query!r} (first in row {row}).")
+        places = checks.first_repeated(table.column("doc_id").chunk(0), offsets)
+        if places is not None:
+            rows = [table.column("row")[at].as_py() if "row" in table.column_names else first_row + at for at in places]
+            document, query = (table.column(name)[places[0]].as_py() for name in ("doc_id", "query_id"))
+            raise DataError(
+                f"document {document!r} appears more than once in query {query!r} (rows {rows[0]} and {rows[1]} of "
+                "all, counted from 0)."
+            )
 
     def _batches(self, name: str) -> Iterator[pa.Table]:
         import pyarrow as pa

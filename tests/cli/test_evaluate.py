@@ -72,3 +72,25 @@ def test_scores_of_a_file_with_scattered_queries_follow_its_rows(run: Run, folde
     (folder / "wrong.txt").write_text("2\n2\n1\n1\n")  # right if the rows had been taken query by query
     found = run("evaluate", "wrong.txt", "-f", "scattered.txt", "-m", "RR", "--json").json
     assert found["measures"]["RR"]["mean"] == 0.75
+
+
+def test_refusals_are_in_the_words_of_the_shell(run: Run, letor: Path) -> None:
+    run("train", "oracle", "-f", letor, "-o", "ranker")
+    refused = run("explain", letor, "-f", letor)
+    assert "is a file, not the folder of a ranker; name a folder written by `cldrank train`." in _line(refused.err)
+    refused = run("evaluate", "absent", "-f", letor)
+    assert "absent does not exist; name the folder of a ranker, as `cldrank train` writes it." in _line(refused.err)
+    pq.write_table(pa.table({"query_id": [1], "f1": [0.0], "f2": [1.0], "f3": [1.0]}), "bare.parquet")
+    assert (
+        "error: the data 'bare' has no labels; measures need them."
+        in run("evaluate", "ranker", "-f", "bare.parquet").err
+    )
+    description = Path("ranker/ranker.json")
+    description.write_bytes(b"\xff" + description.read_bytes())
+    assert "ranker/ranker.json: not JSON: it is not text in UTF-8 (byte 0)." in _line(
+        run("score", "ranker", "-f", letor, "-o", "a.csv").err
+    )
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

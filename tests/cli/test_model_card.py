@@ -172,26 +172,41 @@ class TestRecording:
 
 
 class TestOtherFeatures:
-    @pytest.mark.parametrize("call", [("evaluate", "ranker"), ("compare", "ranker", "ranker"), ("explain", "ranker")])
+    CALLS = (
+        ("evaluate", "ranker"),
+        ("compare", "ranker", "ranker"),
+        ("explain", "ranker"),
+        ("export", "ranker", "--to", "json", "-o", "ranker.json"),
+    )
+
+    @pytest.mark.parametrize("call", CALLS)
     def test_the_file_is_named(self, run: Run, call: tuple[str, ...]) -> None:
         run("train", "naive", *FROM[:4], "-o", "ranker")
-        Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n")
-        refused = run(*call, "-f", "other.txt")
+        Path("other.txt").write_text("1 qid:1 1:1 2:2\n0 qid:1 1:2 5:1\n")
+        refused = run(*call, "--check" if call[0] == "export" else "-f", "other.txt")
         assert refused.code == 1
-        expected = "other.txt: does not suit the ranker in ranker: 2 features instead of the ranker's 4"
+        expected = "other.txt: does not suit the ranker in ranker: 5 features instead of the ranker's 4"
         assert expected in " ".join(refused.err.split())
 
+    @pytest.mark.parametrize("call", CALLS)
+    def test_letor_rows_that_leave_out_the_last_features(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        option = "--check" if call[0] == "export" else "-f"
+        rows = "1 qid:1 1:1 2:2\n0 qid:1 1:2 2:1\n0 qid:2 1:3 2:2\n1 qid:2 1:2 2:1"
+        Path("short.txt").write_text(rows)
+        Path("whole.txt").write_text(f"{rows} 4:0")
+        short, whole = (run(*call, option, name, "--json").json for name in ("short.txt", "whole.txt"))
+        assert {**short, "data": ""} == {**whole, "data": ""}
+        pq.write_table(pa.table({"query_id": [1], "label": [1], "f1": [1.0], "f2": [2.0]}), "short.parquet")
+        assert "'f3', 'f4' are missing" in " ".join(run(*call, option, "short.parquet").err.split())
 
-def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "model-card.md").read_text(encoding="utf-8")
-    (commands,) = re.findall(r"^```sh\n(cldrank data make .*?)\n```$", page, re.M | re.S)
-    for line in commands.splitlines():
-        assert run(*shlex.split(line)[1:]).code == 0, line
-    (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
-    written = Path("ranker/README.md").read_text(encoding="utf-8")
-    digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
-    assert digest.sub("…", written) == digest.sub("…", card)
-    assert len(digest.findall(card)) == 4
+    @pytest.mark.parametrize("call", CALLS)
+    def test_columns_in_another_order(self, run: Run, call: tuple[str, ...]) -> None:
+        run("train", "naive", *FROM[:4], "-o", "ranker")
+        option, table = "--check" if call[0] == "export" else "-f", pq.read_table("train.parquet")
+        pq.write_table(table.select(["f3", "label", "f1", "f4", "query_id", "f2"]), "other.parquet")
+        other, usual = (run(*call, option, name, "--json").json for name in ("other.parquet", "train.parquet"))
+        assert {**other, "data": ""} == {**usual, "data": ""}
 
     @pytest.mark.parametrize(
         "call", [("evaluate", "ranker"), ("explain", "ranker"), ("score", "ranker", "-o", "a.csv")]
@@ -204,3 +219,15 @@ def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
         assert "'age' is unknown to it. Leave out what is not a feature" in refused
         assert "for a Parquet file, --column features=a,b,c chooses columns." in refused
         assert run(*call, "-f", "more.parquet", "--column", "features=f1,f2,f3,f4").code == 0
+
+
+def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "model-card.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"^```sh\n(cldrank data make .*?)\n```$", page, re.M | re.S)
+    for line in commands.splitlines():
+        assert run(*shlex.split(line)[1:]).code == 0, line
+    (card,) = re.findall(r"^````md\n(.*?)^````$", page, re.M | re.S)
+    written = Path("ranker/README.md").read_text(encoding="utf-8")
+    digest = re.compile(r"\b[0-9a-f]{64}\b")  # the last bits of generated features depend on the machine
+    assert digest.sub("…", written) == digest.sub("…", card)
+    assert len(digest.findall(card)) == 4

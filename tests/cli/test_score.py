@@ -21,6 +21,16 @@ def ranker(folder: Path) -> str:
     return "ranker"
 
 
+@pytest.mark.parametrize("name", ["scores.csv", "scores.parquet"])
+def test_what_is_written_can_be_evaluated(run: Run, ranker: str, name: str) -> None:
+    run("score", ranker, "-f", "train.parquet", "-o", name)
+    said, expected = (run("evaluate", one, "-f", "train.parquet", "-m", "AP", "--json").json for one in (name, ranker))
+    assert said["measures"] == expected["measures"]
+    run("score", ranker, "-f", "train.parquet", "-o", name, "--top", "3")
+    refused = " ".join(run("evaluate", name, "-f", "train.parquet").err.split())
+    assert "has 180 scores for 480 rows. A file that `cldrank score --top` wrote lacks the rows below" in refused
+
+
 def test_scores_of_a_file(run: Run, folder: Path, ranker: str) -> None:
     done = run("score", ranker, "--features", "train.parquet", "--out", "scores.parquet")
     assert done.code == 0, done.err
@@ -28,10 +38,6 @@ def test_scores_of_a_file(run: Run, folder: Path, ranker: str) -> None:
     data = cr.load(folder / "train.parquet")
     table = pq.read_table("scores.parquet")
     np.testing.assert_array_equal(table["score"], cr.load_ranker(ranker).predict(data))
-    assert (
-        run("evaluate", "scores.parquet", "-f", "train.parquet", "-m", "AP", "--json").json["measures"]
-        == (run("evaluate", ranker, "-f", "train.parquet", "-m", "AP", "--json").json["measures"])
-    )
 
 
 def test_the_top_of_each_query_and_json(run: Run, ranker: str) -> None:

@@ -300,7 +300,9 @@ class TestMissingValues:
             DataError, match=r"is nan; .* fill in .* with missing=0.0, keep them for trees with missing='k"
         ):
             RankingDataset.from_arrays([[np.nan]], [1])
-        with pytest.raises(DataError, match="feature 'f2' of row 0 .* is inf; features must be finite.$"):
+        with pytest.raises(
+            DataError, match="feature 'f2' of row 0 .* is inf; features must be finite, and infinity is not a miss"
+        ):
             RankingDataset.from_arrays([[np.nan, np.inf]], [1], missing="keep")
         with pytest.raises(UsageError, match="missing must be a number to fill in, or 'keep', not 'drop'"):
             RankingDataset.from_arrays([[1]], [1], missing="drop")  # type: ignore[arg-type]

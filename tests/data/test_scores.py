@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from cldrank import RankingDataset
 from cldrank.data.formats.letor import read_letor
@@ -38,6 +39,36 @@ def test_ids_find_the_row(tmp_path: Path, data: RankingDataset) -> None:
         tmp_path / "s.parquet", query_id=[2, 1, 1, 9], doc_id=["a", "b", "a", "x"], score=[3.0, 2.0, 1.0, 0.0]
     )
     assert load_scores(path, data).tolist() == [1, 2, 3]
+
+
+def test_csv_as_parquet(tmp_path: Path) -> None:
+    ids = ["a,b", 'say "x"', "two\nlines", "007", "", "NA"]
+    data = RankingDataset.from_arrays(np.eye(6), [1, 1, 1, 2, 2, 2], doc_ids=ids)
+    columns = {"query_id": [2, 2, 2, 1, 1, 1], "doc_id": ids[3:] + ids[:3], "score": [4.0, 5.5, -6, 1, 2e-300, 3]}
+    csv.write_csv(pa.table({**columns, "rank": [1, 2, 3, 1, 2, 3]}), tmp_path / "s.csv")
+    assert load_scores(tmp_path / "s.csv", data).tolist() == [1, 2e-300, 3, 4, 5.5, -6]
+    csv.write_csv(pa.table({"query_id": [1, 1, 1, 2, 2, 2], "score": np.arange(6.0)}), tmp_path / "s.csv")
+    assert load_scores(tmp_path / "s.csv", data).tolist() == [0, 1, 2, 3, 4, 5]  # in the order of the file
+    (tmp_path / "s.csv").write_text("1\n2\n3\n4\n5\n6\n")
+    assert load_scores(tmp_path / "s.csv", data).tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query_id,doc_id,score,rank\n1,a,1,1\n2,a,2,1\n", "no score for query 1, document b. A file that .* --top"),
+        ("query_id,doc_id,score\n1,a,1\n2,a,2\n", "no score for query 1, document b.$"),
+        ("query_id,score,rank\n1,1,1\n2,2,1\n", "has 2 scores for 3 rows. A file that .* --top"),
+        ("query_id,doc_id,score\n1,a,x\n", "s.csv: not a CSV file of scores"),
+        ("query_id,doc_id,score\n1,a\n", "s.csv: not a CSV file of scores"),
+        ("query_id,score\n1,1\n1,\n2,1\n", "score 2 is nan"),
+        ("query_id,mark\n1,1\n", "'query_id,mark' is not a number; a score file has"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, data: RankingDataset, text: str, message: str) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(FormatError, match=message):
+        load_scores(tmp_path / "s.csv", data)
 
 
 def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("ranker", "words"),
         [
-            (made.linear, "takes only trees; export it for the Learning to Rank plugin, which the format opensearch is for"),
+            (made.linear, "takes only trees; export it for the Learning to Rank plugin, which the format opensearch"),
             (made.network, "takes only trees; train trees, or export the network to Vespa, to ONNX"),
             (made.borda, "takes only trees; train trees to export them"),
         ],

@@ -427,3 +427,11 @@ def test_the_same_ranker_has_the_same_card() -> None:
     rho = cr.Propensities.power(1, 5)
     one, two = (cr.CLD().fit(data, clicks, rho).ranker_ for _ in range(2))
     assert model_card(one) == model_card(two)
+
+
+def test_one_tree_and_one_split_are_not_plural() -> None:
+    random = np.random.default_rng(0)
+    data = cr.RankingDataset.from_arrays(random.normal(size=(80, 1)), np.arange(80) // 8, np.arange(80) % 2)
+    trees = cr.Trees(rounds=1, leaves=2, min_weight=0.1, validation=0)
+    card = model_card(cr.Oracle(model=trees).fit(data).ranker_)
+    assert "1 tree with 1 split by 1 of the features" in card

@@ -340,7 +340,7 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     description = json.loads((tmp_path / "ranker.json").read_text())
     for damaged in (whole[:-8], whole[:20], b"", whole[:-1] + bytes([whole[-1] ^ 1])):
         weights.write_bytes(damaged)
-        with pytest.raises(FormatError, match="damaged, or of another"):
+        with pytest.raises(FormatError, match="damaged, or from another ranker"):
             load_ranker(tmp_path)
     header = b'{"scorer.coefficients":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}}'
     for damaged in (

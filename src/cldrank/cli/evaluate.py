@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.evaluation import Evaluation
 
-_RANKER_HELP = "A saved ranker (its folder), or a file of scores: text with one number per row, .npy, or Parquet."
+_RANKER_HELP = (
+    "A saved ranker (its folder), or a file of scores: Parquet or CSV as `cldrank score` writes it, text with one "
+    "number per row, or .npy."
+)
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,7 @@ def evaluate(
     options.check_outputs([per_query], [*features, ranker])
     if record:
         _check_recordable(ranker)
-    dataset = reading.load(features)
-    model = _model(ranker, dataset, features)
+    dataset, model = _loaded(reading, features, ranker)
     result = run(model, dataset, **measuring.arguments())
     if per_query:
         _write_per_query(result, dataset, per_query)
@@ -111,8 +113,7 @@ def compare(
     from cldrank.evaluation import compare as run
     from cldrank.evaluation import data_label
 
-    dataset = reading.load(features)
-    one, two = (_model(path, dataset, features) for path in (first, second))
+    dataset, one, two = _loaded(reading, features, first, second)
     result = run(one, two, dataset, **measuring.arguments())
     if as_json:
         print_json({"first": str(first), "second": str(second), **result.as_dict()})
@@ -150,17 +151,19 @@ def print_evaluation(result: Evaluation, ranker: str) -> None:
     console.print(table)
 
 
-def _model(path: Path, dataset: RankingDataset, features: list[str]) -> Any:
-    """A ranker from its folder, which must know the features, or scores from a file."""
-    if path.is_dir() or not path.exists():  # a ranker may have to be brought back first
-        from cldrank.rankers import load_ranker
-
-        ranker = load_ranker(path)
-        options.check_ranker_features(ranker, path, dataset, features)
-        return ranker
+def _loaded(reading: options.Reading, features: list[str], *paths: Path) -> tuple[Any, ...]:
+    """The candidates, then what each path holds: a ranker, which must know the features, or scores in a file."""
     from cldrank.data.scores import load_scores
+    from cldrank.rankers import load_ranker
 
-    return load_scores(path, dataset)
+    rankers = {path: load_ranker(path) for path in paths if path.is_dir() or not path.exists()}  # one may be restored
+    dataset: RankingDataset | None = None
+    for path, ranker in rankers.items():
+        if dataset is None:
+            dataset = options.load_for_ranker(ranker, path, reading, features)
+        options.check_ranker_features(ranker, path, dataset, features)
+    data = reading.load(features) if dataset is None else dataset
+    return data, *(rankers[path] if path in rankers else load_scores(path, data) for path in paths)
 
 
 def _check_recordable(path: Path) -> None:

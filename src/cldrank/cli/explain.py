@@ -20,6 +20,7 @@ from cldrank.cli.output import (
     say,
     working,
 )
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
@@ -56,8 +57,7 @@ def explain(
     options.check_outside(out, ranker)
     options.check_outputs([out], [*features, ranker])
     loaded = load_ranker(ranker)
-    dataset = reading.load(features)
-    options.check_ranker_features(loaded, ranker, dataset, features)
+    dataset = options.load_for_ranker(loaded, ranker, reading, features)
     with working("explaining …"):
         found = loaded.explain(dataset)
     importance = loaded.importance().ordered() if isinstance(loaded, TreeRanker) else []
@@ -82,7 +82,20 @@ def _print(found: Contributions, shares: dict[str, float], top: int, title: str)
         add_row(table, one["feature"], *numbers, *([f"{shares[one['feature']]:.1%}"] if shares else []))
     console.print(table)
     if len(rows) > top:
-        say(f"{len(rows) - top:,} more features contribute less; --top shows them.")
+        say(f"{_rest([one['mean'] for one in rows[top:]])}; --top shows them.")
+
+
+def _rest(means: list[float]) -> str:
+    """What features contribute that are not shown.
+
+    >>> _rest([0.5, 0.0]), _rest([0.0])
+    ('2 more features contribute less, 1 of them nothing', '1 more feature contributes nothing')
+    """
+    none, verb = means.count(0.0), "contributes" if len(means) == 1 else "contribute"
+    rest = f"{count(len(means), 'more feature')} {verb}"
+    if none == len(means):
+        return f"{rest} nothing"
+    return f"{rest} less, {none:,} of them nothing" if none else f"{rest} less"
 
 
 def _write(found: Contributions, dataset: RankingDataset, path: Path) -> None:

@@ -46,14 +46,14 @@ class Shipping:
         ),
     ] = None
 
-    def arguments(self, ranker: Ranker, reading: options.Reading) -> dict[str, Any]:
+    def arguments(self, ranker: Ranker, folder: Path, reading: options.Reading) -> dict[str, Any]:
         """As `export_ranker` takes them."""
         return {
             "name": self.name,
             "version": self.version,
             "renamed": _renamed(self.rename, ranker.feature_names),
             "approximate": self.approximate,
-            "check": reading.load(self.check) if self.check else None,
+            "check": options.load_for_ranker(ranker, folder, reading, self.check) if self.check else None,
         }
 
 
@@ -90,7 +90,7 @@ def export(
     else:
         options.check_folder(out)
     loaded = load_ranker(ranker)
-    arguments = shipping.arguments(loaded, reading)
+    arguments = shipping.arguments(loaded, ranker, reading)
     with working(f"writing {out} …"):
         shipped = export_ranker(loaded, to, out, **arguments)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,17 +99,6 @@ def check_ranker_folder(path: Path) -> None:
     check_folder(path)
     if path.is_dir() and any(path.iterdir()) and not (path / "ranker.json").is_file():
         raise UsageError(f"{path} is not empty and holds no ranker; name another folder, or empty it first.")
-
-
-def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset, sources: Sequence[str]) -> None:
-    """Refuse features that are not those of a ranker, and say whose and in which file."""
-    from cldrank.rankers import check_features
-
-    try:
-        check_features(ranker.feature_names, dataset.feature_names, of_file=True)
-    except DataError as error:
-        message = f"does not suit the ranker in {folder}: {error.said('shell')}"
-        raise FormatError(message, path=", ".join(sources)) from None
 
 
 # -- options that belong together: each field is one ---------------------------------------------------------------
@@ -276,6 +265,34 @@ class Reading(Layout):
     def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
         return super().load(sources, cache=self.cache if cache is None else cache)
+
+
+def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: list[str]) -> RankingDataset:
+    """Candidates with the features of a ranker, in its order; others are refused."""
+    from cldrank.data.formats import is_parquet
+    from cldrank.data.loading import source_files
+
+    names, dataset = ranker.feature_names, reading.load(sources)
+    own = dataset.feature_names
+    if own != names and names[0] == "f1" and own == names[: len(own)] and reading.n_features is None:
+        if not is_parquet(source_files(sources)[0]):  # LETOR, whose rows may leave out the last features
+            dataset = replace(reading, n_features=len(names)).load(sources)
+    elif own != names and sorted(own) == sorted(names):
+        places = [own.index(name) for name in names]
+        dataset = replace(dataset, features=dataset.features[:, places], feature_names=names)
+    check_ranker_features(ranker, folder, dataset, sources)
+    return dataset
+
+
+def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset, sources: Sequence[str]) -> None:
+    """Refuse features that are not those of a ranker, and say whose and in which file."""
+    from cldrank.rankers import check_features
+
+    try:
+        check_features(ranker.feature_names, dataset.feature_names, of_file=True)
+    except DataError as error:
+        message = f"does not suit the ranker in {folder}: {error.said('shell')}"
+        raise FormatError(message, path=", ".join(sources)) from None
 
 
 def load_features(features: list[str] | None) -> RankingDataset | None:

@@ -44,9 +44,7 @@ def score(
             show_default=False,
         ),
     ],
-    top: Annotated[
-        int | None, options.spelled("--top COUNT", "Keep only the first so many of each query.", min=1)
-    ] = None,
+    top: Annotated[int | None, options.spelled("--top K", "Keep only the first K of each query.", min=1)] = None,
     device: Annotated[
         str | None, options.spelled("--device DEVICE", "Where networks and trees compute: cpu, or cuda for a GPU.")
     ] = None,

@@ -17,6 +17,7 @@ from cldrank._typing import FloatArray, IntArray
 from cldrank.arguments import check_number, shortened
 from cldrank.errors import DataError, FormatError, Spelling, UsageError, setting
 from cldrank.reading import reason
+from cldrank.wording import some
 
 # How much memory a small file may claim: this much, or this many times its own size.
 FREE_BYTES = 1 << 28
@@ -80,8 +81,9 @@ def ends_in_nul(what: str) -> DataError:
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
-    """Data that is refused inside the block, or does not fit into memory, becomes an error that names its file."""
+def about(*paths: Path) -> Iterator[None]:
+    """Data that is refused inside the block, or does not fit into memory, becomes an error that names its files."""
+    path = some(paths, most=3)
     try:
         yield
     except FormatError:
@@ -275,18 +277,22 @@ def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
     import pyarrow as pa
 
-    row = first_repeated(pa.array(ids), offsets)
-    if row is not None:
-        raise DataError(f"document {ids[row].item()!r} appears more than once in one query (first in row {row}).")
+    rows = first_repeated(pa.array(ids), offsets)
+    if rows is not None:
+        document = ids[rows[0]].item()
+        raise DataError(f"document {document!r} appears more than once in one query (rows {rows[0]} and {rows[1]}).")
     return ids
 
 
-def first_repeated(ids: Any, offsets: IntArray) -> int | None:
-    """The first row with an id that its query has again, of an Arrow array; None where no query repeats one."""
+def first_repeated(ids: Any, offsets: IntArray) -> tuple[int, int] | None:
+    """The first two rows of a query with the same id, of an Arrow array; None where no query repeats one."""
     codes = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
     keys = segments.segment_of_rows(offsets) * (codes.max(initial=0) + 1) + codes
     unique, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    return int(first[counts > 1][0]) if len(unique) < len(keys) else None
+    if len(unique) == len(keys):
+        return None
+    rows = np.flatnonzero(keys == keys[first[counts > 1][0]])
+    return int(rows[0]), int(rows[1])
 
 
 def unique_names(names: Sequence[str], width: int) -> tuple[str, ...]:
@@ -351,15 +357,15 @@ def check_finite(
     if not wrong.any():
         return
     row, column, query = first_of(wrong, offsets, query_ids)
+    value, what = features[row, column], "feature {!r} of row {} (query {}) is {}; features must be finite"
+    place = names[column], first_row + row, query, value
+    if np.isinf(value):
+        raise DataError(
+            f"{what}, and infinity is not a missing value: put a number in its place, or drop the row.", *place
+        )
     remedy = Spelling("missing=0.0", "--missing 0"), setting("missing", KEEP)
     raise DataError(
-        "feature {!r} of row {} (query {}) is {}; features must be finite"
-        + (": fill in missing values with {}, keep them for trees with {}, or drop those rows." if not keep else "."),
-        names[column],
-        first_row + row,
-        query,
-        features[row, column],
-        *(remedy if not keep else ()),
+        f"{what}: fill in missing values with {{}}, keep them for trees with {{}}, or drop those rows.", *place, *remedy
     )
 
 

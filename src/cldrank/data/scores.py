@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.formats.lines import read_blocks
+from cldrank.data.formats.lines import open_bytes, read_blocks
 from cldrank.errors import FormatError
 from cldrank.reading import reading
 from cldrank.wording import some
+
+_IDS = ("query_id", "doc_id")
+_LONGEST_HEADER = 1 << 12
 
 
 def load_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
     r"""The score of each row of a dataset, from a file.
 
-    Text has one number per line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet
-    has a column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
+    Text has one number per line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet,
+    and CSV with a header, has a column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
@@ -33,12 +36,18 @@ def load_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64
     """
     path = Path(path)
     checks.check_file(path)
+    columns: dict[str, Any] = {}
     if path.suffix in (".parquet", ".pq"):
-        scores, found = _from_parquet(path, dataset)
+        columns = _from_parquet(path)
+    elif path.suffix == ".csv" and _has_header(path):
+        columns = _from_csv(path)
+    if columns:
+        scores, found = _by_row(columns, dataset, path)
     else:
         scores, found = (_from_npy(path) if path.suffix == ".npy" else _from_text(path)), False
     if len(scores) != dataset.n_rows:
-        raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.", path=path)
+        why = _lacking(columns) if len(scores) < dataset.n_rows else ""
+        raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.{why}", path=path)
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         raise FormatError(f"score {bad[0] + 1} is {scores[bad[0]]}; scores must be finite.", path=path)
@@ -72,8 +81,8 @@ def _from_npy(path: Path) -> NDArray[np.float64]:
     return scores.astype(np.float64)
 
 
-def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float64], bool]:
-    """Scores, and whether they were found by their ids and so are in the order of the dataset."""
+def _from_parquet(path: Path) -> dict[str, Any]:
+    """The columns of scores and ids."""
     from cldrank.data.formats.parquet_columns import ParquetPart, check_ids, is_number
 
     file = ParquetPart.open(path)
@@ -81,22 +90,54 @@ def _from_parquet(path: Path, dataset: RankingDataset) -> tuple[NDArray[np.float
         raise FormatError(f"there is no column 'score'; it has {some(file.schema.names, most=8)}.", path=path)
     if not is_number(file.kind("score")):
         raise FormatError(f"column 'score' holds {file.kind('score')}, not numbers.", path=path)
-    scores = file.column("score").to_numpy().astype(np.float64)
-    ids = ("query_id", "doc_id")
-    if not all(column in file.counts for column in ids):
-        return scores, False
-    for column in ids:
+    known = [column for column in (*_IDS, "rank") if column in file.counts]
+    for column in known[:2] if set(_IDS) <= set(known) else ():
         check_ids(file, column)
+    return {column: file.column(column) for column in ("score", *known)}
+
+
+def _has_header(path: Path) -> bool:
+    """Whether a text file begins with the names of columns, `score` among them."""
+    with open_bytes(path) as file, reading(path, "a readable file"):
+        head = file.read(_LONGEST_HEADER).partition(b"\n")[0]
+    return b"score" in [name.strip(b' "\r\xef\xbb\xbf') for name in head.split(b",")]
+
+
+def _from_csv(path: Path) -> dict[str, Any]:
+    """The columns of scores and ids, ids as text."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    kinds = {"score": pa.float64(), **dict.fromkeys(_IDS, pa.string())}
+    with reading(path, "a CSV file of scores"):
+        table = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(column_types=kinds, null_values=[""], strings_can_be_null=False),
+        )
+        return {name: table.column(name) for name in ("score", *_IDS, "rank") if name in table.column_names}
+
+
+def _by_row(columns: dict[str, Any], dataset: RankingDataset, path: Path) -> tuple[NDArray[np.float64], bool]:
+    """Scores, and whether they were found by their ids and so are in the order of the dataset."""
+    scores = columns["score"].to_numpy().astype(np.float64)
+    if not all(column in columns for column in _IDS):
+        return scores, False
     if dataset.doc_ids is None:
         raise FormatError("names documents, but the dataset has no document ids to match.", path=path)
-    scored = zip(*(map(str, file.column(column).to_pylist()) for column in ids), strict=True)
+    scored = zip(*(map(str, columns[column].to_pylist()) for column in _IDS), strict=True)
     wanted = zip(
         map(str, dataset.query_ids[dataset.row_queries].tolist()), map(str, dataset.doc_ids.tolist()), strict=True
     )
-    return scores[_places(scored, wanted, path)], True
+    return scores[_places(scored, wanted, path, _lacking(columns))], True
 
 
-def _places(scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path) -> list[int]:
+def _lacking(columns: dict[str, Any]) -> str:
+    """Why rows may be missing in a file."""
+    return " A file that `cldrank score --top` wrote lacks the rows below the top." if "rank" in columns else ""
+
+
+def _places(scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path, why: str) -> list[int]:
     """For each wanted (query, document), the place of its score in the file."""
     place: dict[tuple[str, str], int] = {}
     for index, (query, document) in enumerate(scored):
@@ -106,5 +147,5 @@ def _places(scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]]
     places = [place.get(key, -1) for key in keys]
     if -1 in places:
         query, document = keys[places.index(-1)]
-        raise FormatError(f"has no score for query {query}, document {document}.", path=path)
+        raise FormatError(f"has no score for query {query}, document {document}.{why}", path=path)
     return places

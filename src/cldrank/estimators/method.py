@@ -138,8 +138,9 @@ class Method(BaseEstimator, ABC):
     def _chance(self, known: FitRecord) -> CldrankWarning:
         """The warning that what was learned may be worthless."""
         return CldrankWarning(
-            "{} with {} ranks the {:,} queries held out no better than chance: its concordance with {} there is {:.4f}, "
-            "and 0.5 is chance. Measure it on labels with {} before you use it; more data, or other settings, may help.",
+            "{} with {} ranks the {:,} queries held out no better than chance: its concordance with {} there is "
+            "{:.4f}, and 0.5 is chance. Measure it on labels with {} before you use it; more data, or other settings, "
+            "may help.",
             self.label,
             self.model.label,
             known.held_queries,

@@ -18,7 +18,7 @@ from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
-from cldrank.wording import positions
+from cldrank.wording import count, positions
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -198,7 +198,8 @@ def _features(ranker: Ranker) -> dict[str, Any] | None:
     if isinstance(ranker, TreeRanker):
         found = [one for one in ranker.importance().ordered() if one["splits"]]
         rows = [(one["feature"], f"{one['share']:.1%}", f"{one['splits']:,}") for one in found]
-        about = f"{len(ranker.trees):,} trees with {ranker.n_splits:,} splits by {len(found):,} of the features."
+        made = f"{count(len(ranker.trees), 'tree')} with {count(ranker.n_splits, 'split')}"
+        about = f"{made} by {len(found):,} of the features."
         return _first(about, ["share of gain", "splits"], rows)
     return None
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cldrank._version import __version__
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import holding, recover_folder, replacing_folder
 from cldrank.rankers.base import Config, Ranker, Weights
 from cldrank.rankers.borda import BordaRanker
@@ -107,9 +107,11 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     path = Path(folder)
     recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to
     if not path.exists():
-        raise UsageError(f"{path} does not exist; name the folder of a ranker, as save() or `cldrank train` writes it.")
+        writer = Spelling("save() or `cldrank train`", "`cldrank train`")
+        raise UsageError("{} does not exist; name the folder of a ranker, as {} writes it.", path, writer)
     if not path.is_dir():
-        raise DataError(f"{path} is a file, not the folder of a ranker; name a folder written by save().")
+        writer = Spelling("save()", "`cldrank train`")
+        raise DataError("{} is a file, not the folder of a ranker; name a folder written by {}.", path, writer)
     description = _description(path / _DESCRIPTION)
     weights = _weights(path / _WEIGHTS, description["weights_sha256"])
     files = description.get("files_sha256", {})
@@ -191,7 +193,7 @@ def _content(path: Path, digest: Any, *others: str) -> bytes:
         content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
         raise FormatError(
-            f"this is not the file that {_DESCRIPTION} was saved with: damaged, or of another.", path=path
+            f"this is not the file that {_DESCRIPTION} was saved with: damaged, or from another ranker.", path=path
         )
     return content
 

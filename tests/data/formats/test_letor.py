@@ -6,6 +6,7 @@ import lzma
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -221,7 +222,7 @@ class TestBadInput:
             ".zst": pa.compress(text, "zstd", asbytes=True),
         }[suffix]
         for broken in (whole[: len(whole) // 2], b"this is not compressed at all", whole[:60] + b"\xff" * 40):
-            with pytest.raises(FormatError, match=f"train.txt{suffix}: not a complete {suffix} file"):
+            with pytest.raises(FormatError, match=rf"train.txt{suffix}: (not a complete {suffix}|is not a gzip) file"):
                 read_letor([write(broken, f"train.txt{suffix}")])
 
     def test_a_line_without_end_is_given_up(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -429,3 +430,14 @@ def test_rows_without_any_feature_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"no row lists a feature; .* with n_features="):
         read_letor([path])
     assert read_letor([path], n_features=2).features.tolist() == [[0.0, 0.0]] * 2
+
+
+@pytest.mark.parametrize("read", [lambda path: read_letor([path]), lambda path: list(lines.read_blocks(path))])
+def test_a_name_that_lies_about_compression(tmp_path: Path, read: Any) -> None:
+    rows = b"1 qid:1 1:0.5\n0 qid:1 1:0.25\n"
+    (tmp_path / "plain.txt.gz").write_bytes(rows)
+    with pytest.raises(FormatError, match=r"plain.txt.gz: is not a gzip file; if it is plain text, rename it"):
+        read(tmp_path / "plain.txt.gz")
+    (tmp_path / "packed.txt").write_bytes(gzip.compress(rows))
+    with pytest.raises(FormatError, match=r"packed.txt: is a gzip file; rename it to packed.txt.gz"):
+        read(tmp_path / "packed.txt")

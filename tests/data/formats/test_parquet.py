@@ -147,7 +147,9 @@ class TestForeignFiles:
         filled = read_parquet(tmp_path / "b.parquet", missing=7)
         assert (filled.has_missing, filled.features[:, 0].tolist()) == (False, [1, 7, 7])
         infinite = written(tmp_path / "i.parquet", query_id=[1, 1], x=[None, float("inf")])
-        with pytest.raises(CldrankError, match="feature 'x' of row 1 .* is inf; features must be finite"):
+        with pytest.raises(
+            CldrankError, match="feature 'x' of row 1 .* is inf; features must be finite, and infinity is not a miss"
+        ):
             read_parquet(infinite, missing="keep")
 
     def test_files_that_do_not_fit(self, tmp_path: Path) -> None:

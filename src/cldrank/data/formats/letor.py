@@ -80,7 +80,7 @@ def read_letor(
         check_flag("zero_based", zero_based)
     checks.check_missing(missing)
     fill = fill_value(missing)
-    with checks.about(paths[0]):
+    with checks.about(*paths):
         with_queries = rows_carry_queries(paths)
         group_paths = group_files(paths, groups, with_queries)
         guess = _guess(itertools.islice(all_blocks(paths), 1), n_features, zero_based, with_queries)

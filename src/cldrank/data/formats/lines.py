@@ -18,6 +18,7 @@ from cldrank.reading import reading
 BLOCK_BYTES = 1 << 22
 _LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+_GZIP = b"\x1f\x8b"  # the first bytes of such a file
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -77,6 +78,7 @@ def plain_suffix(path: Path) -> str:
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading, decompressed as its suffix says."""
     check_file(path)
+    _check_gzip(path)
     with reading(path, f"a complete {path.suffix} file"):
         match path.suffix:
             case ".gz":
@@ -91,6 +93,20 @@ def open_bytes(path: Path) -> BinaryIO:
                 return cast(BinaryIO, pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
             case _:
                 return path.open("rb", buffering=0)
+
+
+def _check_gzip(path: Path) -> None:
+    """Refuse a file that is gzip although its name does not say so, or the other way round."""
+    if not path.is_file():
+        return  # a pipe can be read only once
+    with reading(path, "a readable file"), path.open("rb") as file:
+        first = file.read(len(_GZIP))
+    if path.suffix == ".gz" and first and first != _GZIP:
+        raise FormatError(
+            "is not a gzip file; if it is plain text, rename it so that it does not end in .gz.", path=path
+        )
+    if not is_compressed(path) and first == _GZIP:
+        raise FormatError(f"is a gzip file; rename it to {path.name}.gz.", path=path)
 
 
 def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:

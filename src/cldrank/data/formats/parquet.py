@@ -61,7 +61,7 @@ def read_parquet(
     if not sum(part.rows for part in parts):
         raise FormatError("holds no rows.", path=parts[0].path)
     checks.check_missing(missing)
-    with checks.about(parts[0].path):
+    with checks.about(*(part.path for part in parts)):
         return _dataset(parts, roles, missing, name)
 
 
