@@ -32,7 +32,7 @@ def test_rankers_that_cannot_be_served_are_refused(run: Run, folder: Path, ranke
     assert "nowhere does not exist" in refused(run, "nowhere")
     assert "is a file, not the folder of a ranker" in refused(run, "train.parquet", code=1)
     (ranker / "weights.safetensors").write_bytes(b"")
-    assert "damaged, or of another" in refused(run, "ranker", code=1)
+    assert "damaged, or from another ranker" in refused(run, "ranker", code=1)
     made_rankers.module().save(folder / "module")
     assert "scores with a torch module, whose code is not saved" in refused(run, "module")
 

@@ -232,7 +232,7 @@ def test_a_broken_ranker_is_refused_and_the_old_one_stays(
         feature_names=made_rankers.NAMES, scaling=fit(None, [[1] * 4]), coefficients=np.full(4, 1.7e308), intercept=0
     )
     for damage, words in (
-        (lambda: (tmp_path / "ranker" / "weights.safetensors").write_bytes(b"x"), "damaged, or of another"),
+        (lambda: (tmp_path / "ranker" / "weights.safetensors").write_bytes(b"x"), "damaged, or from another ranker"),
         (lambda: (tmp_path / "ranker" / "ranker.json").write_text("[]"), "does not describe a ranker"),
         (lambda: (tmp_path / "ranker" / "ranker.json").unlink(), "the file is missing"),
         (lambda: made_rankers.module().save(tmp_path / "module"), "the file is missing"),
