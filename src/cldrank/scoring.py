@@ -99,7 +99,7 @@ def score(
     as TREC has them.
 
     source    what `load` takes, with the same options; features must be the ranker's, in any order if columns name them
-    top       keep only so many rows of each query
+    top       keep only the first of each query
     device    where networks and trees compute: cpu, or cuda for a GPU
     on_rows   called with the number of rows done, every now and then; what it raises ends the work
 

@@ -75,7 +75,7 @@ def _of_clicks(origin: Provenance) -> Iterator[str]:
             yield f"{bias.capitalize()} bias is not corrected: {consequence}."
     if origin.clicks.depth:
         yield (
-            f"It saw clicks at positions 1 to {origin.clicks.depth} alone, on {origin.clicks.shown:,} of "
+            f"It saw clicks at positions 1 to {origin.clicks.depth} only, on {origin.clicks.shown:,} of "
             f"{count(origin.rows, 'candidate')}."
         )
     if origin.propensities is not None:

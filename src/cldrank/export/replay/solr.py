@@ -174,7 +174,7 @@ class SolrNeuralNetworkModel:
 
 @dataclass(frozen=True, eq=False)
 class SolrTree:
-    """A node a row; left where value <= threshold, the slack added to it. A leaf has no feature (-1)."""
+    """The node of each row; left where value <= threshold, the slack added to it. A leaf has no feature (-1)."""
 
     weight: np.float32
     feature: NDArray[np.int64]
