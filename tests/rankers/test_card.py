@@ -360,7 +360,7 @@ class TestLimits:
         assert "bias" not in said
 
     def test_depth(self) -> None:
-        assert "It saw clicks at positions 1 to 3 alone, on 7 of 9 candidates." in limits_of()
+        assert "It saw clicks at positions 1 to 3 only, on 7 of 9 candidates." in limits_of()
 
     def test_propensities(self) -> None:
         curve = ORIGIN.propensities
