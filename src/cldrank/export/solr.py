@@ -202,7 +202,8 @@ class Solr(ExportFormat):
         else:
             notes.append("a feature that does not match counts as 0; it must have been 0 in the training data too")
         if len(model) > _ZOOKEEPER:
-            notes.append(f"the model has {len(model) / 1e6:.1f} MB: SolrCloud takes it only through DefaultWrapperModel")
+            size = f"{len(model) / 1e6:.1f} MB"
+            notes.append(f"the model has {size}: SolrCloud takes it only through DefaultWrapperModel")
         readme = _readme(ranker, request, kind, notes)
         files = {"features.json": store, "model.json": model, "README.md": readme}
         return Exported(
