@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from cldrank.service.json_text import JsonText
+from cldrank.service.request_error import RequestError
 
 
 @pytest.mark.parametrize("space", ["", " ", "\n", "   "])
@@ -23,3 +27,12 @@ def test_numbers_as_programs_write_them_raise_no_alarm() -> None:
 def test_a_body_may_end_with_a_colon() -> None:
     assert JsonText(b'{"a":').may_name_booleans()
     assert JsonText(b"").n_colons == 0
+
+
+def test_a_repeated_key_among_very_many_is_found_at_once() -> None:
+    keys = [json.dumps(f"key{place}") for place in range(50_000)]
+    body = "{" + ",".join(f"{key}:1" for key in [*keys, keys[-1]]) + "}"
+    start = time.perf_counter()
+    with pytest.raises(RequestError, match="the key 'key49999' appears twice"):
+        JsonText(body.encode()).refuse_repeated_key()
+    assert time.perf_counter() - start < 2

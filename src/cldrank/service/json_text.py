@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.arguments import shortened
+from cldrank.service.layout import first_repeated
 from cldrank.service.request_error import RequestError
 
 _NUMBER_BEGINS = np.zeros(256, dtype=bool)
@@ -62,7 +63,6 @@ class JsonText:
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for place, key in enumerate(keys) if key in keys[:place])
+        repeated = first_repeated(key for key, _ in pairs)
         raise RequestError(f"the key {shortened(repeated)} appears twice in one object.")
     return found
