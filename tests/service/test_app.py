@@ -141,10 +141,33 @@ def test_a_body_in_chunks_is_counted_and_timed(client: Client) -> None:
             await asyncio.sleep(pause)
 
     service = client(max_body=1000, body_timeout=0.05)
-    assert post_raw(service, content=chunks(0)).status_code == 413
+    large = post_raw(service, content=chunks(0))
+    assert (large.status_code, large.headers["connection"]) == (413, "close")
     slow = post_raw(service, content=chunks(0.02))
     assert (slow.status_code, slow.headers["connection"]) == (408, "close")
     assert "did not arrive within 0.05 seconds" in slow.json()["error"]
+
+
+def test_a_connection_whose_body_was_not_read_is_closed(client: Client) -> None:
+    service = client(max_body=1000)
+    for unread in (
+        post_raw(service, content=b" " * 1001),
+        post_raw(service, Content_Type="text/plain"),
+        post_raw(service, Content_Encoding="gzip"),
+        post_raw(service, Accept="text/html"),
+        post_raw(service, "/nowhere"),
+        post_raw(service, "/health"),
+        post_raw(service, "/reload"),
+    ):
+        assert unread.status_code >= 400
+        assert unread.headers["connection"] == "close"
+    for read in (
+        post_raw(service),
+        post_raw(service, content=b"{"),
+        service.get("/nowhere"),
+        ask(service, features=[]),
+    ):
+        assert "connection" not in read.headers
 
 
 def test_numbers_that_overflow_in_the_ranker_are_refused(client: Client) -> None:
@@ -268,7 +291,14 @@ def test_other_features_must_be_wanted(client: Client, tmp_path: Path) -> None:
 
 
 def test_a_reload_needs_the_token(client: Client) -> None:
-    for header in ({}, {"Authorization": TOKEN}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": "Bearer é"}):
+    for header in (
+        {},
+        {"Authorization": TOKEN},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": f"Bearer {TOKEN[:-1]}"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer é"},
+    ):
         refused = client().post("/reload", headers={key: value.encode() for key, value in header.items()})
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     closed = client(token=None).post("/reload", headers=BEARER)

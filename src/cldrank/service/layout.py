@@ -86,7 +86,9 @@ class FeatureLayout:
         if bad.any():
             row, column = np.argwhere(bad)[0]
             what = "NaN" if np.isnan(table[row, column]) else "infinite, or larger than float32 can hold (3.4e38)"
-            raise RequestError(f"the feature {shortened(self.names[column])} of candidate {shortened(ids[row])} is {what}.")
+            raise RequestError(
+                f"the feature {shortened(self.names[column])} of candidate {shortened(ids[row])} is {what}."
+            )
         return table
 
 
