@@ -170,6 +170,21 @@ def test_a_connection_whose_body_was_not_read_is_closed(client: Client) -> None:
         assert "connection" not in read.headers
 
 
+def test_refusals_do_not_give_back_long_headers_and_addresses(client: Client) -> None:
+    service, long = client(), "x" * 5000
+    for answer in (
+        post_raw(service, Content_Type=long),
+        post_raw(service, Content_Encoding=long),
+        post_raw(service, Accept=long),
+        post_raw(service, f"/rank?top={long}", b"", Content_Type=ARROW),
+        service.get(f"/{long}"),
+        service.post(f"/reload?{long}=1", headers=BEARER),
+        service.post(f"/reload?new_features={long}", headers=BEARER),
+    ):
+        assert 400 <= answer.status_code < 500
+        assert len(answer.content) < 1000
+
+
 def test_numbers_that_overflow_in_the_ranker_are_refused(client: Client) -> None:
     ranker = LinearRanker(feature_names=("a", "b"), scaling=fit(None, [[1, 1]]), coefficients=np.array([1e300, 1e300]))
     answer = ask(client(ranker), features=[[3e38, 3e38]])

@@ -231,9 +231,7 @@ def test_requests_in_flight_are_answered_before_the_end(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_terminal_reaches_all_processes_but_the_first_alone_acts(
-    start: Callable[..., Service], workers: int
-) -> None:
+def test_a_terminal_reaches_all_processes_but_the_first_alone_acts(start: Callable[..., Service], workers: int) -> None:
     service, content = start("--workers", str(workers)), json.dumps(BODY).encode()
     NEW.save(service.folder)
     os.killpg(service.process.pid, signal.SIGHUP)

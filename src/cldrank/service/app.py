@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from cldrank._version import __version__
+from cldrank.arguments import shortened, shortened_text
 from cldrank.service.answers import ARROW, JSON, answer_in_arrow, answer_in_json
 from cldrank.service.api_page import api_page
 from cldrank.service.arrow_requests import request_of_arrow
@@ -132,10 +133,10 @@ def _check_token(given: str, token: str | None) -> None:
 
 def _new_features(request: Request) -> bool:
     if unknown := [name for name in request.query_params if name != "new_features"]:
-        raise RequestError(f"the parameter {unknown[0]!r} is not known; 'new_features' is.")
+        raise RequestError(f"the parameter {shortened(unknown[0])} is not known; 'new_features' is.")
     value = request.query_params.get("new_features", "false")
     if value not in ("true", "false"):
-        raise RequestError(f"'new_features' must be true or false, not {value!r}.")
+        raise RequestError(f"'new_features' must be true or false, not {shortened(value)}.")
     return value == "true"
 
 
@@ -153,7 +154,7 @@ def _refusal(error: RequestError) -> Response:
 
 async def _explained_status(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    path = request.url.path
+    path = shortened_text(request.url.path)
     told = {404: f"there is no {path}; /docs lists what there is.", 405: f"{path} does not take {request.method}."}
     return _in_json({"error": told.get(error.status_code, error.detail)}, error.status_code, dict(error.headers or {}))
 
