@@ -122,6 +122,7 @@ def test_statuses_of_what_is_refused(client: Client) -> None:
         (post_raw(service, "/rank?k=1", b"", Content_Type=ARROW), 422, "'query_id' and 'top'"),
         (service.get("/rank"), 405, "/rank does not take GET"),
         (service.get("/nowhere"), 404, "there is no /nowhere"),
+        (service.get("/health/"), 404, "there is no /health/"),
     ]
     for answer, status, words in cases:
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
@@ -207,7 +208,16 @@ def test_what_the_service_tells_of_itself(client: Client) -> None:
     told = service.get("/ranker").json()
     assert told["features"] == list(made_rankers.NAMES)
     assert told["provenance"]["estimator"] == "Oracle"
+    assert "command" not in told["provenance"]  # it names files
     assert (told["fingerprint"], told["takes_missing"]) == (identity["fingerprint"], False)
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_a_load_balancer_may_ask_by_head(client: Client, path: str) -> None:
+    service = client()
+    asked, got = service.call("HEAD", path), service.get(path)
+    assert (asked.status_code, asked.headers) == (200, got.headers)
+    assert "head" not in service.get("/openapi.json").json()["paths"][path]
 
 
 def test_metrics_count_requests_and_candidates(client: Client) -> None:

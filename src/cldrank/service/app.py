@@ -33,7 +33,7 @@ _IN_LOOP = 2 << 20  # bytes; a larger body is ranked in a thread, so that others
 
 def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader) -> FastAPI:
     """The app that ranks with the ranker in use."""
-    app = FastAPI(title="cldrank", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     threads = ThreadPoolExecutor(2, thread_name_prefix="rank")
     metrics = in_use.metrics
 
@@ -59,11 +59,13 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
         """Its kind, fingerprint, features and provenance."""
         return _in_json(in_use.served.description)
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", summary="Whether the service is alive", response_class=Response)
     async def health() -> Response:
         """Answers as long as the process does."""
         return _in_json({"status": "alive"})
 
+    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", summary="Whether the service can rank", response_class=Response)
     async def ready() -> Response:
         """Which ranker is loaded."""
