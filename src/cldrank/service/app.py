@@ -20,8 +20,8 @@ from cldrank.service.answers import ARROW, JSON, answer_in_arrow, answer_in_json
 from cldrank.service.api_page import api_page
 from cldrank.service.arrow_requests import request_of_arrow
 from cldrank.service.bodies import answer_type, body_of, ranking_parameters
-from cldrank.service.json_requests import request_of_json
 from cldrank.service.guard import RequestGuard
+from cldrank.service.json_requests import request_of_json
 from cldrank.service.openapi import ERRORS, api_description
 from cldrank.service.request_error import RequestError
 from cldrank.service.served import ServedRanker

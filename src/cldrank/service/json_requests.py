@@ -113,8 +113,8 @@ def _carefully_by_name(candidates: list[Any], layout: FeatureLayout) -> FloatTab
             raise RequestError(f"'features' of {who} must be an object from names to numbers, not {_kind(features)}.")
         if unknown := features.keys() - set(layout.names):
             raise RequestError(
-                f"{who} has the feature {shortened(min(unknown))}, which the ranker does not know; GET /ranker lists those it "
-                "knows."
+                f"{who} has the feature {shortened(min(unknown))}, which the ranker does not know; GET /ranker lists "
+                "those it knows."
             )
         rows.append([_number(features, name, who, layout.takes_missing) for name in layout.names])
     return packed(rows, len(layout.names))
