@@ -219,10 +219,10 @@ def test_requests_in_flight_are_answered_before_the_end(
 ) -> None:
     service, content = start("--workers", str(workers)), json.dumps(BODY).encode()
     with closing(begun(service, content)) as connection:
-        time.sleep(0.2)
+        assert service.ranked_by() == OLD_NAME  # by now the other request has come, too
         service.process.send_signal(number)
-        time.sleep(0.3)
-        assert service.process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            service.process.wait(0.3)
         connection.sendall(content[50:])
         with connection.makefile("rb") as answer:
             assert answer.readline() == b"HTTP/1.1 200 OK\r\n"

@@ -11,6 +11,7 @@ from typing import Any
 import made_rankers
 import pytest
 
+from cldrank.errors import CldrankError
 from cldrank.service.served import ServedRanker
 from cldrank.service.settings import ServiceSettings
 from cldrank.service.supervisor import Supervisor, _Asked
@@ -85,6 +86,8 @@ def test_a_worker_that_cannot_be_started_is_tried_again(
     assert "a worker cannot be started" in caplog.text
     assert len(supervisor._starts) == 2
     assert min(supervisor._starts) > time.monotonic()
+    with pytest.raises(CldrankError, match="a worker cannot be started: Cannot allocate memory"):
+        supervisor._start_all()  # at the beginning, there is nothing to go on with
 
 
 def test_one_reload_by_signal_that_waits_is_enough(supervisor: Supervisor) -> None:

@@ -108,8 +108,7 @@ class Supervisor:
             os.environ[SHARED_FOLDER] = str(own / "metrics")
             self._copy = self._keep_copy(self._served)
             try:
-                for _ in range(self._count):
-                    self._start()
+                self._start_all()
                 return self._attend(signals, ready)
             finally:
                 signal.set_wakeup_fd(-1)
@@ -149,6 +148,13 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._members.append(_Member(process, ours))
+
+    def _start_all(self) -> None:
+        try:
+            for _ in range(self._count):
+                self._start()
+        except OSError as error:
+            raise CldrankError(f"a worker cannot be started: {reason(error)}.") from None
 
     def _start_due(self) -> None:
         due = [moment for moment in self._starts if moment <= time.monotonic()]
