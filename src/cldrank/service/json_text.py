@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.arguments import shortened
-from cldrank.service.layout import first_repeated
+from cldrank.service.layout import repeated_value
 from cldrank.service.request_error import RequestError
 
 _SMALL = 1 << 20  # bytes
@@ -89,7 +89,7 @@ class JsonText:
 def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        repeated = first_repeated(key for key, _ in pairs)
+        repeated = repeated_value(key for key, _ in pairs)
         raise RequestError(f"the key {shortened(repeated)} appears twice in one object.")
     return found
 

@@ -64,7 +64,7 @@ class FeatureLayout:
             )
         there = set(given)
         if len(there) < len(given):
-            raise RequestError(f"the feature {shortened(first_repeated(given))} is given twice.")
+            raise RequestError(f"the feature {shortened(repeated_value(given))} is given twice.")
         absent = [name for name in self.names if name not in there]
         if absent and not self.takes_missing:
             raise RequestError(f"{_features(absent)} {'is' if len(absent) == 1 else 'are'} missing.")
@@ -117,7 +117,7 @@ def check_candidate_ids(ids: Sequence[Any], rows: int) -> None:
     if kinds == {int} and not -(2**63) <= min(ids) <= max(ids) < 2**63:
         raise RequestError("ids that are whole numbers must fit into 64 bits.")
     if len(set(ids)) < len(ids):
-        raise RequestError(f"the id {shortened(first_repeated(ids))} appears twice; each candidate needs its own.")
+        raise RequestError(f"the id {shortened(repeated_value(ids))} appears twice; each candidate needs its own.")
 
 
 def check_count(rows: int, most: int) -> None:
@@ -126,10 +126,10 @@ def check_count(rows: int, most: int) -> None:
         raise RequestError(f"there are {rows:,} candidates; the service takes at most {most:,} (--max-candidates).")
 
 
-def first_repeated(values: Iterable[Any]) -> Any:
+def repeated_value(values: Iterable[Any]) -> Any:
     """The first value that was there before, in one pass.
 
-    >>> first_repeated(["a", "b", "a"])
+    >>> repeated_value(["a", "b", "a"])
     'a'
     """
     seen: set[Any] = set()
