@@ -45,6 +45,9 @@ def test_addresses_that_cannot_be_had_are_refused(run: Run, ranker: Path) -> Non
     assert "192.0.2.1:8000 cannot be listened at" in refused(run, ranker, "--host", "192.0.2.1", code=1)
     assert run("serve", ranker, "--port", "70000").code == 2
     assert run("serve", ranker, "--workers", "0").code == 2
+    for timeout in ("inf", "nan", "3601"):
+        assert run("serve", ranker, "--stop-timeout", timeout).code == 2
+        assert run("serve", ranker, "--body-timeout", timeout).code == 2
 
 
 def test_tokens_that_protect_nothing_are_refused(

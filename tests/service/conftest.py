@@ -23,7 +23,8 @@ TOKEN = "0123456789abcdef"  # noqa: S105
 class AppClient:
     """Calls an app without a server; what the app raises is answered as a server would."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: FastAPI, metrics: ServiceMetrics) -> None:
+        self.metrics = metrics
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         self._runner = asyncio.Runner()
         self._client = httpx.AsyncClient(transport=transport, base_url="http://service")
@@ -53,7 +54,7 @@ def client(tmp_path: Path) -> Iterator[Callable[..., AppClient]]:
         served.ranker.save(tmp_path / "ranker")
         reloader = ReloaderHere(tmp_path / "ranker", in_use)
         chosen = ServiceSettings(**{"token": TOKEN, **settings})
-        opened.append(AppClient(make_app(in_use, chosen, reloader)))
+        opened.append(AppClient(make_app(in_use, chosen, reloader), in_use.metrics))
         return opened[-1]
 
     yield make

@@ -122,6 +122,7 @@ def test_statuses_of_what_is_refused(client: Client) -> None:
         (post_raw(service, "/rank?k=1", b"", Content_Type=ARROW), 422, "'query_id' and 'top'"),
         (service.get("/rank"), 405, "/rank does not take GET"),
         (service.get("/nowhere"), 404, "there is no /nowhere"),
+        (service.get("/health/"), 404, "there is no /health/"),
     ]
     for answer, status, words in cases:
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
@@ -141,10 +142,48 @@ def test_a_body_in_chunks_is_counted_and_timed(client: Client) -> None:
             await asyncio.sleep(pause)
 
     service = client(max_body=1000, body_timeout=0.05)
-    assert post_raw(service, content=chunks(0)).status_code == 413
+    large = post_raw(service, content=chunks(0))
+    assert (large.status_code, large.headers["connection"]) == (413, "close")
     slow = post_raw(service, content=chunks(0.02))
     assert (slow.status_code, slow.headers["connection"]) == (408, "close")
     assert "did not arrive within 0.05 seconds" in slow.json()["error"]
+
+
+def test_a_connection_whose_body_was_not_read_is_closed(client: Client) -> None:
+    service = client(max_body=1000)
+    for unread in (
+        post_raw(service, content=b" " * 1001),
+        post_raw(service, Content_Type="text/plain"),
+        post_raw(service, Content_Encoding="gzip"),
+        post_raw(service, Accept="text/html"),
+        post_raw(service, "/nowhere"),
+        post_raw(service, "/health"),
+        post_raw(service, "/reload"),
+    ):
+        assert unread.status_code >= 400
+        assert unread.headers["connection"] == "close"
+    for read in (
+        post_raw(service),
+        post_raw(service, content=b"{"),
+        service.get("/nowhere"),
+        ask(service, features=[]),
+    ):
+        assert "connection" not in read.headers
+
+
+def test_refusals_do_not_give_back_long_headers_and_addresses(client: Client) -> None:
+    service, long = client(), "x" * 5000
+    for answer in (
+        post_raw(service, Content_Type=long),
+        post_raw(service, Content_Encoding=long),
+        post_raw(service, Accept=long),
+        post_raw(service, f"/rank?top={long}", b"", Content_Type=ARROW),
+        service.get(f"/{long}"),
+        service.post(f"/reload?{long}=1", headers=BEARER),
+        service.post(f"/reload?new_features={long}", headers=BEARER),
+    ):
+        assert 400 <= answer.status_code < 500
+        assert len(answer.content) < 1000
 
 
 def test_numbers_that_overflow_in_the_ranker_are_refused(client: Client) -> None:
@@ -169,7 +208,16 @@ def test_what_the_service_tells_of_itself(client: Client) -> None:
     told = service.get("/ranker").json()
     assert told["features"] == list(made_rankers.NAMES)
     assert told["provenance"]["estimator"] == "Oracle"
+    assert "command" not in told["provenance"]  # it names files
     assert (told["fingerprint"], told["takes_missing"]) == (identity["fingerprint"], False)
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_a_load_balancer_may_ask_by_head(client: Client, path: str) -> None:
+    service = client()
+    asked, got = service.call("HEAD", path), service.get(path)
+    assert (asked.status_code, asked.headers) == (200, got.headers)
+    assert "head" not in service.get("/openapi.json").json()["paths"][path]
 
 
 def test_metrics_count_requests_and_candidates(client: Client) -> None:
@@ -268,7 +316,14 @@ def test_other_features_must_be_wanted(client: Client, tmp_path: Path) -> None:
 
 
 def test_a_reload_needs_the_token(client: Client) -> None:
-    for header in ({}, {"Authorization": TOKEN}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": "Bearer é"}):
+    for header in (
+        {},
+        {"Authorization": TOKEN},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": f"Bearer {TOKEN[:-1]}"},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer é"},
+    ):
         refused = client().post("/reload", headers={key: value.encode() for key, value in header.items()})
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     closed = client(token=None).post("/reload", headers=BEARER)

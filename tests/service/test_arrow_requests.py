@@ -119,6 +119,61 @@ def test_what_is_malformed_is_named(body: Any, words: str) -> None:
     assert caught.value.status == (400 if "not an Arrow" in words else 422)
 
 
+def old_stream(codec: str | None, size: int = 1 << 28) -> bytes:
+    """A batch in the version V4, with zeros compressed in the way of that time."""
+    content = struct.pack("<q", size) + bytes(pa.Codec(codec).compress(b"\0" * size)) if codec else b"\0\0\0"
+    batch = pa.record_batch({name: pa.array(np.frombuffer(content, dtype=np.uint8)) for name in "abc"})
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": codec} if codec else None)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4", None])
+def test_what_would_swell_in_memory_is_refused_before_it_is_read(
+    codec: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = old_stream(codec)
+    monkeypatch.setattr(pa.ipc, "open_stream", None)
+    with pytest.raises(RequestError, match="an old version of Arrow's format"):
+        read(body, most=1 << 30)
+
+
+def test_batches_with_metadata_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, sink = pa.record_batch(dict.fromkeys("abc", pa.array([1.0]))), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "zstd"})
+    monkeypatch.setattr(pa.ipc, "open_stream", None)
+    with pytest.raises(RequestError, match="metadata of its own"):
+        read(sink.getvalue().to_pybytes())
+
+
+def test_rows_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = stream(pa.table(dict.fromkeys("abc", np.zeros(6))), chunk=4)
+    monkeypatch.setattr(pa.ipc, "open_stream", None)
+    with pytest.raises(RequestError, match="there are 6 candidates"):
+        read(body)
+
+
+def test_a_feature_called_id_comes_in_lists() -> None:
+    for layout in (FeatureLayout(("id", "b")), FeatureLayout(("id", "b"), takes_missing=True)):
+        for ids in ([7, 8], [7.5, 8.5], ["x", "y"]):
+            with pytest.raises(RequestError, match="a feature 'id'.*as one column of lists"):
+                read({"id": ids, "b": [2.0, 1.0]}, layout)
+        found = read({"id": ["x", "y"], "f": lists(ROWS[:, :2])}, layout)
+        assert (found.ids, found.table.tolist()) == (["x", "y"], ROWS[:, :2].tolist())
+    assert np.isnan(read({"b": [2.0]}, FeatureLayout(("id", "b"), takes_missing=True)).table[0, 0])
+
+
+def test_refusals_do_not_give_back_long_texts() -> None:
+    long = "x" * 70_000
+    for columns in ({long: ["a"]}, {long: [1.0]}, {"a": pa.array([{long: 1}])}):
+        with pytest.raises(RequestError) as caught:
+            read(columns)
+        assert len(str(caught.value)) < 1000
+
+
 WHOLE = stream({"id": ["x", "yy"], **dict(zip("abc", ROWS.T, strict=True))})
 
 

@@ -122,6 +122,9 @@ MALFORMED: list[tuple[Any, str]] = [
     (b'{"features": [[1, 2, 3]], "top": 1, "top": 2}', "the key 'top' appears twice"),
     (b'{"candidates": [{"id": "a", "id": "b", "features": {"bm25":1,"age":2,"url:length":3}}]}', "'id' appears twice"),
     (b'{"candidates": [{"id": "a", "features": {"bm25":1,"age":2,"url:length":3,"age":4}}]}', "'age' appears twice"),
+    (b'{"ids": ["\\u003a"], "features": [[1,2,3]], "top": 1, "top": 2}', "'top' appears twice"),
+    (b'{"ids": ["[[a]]"], "features": [\n[1,true,3]\n]}', "the feature 'age' of candidate '[[a]]' is true"),
+    (b'{"feature_names": null, "features": [[1,2,3]], "top": 1, "top": 2}', "'top' appears twice"),
     (b'{"features": [[1,2,3]], "ids": [' + b"[" * 1000 + b"]" * 1000 + b'], "ids": ["a"]}', "a key appears twice"),
 ]
 
@@ -146,6 +149,31 @@ def test_texts_that_look_suspicious_are_fine() -> None:
     ]
     assert read({"candidates": candidates}, most=9).table.tolist() == rows
     assert read({"candidates": candidates}, GAPS, most=9).table.tolist() == rows
+
+
+def test_a_name_with_a_colon_that_is_absent_hides_no_repeated_key() -> None:
+    with pytest.raises(RequestError, match="the key 'bm25' appears twice"):
+        read(b'{"candidates": [{"id": "x", "features": {"bm25": 1, "bm25": 2, "age": 3}}]}', GAPS)
+
+
+def test_refusals_do_not_give_back_long_texts() -> None:
+    long = "x" * 100_000
+    for body in (
+        {"features": [[1, 2, 3]] * 2, "ids": [long, long]},
+        {"features": [[1, 2, 1e39]], "ids": [long]},
+        {"features": [[1, 2, None]], "ids": [long]},
+        {"features": [[1, 2, 3]], "feature_names": [long, "a", "b"]},
+        {"features": [[1, 2, 3]], "query_id": [long]},
+        {"features": [[1, 2, 3]], "ids": [[long]]},
+        {"features": [[1, 2, long]]},
+        {"features": [], long: 1},
+        {"features": [], "top": long},
+        {"candidates": [named(1, 2, 3, **{long: 1})]},
+        {"candidates": [{"id": long, "features": {long: 1}}]},
+    ):
+        with pytest.raises(RequestError) as caught:
+            read(body)
+        assert len(str(caught.value)) < 1000
 
 
 value: st.SearchStrategy[Any] = st.one_of(

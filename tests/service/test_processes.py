@@ -55,6 +55,10 @@ class Service:
             if found := re.search(r"at (http://\S+) \(", line):
                 self.address = found.group(1)
 
+    def begun(self) -> None:
+        self.until(lambda: self.address or self.process.poll() is not None)
+        assert self.address, "".join(self.lines)
+
     def until(self, happened: Callable[[], object]) -> None:
         """Wait; a service that ends meanwhile, or half a minute, is too long."""
         end = time.monotonic() + 30
@@ -77,7 +81,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
     """Starts services, and ends them."""
     started: list[Service] = []
 
-    def begin(*options: str) -> Service:
+    def begin(*options: str, wait: bool = True) -> Service:
         folder = tmp_path / "ranker"
         OLD.save(folder)
         process = subprocess.Popen(
@@ -85,12 +89,13 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Service]]:
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | {"CLDRANK_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # a group of processes, as in a terminal
         )
         service = Service(process, folder)
         started.append(service)
         threading.Thread(target=service.listen, daemon=True).start()
-        service.until(lambda: service.address or process.poll() is not None)
-        assert service.address, "".join(service.lines)
+        if wait:
+            service.begun()
         return service
 
     yield begin
@@ -163,17 +168,19 @@ def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service
     service.until(lambda: service.metric(new) == 2)
     assert service.metric(own) == 0
 
-    paused, answers = workers_of(service)[0], list[int]()
-    os.kill(paused, signal.SIGSTOP)
-    with service.client() as client:
-        asking = threading.Thread(target=lambda: answers.append(client.post("/reload").status_code))
-        asking.start()
-        service.until(lambda: sum("swapping in" in line for line in service.lines) == 2)
-        time.sleep(1)
-        assert not answers  # one worker has yet to swap
-        os.kill(paused, signal.SIGCONT)
-        asking.join()
-    assert answers == [200]
+    for ranker, name, then in ((OLD, own, signal.SIGCONT), (NEW, new, signal.SIGKILL)):
+        paused, answers = workers_of(service)[0], list[int]()
+        os.kill(paused, signal.SIGSTOP)
+        ranker.save(service.folder)
+        with service.client() as client:
+            asking = threading.Thread(target=lambda: answers.append(client.post("/reload").status_code))  # noqa: B023
+            asking.start()
+            service.until(lambda: service.metric(name) == 1)  # noqa: B023
+            assert not answers  # one worker has yet to swap
+            os.kill(paused, then)
+            asking.join(20)
+        assert answers == [200]  # who has died is not waited for
+        service.until(lambda: service.metric(name) == 2)  # noqa: B023
 
     (service.folder / "weights.safetensors").write_bytes(b"broken")
     service.process.send_signal(signal.SIGHUP)
@@ -188,10 +195,10 @@ def test_two_workers_swap_together_and_are_replaced(start: Callable[..., Service
     os.kill(
         workers_of(service)[0], signal.SIGKILL
     )  # its place is taken, with the ranker in use, though the folder is broken
-    service.until(lambda: any("starting another" in line for line in service.lines))
+    service.until(lambda: sum("starting another" in line for line in service.lines) == 2)
     service.until(lambda: service.metric(new) == 2)
     assert {service.ranked_by() for _ in range(10)} == {NEW_NAME}
-    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 2  # what the dead have counted stays counted
+    assert service.metric('cldrank_reloads_total{outcome="swapped"}') == 3  # what the dead have counted stays counted
     assert service.stop() == 0
 
 
@@ -212,15 +219,75 @@ def test_requests_in_flight_are_answered_before_the_end(
 ) -> None:
     service, content = start("--workers", str(workers)), json.dumps(BODY).encode()
     with closing(begun(service, content)) as connection:
-        time.sleep(0.2)
+        assert service.ranked_by() == OLD_NAME  # by now the other request has come, too
         service.process.send_signal(number)
-        time.sleep(0.3)
-        assert service.process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            service.process.wait(0.3)
         connection.sendall(content[50:])
         with connection.makefile("rb") as answer:
             assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
     assert service.process.wait(30) == code
     assert not any("Traceback" in line for line in service.lines)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_terminal_reaches_all_processes_but_the_first_alone_acts(start: Callable[..., Service], workers: int) -> None:
+    service, content = start("--workers", str(workers)), json.dumps(BODY).encode()
+    NEW.save(service.folder)
+    os.killpg(service.process.pid, signal.SIGHUP)
+    service.until(lambda: service.ranked_by() == NEW_NAME)
+    with closing(begun(service, content)) as connection:
+        service.until(lambda: service.metric("cldrank_rank_seconds_count") >= 1)
+        os.killpg(service.process.pid, signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            service.process.wait(0.3)
+        connection.sendall(content[50:])
+        with connection.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert service.process.wait(30) == 130
+    assert not any("ended (exit code" in line for line in service.lines)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_interrupt_does_not_wait(start: Callable[..., Service], workers: int) -> None:
+    service = start("--workers", str(workers), "--stop-timeout", "60", "--body-timeout", "60")
+    with closing(begun(service, b"x" * 100)):
+        assert service.ranked_by() == OLD_NAME  # by now the other request has come, too
+        service.process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            service.process.wait(0.5)
+        service.process.send_signal(signal.SIGINT)
+        assert service.process.wait(10) == 130
+    assert not any("Traceback" in line for line in service.lines)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_request_that_outlasts_the_stop_is_told(start: Callable[..., Service], workers: int) -> None:
+    service = start("--workers", str(workers), "--stop-timeout", "1", "--body-timeout", "60")
+    with closing(begun(service, b"x" * 100)) as connection, connection.makefile("rb") as answer:
+        assert service.ranked_by() == OLD_NAME
+        service.process.send_signal(signal.SIGTERM)
+        whole = answer.read()
+    assert whole.startswith(b"HTTP/1.1 503 ")
+    assert b"connection: close" in whole
+    assert whole.endswith(b'{"error":"the service is stopping."}')
+    assert service.process.wait(30) == 0
+    assert not any("Traceback" in line for line in service.lines)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_hangup_during_the_start_is_heard_after_it(start: Callable[..., Service], workers: int) -> None:
+    service = start("--workers", str(workers), wait=False)
+
+    def blocked() -> bool:
+        status = Path(f"/proc/{service.process.pid}/status").read_text()
+        return bool(int(status.partition("SigBlk:")[2].split()[0], 16) & 1 << (signal.SIGHUP - 1))
+
+    service.until(blocked)
+    service.process.send_signal(signal.SIGHUP)
+    service.begun()
+    service.until(lambda: service.metric('cldrank_reloads_total{outcome="swapped"}') == 1)
+    assert service.stop() == 0
 
 
 def test_a_supervisor_that_is_killed_takes_its_workers_along(start: Callable[..., Service]) -> None:

@@ -21,10 +21,10 @@ def serve(
         int, options.spelled("--max-candidates COUNT", "Most candidates of a request.", min=1)
     ] = 10_000,
     body_timeout: Annotated[
-        float, options.spelled("--body-timeout SECONDS", "Time within which a body must arrive.", min=0.1)
+        float, options.spelled("--body-timeout SECONDS", "Time within which a body must arrive.", min=0.1, max=3600)
     ] = 10.0,
     stop_timeout: Annotated[
-        float, options.spelled("--stop-timeout SECONDS", "Time for requests in flight when stopped.", min=1.0)
+        float, options.spelled("--stop-timeout SECONDS", "Time for requests in flight when stopped.", min=1, max=3600)
     ] = 30.0,
     token_file: Annotated[
         Path | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,12 +15,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from cldrank._version import __version__
+from cldrank.arguments import shortened, shortened_text
 from cldrank.service.answers import ARROW, JSON, answer_in_arrow, answer_in_json
 from cldrank.service.api_page import api_page
 from cldrank.service.arrow_requests import request_of_arrow
 from cldrank.service.bodies import answer_type, body_of, ranking_parameters
+from cldrank.service.guard import RequestGuard
 from cldrank.service.json_requests import request_of_json
-from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.openapi import ERRORS, api_description
 from cldrank.service.request_error import RequestError
 from cldrank.service.served import ServedRanker
@@ -28,13 +29,11 @@ from cldrank.service.settings import ServiceSettings
 from cldrank.service.swapping import RankerInUse, Reloader
 
 _IN_LOOP = 2 << 20  # bytes; a larger body is ranked in a thread, so that others need not wait for it
-_PATHS = ("/rank", "/ranker", "/health", "/ready", "/metrics", "/reload", "/docs", "/openapi.json")
-Message = MutableMapping[str, Any]
 
 
 def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader) -> FastAPI:
     """The app that ranks with the ranker in use."""
-    app = FastAPI(title="cldrank", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(title="cldrank", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     threads = ThreadPoolExecutor(2, thread_name_prefix="rank")
     metrics = in_use.metrics
 
@@ -51,9 +50,8 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
             else:
                 content, candidates = await asyncio.get_running_loop().run_in_executor(threads, _ranked, *work)
         except RequestError as error:
-            return refusal(error)
-        metrics.seconds.observe(time.perf_counter() - start)
-        metrics.candidates.observe(candidates)
+            return _refusal(error)
+        metrics.ranked(time.perf_counter() - start, candidates)
         return Response(content, media_type=answer)
 
     @app.get("/ranker", summary="The ranker in use", response_class=Response)
@@ -61,11 +59,13 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
         """Its kind, fingerprint, features and provenance."""
         return _in_json(in_use.served.description)
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", summary="Whether the service is alive", response_class=Response)
     async def health() -> Response:
         """Answers as long as the process does."""
         return _in_json({"status": "alive"})
 
+    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", summary="Whether the service can rank", response_class=Response)
     async def ready() -> Response:
         """Which ranker is loaded."""
@@ -74,7 +74,10 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
     @app.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
     async def numbers() -> Response:
         """Those of all workers together."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        try:
+            return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        except RequestError as error:
+            return _refusal(error)
 
     @app.post("/reload", summary="Swap in the ranker that now lies in the folder", response_class=Response)
     async def reload(request: Request) -> Response:
@@ -83,7 +86,7 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
             _check_token(request.headers.get("authorization", ""), settings.token)
             identity = await reloader.reload(new_features=_new_features(request))
         except RequestError as error:
-            return refusal(error)
+            return _refusal(error)
         return _in_json({"status": "swapped", "ranker": identity})
 
     @app.get("/docs", include_in_schema=False)
@@ -93,12 +96,17 @@ def make_app(in_use: RankerInUse, settings: ServiceSettings, reloader: Reloader)
     app.openapi = lambda: api_description(app, in_use.served)  # type: ignore[method-assign]
     app.add_exception_handler(HTTPException, _explained_status)
     app.add_exception_handler(Exception, _explained_fault)
-    app.add_middleware(_Counted, metrics=metrics)
+    app.add_middleware(RequestGuard, metrics=metrics)
     return app
 
 
 def _ranked(
-    body: bytes, content_type: str, scope: Message, served: ServedRanker, settings: ServiceSettings, answer: str
+    body: bytes,
+    content_type: str,
+    scope: MutableMapping[str, Any],
+    served: ServedRanker,
+    settings: ServiceSettings,
+    answer: str,
 ) -> tuple[bytes, int]:
     """The answer to a body, and how many candidates it has."""
     kind = content_type.partition(";")[0].strip().lower()
@@ -127,10 +135,10 @@ def _check_token(given: str, token: str | None) -> None:
 
 def _new_features(request: Request) -> bool:
     if unknown := [name for name in request.query_params if name != "new_features"]:
-        raise RequestError(f"the parameter {unknown[0]!r} is not known; 'new_features' is.")
+        raise RequestError(f"the parameter {shortened(unknown[0])} is not known; 'new_features' is.")
     value = request.query_params.get("new_features", "false")
     if value not in ("true", "false"):
-        raise RequestError(f"'new_features' must be true or false, not {value!r}.")
+        raise RequestError(f"'new_features' must be true or false, not {shortened(value)}.")
     return value == "true"
 
 
@@ -141,15 +149,14 @@ def _in_json(content: Any, status: int = 200, headers: dict[str, str] | None = N
     return Response(orjson.dumps(content), status, headers, media_type=JSON)
 
 
-def refusal(error: RequestError) -> Response:
-    """The answer to a request that was refused."""
-    headers = {401: {"WWW-Authenticate": "Bearer"}, 408: {"Connection": "close"}}.get(error.status)
+def _refusal(error: RequestError) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
     return _in_json({"error": str(error)}, error.status, headers)
 
 
 async def _explained_status(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
-    path = request.url.path
+    path = shortened_text(request.url.path)
     told = {404: f"there is no {path}; /docs lists what there is.", 405: f"{path} does not take {request.method}."}
     return _in_json({"error": told.get(error.status_code, error.detail)}, error.status_code, dict(error.headers or {}))
 
@@ -158,28 +165,3 @@ async def _explained_fault(request: Request, error: Exception) -> Response:
     """A fault of ours: the log has the traceback, the answer does not."""
     del request, error
     return _in_json({"error": "a fault in cldrank itself; the log of the service says more."}, 500)
-
-
-class _Counted:
-    """Counts requests by path and status."""
-
-    def __init__(self, app: Any, metrics: ServiceMetrics) -> None:
-        self._app, self._metrics = app, metrics
-
-    async def __call__(
-        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-    ) -> None:
-        status = 500
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noting)
-        finally:
-            if scope["type"] == "http":
-                path = scope["path"] if scope["path"] in _PATHS else "other"
-                self._metrics.requests.labels(path, status).inc()

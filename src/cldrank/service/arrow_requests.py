@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cldrank.arguments import shortened, shortened_text
 from cldrank.reading import reason
 from cldrank.service.layout import FeatureLayout, FloatTable, RankRequest, check_candidate_ids, check_count
 from cldrank.service.request_error import RequestError
 
 _ID = "id"
+_VERSION = 4  # what Arrow calls V5; before it, compression was told elsewhere
 _CACHED = 1 << 16  # bytes; a longer schema is looked at anew each time
 
 
@@ -45,14 +47,16 @@ def request_of_arrow(
     """The request that an Arrow stream describes; refused, with the reason, where it describes none."""
     try:
         plan = _plan_of(body, layout)
-        _refuse_compressed(body)
+        _check_messages(body, most)
         batches = list(pa.ipc.open_stream(body))
         for batch in batches:
             batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, struct.error, EOFError) as error:
         if isinstance(error, RequestError):
             raise
-        raise RequestError(f"the body is not an Arrow IPC stream: {reason(error)}.", status=400) from None
+        raise RequestError(
+            f"the body is not an Arrow IPC stream: {shortened_text(reason(error), 500)}.", status=400
+        ) from None
     rows = sum(batch.num_rows for batch in batches)
     check_count(rows, most)
     ids = list(range(rows)) if plan.ids is None else _ids([batch.column(plan.ids) for batch in batches])
@@ -79,8 +83,13 @@ def _plan(schema: bytes, layout: FeatureLayout) -> _Plan:
 
 
 def _planned(schema: pa.Schema, layout: FeatureLayout) -> _Plan:
-    _check_columns(schema)
     ids = schema.get_all_field_indices(_ID)
+    if ids and _ID in layout.names and not any(pa.types.is_fixed_size_list(column.type) for column in schema):
+        raise RequestError(
+            "the ranker has a feature 'id', so a column 'id' may be that or the ids; send the features as one column "
+            "of lists, in the ranker's order."
+        )
+    _check_columns(schema)
     if len(ids) > 1:
         raise RequestError("the column 'id' appears twice.")
     own = None if not ids else ids[0]
@@ -100,7 +109,7 @@ def _planned_lists(schema: pa.Schema, ids: int | None, columns: list[int], width
     field = schema.field(columns[0])
     if field.type.list_size != width:
         raise RequestError(
-            f"the lists in {field.name!r} are {field.type.list_size} long; the ranker knows {width} features."
+            f"the lists in {shortened(field.name)} are {field.type.list_size} long; the ranker knows {width} features."
         )
     return _Plan(ids, columns, tuple(range(width)), lists=True)
 
@@ -111,39 +120,75 @@ def _check_columns(schema: pa.Schema) -> None:
         kind = column.type
         if column.name == _ID:
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
-                raise RequestError(f"the column 'id' must hold texts or whole numbers, not {kind}.")
+                raise RequestError(
+                    f"the column 'id' must hold texts or whole numbers, not {shortened_text(str(kind))}."
+                )
         elif not _is_number(kind.value_type if pa.types.is_fixed_size_list(kind) else kind):
-            raise RequestError(f"the column {column.name!r} must hold numbers, not {kind}.")
+            raise RequestError(
+                f"the column {shortened(column.name)} must hold numbers, not {shortened_text(str(kind))}."
+            )
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
-def _refuse_compressed(body: bytes) -> None:
+def _check_messages(body: bytes, most: int) -> None:
+    """Refuse, by their headers alone, batches that would take more memory than they have bytes, or too many rows."""
+    rows = 0
     for message in pa.ipc.MessageReader.open_stream(body):
-        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
+        if message.type == "schema":
+            continue
+        if message.type != "record batch":
+            raise RequestError(f"the stream holds a message of type {message.type!r}; send record batches alone.")
+        header = _batch_header(message.metadata.to_pybytes())
+        if header.compressed:
             raise RequestError("the buffers of the stream are compressed; send them as they are.")
+        if header.version < _VERSION:
+            raise RequestError("the stream is of an old version of Arrow's format; write version V5.")
+        if header.has_metadata:  # where compression was noted once
+            raise RequestError("a record batch has metadata of its own; send it without.")
+        rows += header.rows
+        check_count(rows, most)
 
 
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether the header of a record batch says that its buffers are compressed.
+@dataclass(frozen=True)
+class _BatchHeader:
+    version: int
+    rows: int
+    compressed: bool
+    has_metadata: bool
 
-    The header is a flatbuffer: a table begins with how far before it lies the list of where its fields are. The header
-    proper is field 2 of a Message, and the compression field 3 of a RecordBatch (Message.fbs of Arrow).
+
+def _batch_header(content: bytes) -> _BatchHeader:
+    """What the header of a record batch says.
+
+    It is a flatbuffer: a table begins with how far before it lies the list of where its fields are; a field that is not
+    there is 0. Version, header proper and metadata are fields 0, 2 and 4 of a Message, rows and compression fields 0
+    and 3 of a RecordBatch (Message.fbs of Arrow).
     """
 
     def place(table: int, number: int) -> int:
-        fields = table - struct.unpack_from("<i", metadata, table)[0]
-        (size,) = struct.unpack_from("<H", metadata, fields)
+        fields = table - struct.unpack_from("<i", content, table)[0]
+        (size,) = struct.unpack_from("<H", content, fields)
         at = 4 + 2 * number
-        offset: int = struct.unpack_from("<H", metadata, fields + at)[0] if at < size else 0
+        offset: int = struct.unpack_from("<H", content, fields + at)[0] if at < size else 0
         return table + offset if offset else 0
 
-    def follow(at: int) -> int:
-        return at + int(struct.unpack_from("<I", metadata, at)[0])
+    def number(form: str, at: int) -> int:
+        return int(struct.unpack_from(form, content, at)[0]) if at else 0
 
-    return place(follow(place(follow(0), 2)), 3) > 0
+    def follow(at: int) -> int:
+        return at + int(struct.unpack_from("<I", content, at)[0])
+
+    whole = follow(0)
+    batch = follow(place(whole, 2))
+    return _BatchHeader(
+        version=number("<h", place(whole, 0)),
+        rows=number("<q", place(batch, 0)),
+        compressed=place(batch, 3) > 0,
+        has_metadata=place(whole, 4) > 0,
+    )
 
 
 # -- the numbers ---------------------------------------------------------------------------------------------------
@@ -164,6 +209,6 @@ def _of_columns(batch: pa.RecordBatch, plan: _Plan) -> FloatTable:
 def _of_lists(batch: pa.RecordBatch, plan: _Plan) -> FloatTable:
     column = batch.column(plan.columns[0])
     if column.null_count:
-        raise RequestError(f"the column {batch.schema.names[plan.columns[0]]!r} has missing lists.")
+        raise RequestError(f"the column {shortened(batch.schema.names[plan.columns[0]])} has missing lists.")
     flat = column.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(-1, len(plan.features))  # type: ignore[no-any-return]

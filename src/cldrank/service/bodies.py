@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
+from cldrank.arguments import shortened, shortened_text
 from cldrank.service.answers import ARROW, JSON
 from cldrank.service.json_requests import check_top
 from cldrank.service.request_error import RequestError
@@ -44,9 +45,12 @@ async def body_of(request: Request, settings: ServiceSettings) -> bytes:
 def _check_type(request: Request) -> None:
     kind = request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() not in (JSON, ARROW):
-        raise RequestError(f"the Content-Type must be {JSON} or {ARROW}, not {kind or 'missing'}.", status=415)
+        raise RequestError(
+            f"the Content-Type must be {JSON} or {ARROW}, not {shortened_text(kind) if kind else 'missing'}.",
+            status=415,
+        )
     if encoding := request.headers.get("content-encoding"):
-        raise RequestError(f"the body is encoded as {encoding!r}; send it as it is.", status=415)
+        raise RequestError(f"the body is encoded as {shortened(encoding)}; send it as it is.", status=415)
 
 
 def _too_large(settings: ServiceSettings) -> RequestError:
@@ -61,7 +65,7 @@ def answer_type(request: Request) -> str:
         return ARROW
     if not accepted or any(kind in (JSON, "application/*", "*/*") for kind in kinds):
         return JSON
-    raise RequestError(f"there are answers in {JSON} and in {ARROW}, none in {accepted!r}.", status=406)
+    raise RequestError(f"there are answers in {JSON} and in {ARROW}, none in {shortened(accepted)}.", status=406)
 
 
 def ranking_parameters(query: bytes) -> tuple[str | None, int | None]:
@@ -76,6 +80,6 @@ def ranking_parameters(query: bytes) -> tuple[str | None, int | None]:
         raise RequestError("the address may have the parameters 'query_id' and 'top', each once.")
     top = found.get("top")
     if top is not None and not (top.isascii() and top.isdecimal() and len(top) < 10):
-        raise RequestError(f"'top' must be a whole number of at least 1, not {top!r}.")
+        raise RequestError(f"'top' must be a whole number of at least 1, not {shortened(top)}.")
     check_top(None if top is None else int(top))
     return found.get("query_id"), None if top is None else int(top)

@@ -35,6 +35,8 @@ def request_of_json(body: bytes, layout: FeatureLayout, most: int) -> RankReques
     >>> request_of_json(b'{"ids": ["d1", "d2"], "features": [[0.5, 2], [0.25, 7]], "top": 1}', layout, most=100)
     RankRequest(ids=['d1', 'd2'], table=array([[0.5 , 2. ], [0.25, 7. ]], dtype=float32), query_id=None, top=1)
     """
+    text = JsonText(body)
+    text.refuse_excess(most, len(layout.names))
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -45,16 +47,15 @@ def request_of_json(body: bytes, layout: FeatureLayout, most: int) -> RankReques
         )
     known = _BY_NAME if "candidates" in given else _AS_ARRAYS
     if unknown := given.keys() - set(known):
-        raise RequestError(f"the body has the key {min(unknown)!r}; it may have {listed(map(repr, known))}.")
+        raise RequestError(f"the body has the key {shortened(min(unknown))}; it may have {listed(map(repr, known))}.")
     query_id, top = given.get("query_id"), given.get("top")
     if query_id is not None and type(query_id) not in (str, int):
         raise RequestError(f"'query_id' must be a text or a whole number, not {_kind(query_id)}.")
     check_top(top)
-    text = JsonText(body)
     read = _by_name if "candidates" in given else _as_arrays
     ids, table, keys = read(given, layout, most, text)
     told = "".join([*(ids if ids and type(ids[0]) is str else ()), query_id if type(query_id) is str else ""])
-    if text.n_colons > keys + told.count(":"):  # the parser has kept the last of two keys
+    if text.may_escape_colons() or text.n_colons > keys + told.count(":"):  # the parser keeps the last of two keys
         text.refuse_repeated_key()
     return RankRequest(ids, table, query_id, top)
 
@@ -87,9 +88,12 @@ def _by_name(
         pairs = list(map(_both, candidates))
     ids = [one for one, _ in pairs]
     check_candidate_ids(ids, len(candidates))
-    values = sum(map(len, (features for _, features in pairs)))
-    in_names = sum(map(str.count, layout.names, ":" * len(layout.names))) * len(ids)
-    return ids, layout.check(table, ids), len(given) + 2 * len(ids) + values + in_names
+    if plain:
+        keys = len(ids) * (len(layout.names) + "".join(layout.names).count(":"))
+    else:
+        there = [name for _, features in pairs for name in features]
+        keys = len(there) + "".join(there).count(":")
+    return ids, layout.check(table, ids), len(given) + 2 * len(ids) + keys
 
 
 def _carefully_by_name(candidates: list[Any], layout: FeatureLayout) -> FloatTable:
@@ -101,14 +105,16 @@ def _carefully_by_name(candidates: list[Any], layout: FeatureLayout) -> FloatTab
             if key not in candidate:
                 raise RequestError(f"candidate {place} has no {key!r}.")
         if unknown := candidate.keys() - set(_CANDIDATE):
-            raise RequestError(f"candidate {place} has the key {min(unknown)!r}; it may have 'id' and 'features'.")
+            raise RequestError(
+                f"candidate {place} has the key {shortened(min(unknown))}; it may have 'id' and 'features'."
+            )
         who, features = f"candidate {shortened(candidate['id'])}", candidate["features"]
         if not isinstance(features, dict):
             raise RequestError(f"'features' of {who} must be an object from names to numbers, not {_kind(features)}.")
         if unknown := features.keys() - set(layout.names):
             raise RequestError(
-                f"{who} has the feature {min(unknown)!r}, which the ranker does not know; GET /ranker lists those it "
-                "knows."
+                f"{who} has the feature {shortened(min(unknown))}, which the ranker does not know; GET /ranker lists "
+                "those it knows."
             )
         rows.append([_number(features, name, who, layout.takes_missing) for name in layout.names])
     return packed(rows, len(layout.names))
@@ -136,7 +142,7 @@ def _as_arrays(
         plain = False
     if not plain:
         table = _carefully_as_arrays(rows, ids, names, layout.takes_missing)
-    in_names = "".join(names).count(":") if "feature_names" in given else 0
+    in_names = "".join(given.get("feature_names") or ()).count(":")
     return ids, layout.check(layout.spread(table, places), ids), len(given) + in_names
 
 

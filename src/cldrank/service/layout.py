@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import shortened
 from cldrank.service.request_error import RequestError
 from cldrank.wording import count, some
 
@@ -63,8 +64,7 @@ class FeatureLayout:
             )
         there = set(given)
         if len(there) < len(given):
-            repeated = next(name for place, name in enumerate(given) if name in given[:place])
-            raise RequestError(f"the feature {repeated!r} is given twice.")
+            raise RequestError(f"the feature {shortened(repeated_value(given))} is given twice.")
         absent = [name for name in self.names if name not in there]
         if absent and not self.takes_missing:
             raise RequestError(f"{_features(absent)} {'is' if len(absent) == 1 else 'are'} missing.")
@@ -86,7 +86,9 @@ class FeatureLayout:
         if bad.any():
             row, column = np.argwhere(bad)[0]
             what = "NaN" if np.isnan(table[row, column]) else "infinite, or larger than float32 can hold (3.4e38)"
-            raise RequestError(f"the feature {self.names[column]!r} of candidate {ids[row]!r} is {what}.")
+            raise RequestError(
+                f"the feature {shortened(self.names[column])} of candidate {shortened(ids[row])} is {what}."
+            )
         return table
 
 
@@ -115,9 +117,7 @@ def check_candidate_ids(ids: Sequence[Any], rows: int) -> None:
     if kinds == {int} and not -(2**63) <= min(ids) <= max(ids) < 2**63:
         raise RequestError("ids that are whole numbers must fit into 64 bits.")
     if len(set(ids)) < len(ids):
-        seen: set[Any] = set()
-        repeated = next(one for one in ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
-        raise RequestError(f"the id {repeated!r} appears twice; each candidate needs its own.")
+        raise RequestError(f"the id {shortened(repeated_value(ids))} appears twice; each candidate needs its own.")
 
 
 def check_count(rows: int, most: int) -> None:
@@ -126,10 +126,20 @@ def check_count(rows: int, most: int) -> None:
         raise RequestError(f"there are {rows:,} candidates; the service takes at most {most:,} (--max-candidates).")
 
 
+def repeated_value(values: Iterable[Any]) -> Any:
+    """The first value that was there before, in one pass.
+
+    >>> repeated_value(["a", "b", "a"])
+    'a'
+    """
+    seen: set[Any] = set()
+    return next(one for one in values if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+
+
 def _in_json(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _features(names: Sequence[str]) -> str:
-    return f"the feature{'s' if len(names) > 1 else ''} {some(map(repr, names), most=5)}"
+    return f"the feature{'s' if len(names) > 1 else ''} {some(map(shortened, names), most=5)}"

@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
 from cldrank.service.app import make_app
+from cldrank.service.hangups import take_hangups
 from cldrank.service.metrics import ServiceMetrics
-from cldrank.service.request_error import RequestError
 from cldrank.service.served import ServedRanker
 from cldrank.service.settings import ServiceSettings
 from cldrank.service.swapping import RankerInUse, ReloaderHere
@@ -48,6 +48,13 @@ class QuietServer(uvicorn.Server):
         """Capture none."""
         yield
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop; what was cancelled since it took too long still gets its answer out."""
+        await super().shutdown(sockets)
+        if tasks := self.server_state.tasks:
+            await asyncio.wait(tasks, timeout=1)
+            await asyncio.sleep(0.1)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and tell that requests are answered."""
         await super().startup(sockets)
@@ -72,17 +79,14 @@ def serve_here(
             server.should_exit = True
             stopped_by.append(number)
 
-        async def reload() -> None:
-            with suppress(RequestError):  # it has been logged
-                await reloader.reload(new_features=False)
-
         def hang_up(*_: Any) -> None:
-            asyncio.run_coroutine_threadsafe(reload(), loop)
+            asyncio.run_coroutine_threadsafe(reloader.hang_up(), loop)
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         if hasattr(signal, "SIGHUP"):  # Windows has none
             signal.signal(signal.SIGHUP, hang_up)
+            take_hangups()
         await server.serve([listening])
 
     with threadpool_limits(1):  # of matrix products: a list is too short to share out

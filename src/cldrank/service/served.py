@@ -57,13 +57,13 @@ class ServedRanker:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """What `GET /ranker` tells."""
+        """What `GET /ranker` tells anybody who asks: not the command, which names files of whoever trained it."""
         ranker = self.ranker
         return {
             **self.identity,
             "features": list(ranker.feature_names),
             "takes_missing": ranker.takes_missing,
-            "provenance": asdict(ranker.provenance),
+            "provenance": {key: value for key, value in asdict(ranker.provenance).items() if key != "command"},
             "summary": repr(ranker),
         }
 

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
+from cldrank.service.hangups import hangups_held
 from cldrank.service.settings import ServiceSettings
 
 _NEEDED = ("fastapi", "uvicorn", "orjson", "prometheus_client")
@@ -32,12 +33,23 @@ def serve_ranker(
     port      0 takes any that is free
     started   told the address and the ranker once requests are answered
     """
+    with hangups_held():
+        return _serve(folder, host, port, workers, settings or ServiceSettings(), started)
+
+
+def _serve(
+    folder: str | PathLike[str],
+    host: str,
+    port: int,
+    workers: int,
+    settings: ServiceSettings,
+    started: Callable[[str, str], None] | None,
+) -> int:
     for package in _NEEDED:
         if find_spec(package) is None:
             raise MissingDependencyError(f"serving needs {package}: pip install 'cldrank[serve]'.")
     from cldrank.service.served import load_served
 
-    chosen = settings or ServiceSettings()
     served = load_served(folder)
     with bound_socket(host, port) as listening:
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -49,10 +61,10 @@ def serve_ranker(
         if workers == 1:
             from cldrank.service.one_process import serve_here
 
-            return serve_here(Path(folder), served, listening, chosen, ready)
+            return serve_here(Path(folder), served, listening, settings, ready)
         from cldrank.service.supervisor import Supervisor
 
-        return Supervisor(Path(folder), served, listening, chosen, workers).run(ready)
+        return Supervisor(Path(folder), served, listening, settings, workers).run(ready)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

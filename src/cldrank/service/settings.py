@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cldrank.arguments import check_number
+
 MEBIBYTE = 1 << 20
+LONGEST_TIMEOUT = 3600
 
 
 @dataclass(frozen=True)
@@ -23,3 +26,7 @@ class ServiceSettings:
     body_timeout: float = 10.0
     stop_timeout: float = 30.0
     token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("body_timeout", "stop_timeout"):
+            check_number(name, getattr(self, name), above=0, most=LONGEST_TIMEOUT)

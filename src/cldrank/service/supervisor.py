@@ -30,12 +30,14 @@ import orjson
 
 from cldrank.errors import CldrankError
 from cldrank.files import scratch
+from cldrank.reading import reason
+from cldrank.service.hangups import take_hangups
 from cldrank.service.metrics import SHARED_FOLDER
 from cldrank.service.one_process import log_to_stderr
 from cldrank.service.request_error import RequestError
 from cldrank.service.served import ServedRanker
 from cldrank.service.settings import ServiceSettings
-from cldrank.service.swapping import replacement
+from cldrank.service.swapping import replacement, swap_refused
 from cldrank.service.worker import work_for
 
 logger = logging.getLogger("cldrank.service")
@@ -72,6 +74,7 @@ class _Swap:
 
     asked: _Asked
     served: ServedRanker
+    before: Path  # the copy of the old ranker, which goes once nobody needs it
     waiting: set[_Member] = field(default_factory=set)
     since: float = field(default_factory=time.monotonic)
 
@@ -98,14 +101,14 @@ class Supervisor:
         signal.set_wakeup_fd(woken)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)  # the pipe tells
+        take_hangups()
         with scratch(name="cldrank-serve") as own:
             self._own = own
             (own / "metrics").mkdir()
             os.environ[SHARED_FOLDER] = str(own / "metrics")
-            self._keep_copy(self._served)
+            self._copy = self._keep_copy(self._served)
             try:
-                for _ in range(self._count):
-                    self._start()
+                self._start_all()
                 return self._attend(signals, ready)
             finally:
                 signal.set_wakeup_fd(-1)
@@ -121,7 +124,7 @@ class Supervisor:
                     for number in os.read(signals, 64):
                         if number in (signal.SIGTERM, signal.SIGINT):
                             return 130 if number == signal.SIGINT else 0
-                        self._asked.append(_Asked())
+                        self._hang_up()
                 elif isinstance(heard, Connection):
                     self._hear(places[heard], told)
             if not told and len(self._members) == self._count and all(member.ready for member in self._members):
@@ -146,11 +149,22 @@ class Supervisor:
         theirs.close()
         self._members.append(_Member(process, ours))
 
+    def _start_all(self) -> None:
+        try:
+            for _ in range(self._count):
+                self._start()
+        except OSError as error:
+            raise CldrankError(f"a worker cannot be started: {reason(error)}.") from None
+
     def _start_due(self) -> None:
         due = [moment for moment in self._starts if moment <= time.monotonic()]
         self._starts = [moment for moment in self._starts if moment not in due]
         for _ in due:
-            self._start()
+            try:
+                self._start()
+            except OSError as error:
+                logger.error("a worker cannot be started: %s; trying again", reason(error))
+                self._starts.append(time.monotonic() + _PAUSE)
 
     def _hear(self, member: _Member, told: bool) -> None:
         """One message of a worker, or its death."""
@@ -188,10 +202,16 @@ class Supervisor:
 
     # -- rankers ---------------------------------------------------------------------------------------------------
 
-    def _keep_copy(self, served: ServedRanker) -> None:
+    def _keep_copy(self, served: ServedRanker) -> Path:
         self._copies += 1
-        self._copy = self._own / f"ranker-{self._copies}"
-        served.ranker.save(self._copy)
+        copy = self._own / f"ranker-{self._copies}"
+        served.ranker.save(copy)
+        return copy
+
+    def _hang_up(self) -> None:
+        """A signal asks for a reload; one that waits already is enough."""
+        if all(one.asker is not None for one in self._asked):
+            self._asked.append(_Asked())
 
     def _go_on_swapping(self) -> None:
         """End the swap under way once all have taken up the ranker, and begin the next that was asked for."""
@@ -202,7 +222,7 @@ class Supervisor:
             for late in swap.waiting:  # it serves the old ranker, and does not answer: another will take its place
                 late.process.kill()
             self._answer(swap.asked, "swapped", ranker=swap.served.identity)
-            shutil.rmtree(self._own / f"ranker-{self._copies - 1}", ignore_errors=True)
+            shutil.rmtree(swap.before, ignore_errors=True)
             self._swap = None
         if self._asked:
             self._begin_swap(self._asked.popleft())
@@ -210,12 +230,15 @@ class Supervisor:
     def _begin_swap(self, asked: _Asked) -> None:
         try:
             served = replacement(self._folder, self._served, asked.new_features)
+            try:
+                copy = self._keep_copy(served)
+            except (CldrankError, OSError) as error:
+                raise swap_refused(f"a copy of it cannot be kept: {reason(error)}.", self._served) from error
         except RequestError as error:
             self._answer(asked, "refused", error=str(error))
             return
-        self._keep_copy(served)
-        self._served = served
-        self._swap = _Swap(asked, served, set(self._members))
+        self._swap = _Swap(asked, served, self._copy, set(self._members))
+        self._served, self._copy = served, copy
         for member in self._members:
             member.tell(what="swap", folder=str(self._copy))
 
@@ -227,13 +250,19 @@ class Supervisor:
 
     def _stop(self) -> None:
         """Let the workers answer what is in flight; kill those that take longer than they are given."""
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
         self._socket.close()
-        for member in self._members:
-            member.tell(what="stop")
         deadline = time.monotonic() + self._settings.stop_timeout + 5
-        for member in self._members:
-            member.process.join(max(0.0, deadline - time.monotonic()))
-            if member.process.is_alive():
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for member in self._members:
+                member.tell(what="stop")
+            for member in self._members:
+                member.process.join(max(0.0, deadline - time.monotonic()))
+        except KeyboardInterrupt:
+            logger.warning("stopped again: requests in flight are not waited for")
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it will not be long
+            for member in self._members:
                 member.process.kill()
-            member.process.join()
+            for member in self._members:
+                member.process.join()

@@ -80,7 +80,7 @@ class ServiceWorker:
             case "stop":
                 self._stop()
             case "count":
-                self._in_use.metrics.reloads.labels(message["outcome"]).inc()
+                self._in_use.metrics.reloaded(message["outcome"])
             case "answer":
                 self._answers.pop(message["number"]).set_result(message)
             case "swap":
