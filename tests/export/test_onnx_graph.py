@@ -20,7 +20,6 @@ from cldrank.errors import MissingDependencyError
 from cldrank.export import ExportRequest, Parity, export_formats, export_ranker
 from cldrank.export.format import InexpressibleError
 from cldrank.export.replay.table import NamedTable
-from cldrank.models import MLP, Linear, Trees
 from cldrank.rankers import Layer, LinearRanker, NetworkRanker, Ranker, TreeRanker
 from cldrank.rankers.network import ACTIVATIONS
 
@@ -263,18 +262,3 @@ def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'cldrank\[onnx\]'"):
         FORMAT.replay({"model": content}, NamedTable(made.NAMES, made.FEATURES), REQUEST)
-
-
-# -- real features -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["mq2008:fold1/test", "web10k-sample:test", "msrd:vali"])
-def test_real_features(real_data: Path, name: str, tmp_path: Path) -> None:
-    data = cr.load(name)[:150]
-    for model in (Linear(), MLP(hidden=(16,), epochs=1, validation=0.0), Trees(rounds=10, validation=0.0)):
-        ranker = cr.Oracle(model=model).fit(data).ranker_
-        found = export_ranker(ranker, "onnx", tmp_path / "ranker.onnx", check=data).parity
-        assert found is not None
-        assert found.largest <= ULP * max(found.scale, 1)
-        assert found.swapped == 0

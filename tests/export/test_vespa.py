@@ -22,7 +22,6 @@ from cldrank.export.format import InexpressibleError
 from cldrank.export.replay import vespa
 from cldrank.export.replay.table import NamedTable
 from cldrank.export.vespa import split_point
-from cldrank.models import MLP, Linear, Trees
 from cldrank.rankers import LinearRanker, Ranker, TreeRanker
 
 FORMAT = export_formats()["vespa"]
@@ -395,18 +394,3 @@ def test_models_that_do_not_fit_their_profile() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             vespa.scores({**files, "cldrank.profile": profile.replace(old, new).encode()}, table, rounds_splits=True)
-
-
-# -- real features -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["mq2008:fold1/test", "web10k-sample:test", "msrd:vali"])
-def test_real_features(real_data: Path, name: str, tmp_path: Path) -> None:
-    data = cr.load(name)[:150]
-    for model in (Linear(), MLP(hidden=(16,), epochs=1, validation=0.0), Trees(rounds=10, validation=0.0)):
-        ranker = cr.Oracle(model=model).fit(data).ranker_
-        found = export_ranker(ranker, "vespa", tmp_path / type(model).__name__, check=data).parity
-        assert found is not None
-        assert found.largest <= 1e-6 * max(found.scale, 1)
-        assert found.swapped == 0

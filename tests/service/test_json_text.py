@@ -43,6 +43,8 @@ def test_the_longest_request_in_either_form_is_let_pass() -> None:
     for body in (arrays, {"candidates": named, "top": 1, "query_id": ",[\\" * 9999}):
         JsonText((json.dumps(body) + blank).encode()).refuse_excess(1_000, 3)
         JsonText((json.dumps(body, indent=3) + blank).encode()).refuse_excess(1_000, 3)
+        with pytest.raises(RequestError, match="more than 100 candidates of 3 features"):
+            JsonText((json.dumps(body) + blank).encode()).refuse_excess(100, 3)
 
 
 def test_very_many_colons_in_a_text_are_an_alarm() -> None:

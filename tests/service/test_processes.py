@@ -294,6 +294,7 @@ def test_a_supervisor_that_is_killed_takes_its_workers_along(start: Callable[...
     service = start("--workers", "2")
     children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
     service.process.kill()
+    assert len(children) >= 2
     service.until(lambda: not any(Path(f"/proc/{one}/cmdline").exists() for one in children))
 
 

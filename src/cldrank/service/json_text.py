@@ -50,7 +50,7 @@ class JsonText:
 
     def may_name_booleans(self) -> bool:
         """Whether true or false may stand behind a colon."""
-        if self.n_colons > len(self._body) // 4:  # most are inside texts; places of so many would take much memory
+        if self.n_colons > len(self._body) // 4:  # most are inside texts; a list of their places would take much memory
             return True
         colons, last = np.flatnonzero(self._bytes == ord(":")), len(self._bytes) - 1
         behind = self._bytes[np.minimum(colons + 1, last)]
@@ -60,7 +60,7 @@ class JsonText:
         return not bool(_NUMBER_BEGINS[behind].all())
 
     def refuse_excess(self, most: int, width: int) -> None:
-        """Refuse, before it is parsed, what would take much more memory than so many candidates of this width do.
+        """Refuse, before it is parsed, what would take much more memory than `most` candidates of this width.
 
         A list of two bytes takes 60 in memory. Small bodies are let pass: they can do little harm.
         """

@@ -36,7 +36,7 @@ class LineBlock:
         return self.first_line + self.text.count(b"\n", 0, at), at - start + 1
 
     def parts(self, most: int) -> Iterator[LineBlock]:
-        r"""The same lines in blocks of at most so many.
+        r"""The same lines in blocks of at most `most` lines.
 
         >>> [bytes(part.text) for part in LineBlock(Path("a.txt"), bytearray(b"1\n2\n3\n"), 1).parts(2)]
         [b'1\n2\n', b'3\n']

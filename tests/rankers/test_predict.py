@@ -1,0 +1,98 @@
+"""Where rankers score, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from letor_rankers import NAMES, PARTS, borda, letor, linear, network, trees
+from made_rankers import Residual
+
+import cldrank as cr
+from cldrank.errors import UsageError
+from cldrank.rankers import Layer, ModuleRanker, NetworkRanker, Ranker
+from cldrank.rankers.network import ACTIVATIONS
+
+
+class TestDevices:
+    """Where there is no GPU, and on any device that torch has."""
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (network, "device='cuda' cannot be used here; torch has cpu alone"),
+            (trees, "device='cuda' cannot be used here; XGBoost takes cpu, or cuda where there is a GPU"),
+        ],
+    )
+    def test_no_gpu(self, tmp_path: Path, make: Callable[[], Ranker], message: str) -> None:
+        (tmp_path / "a.txt").write_text(letor(5))
+        with pytest.raises(UsageError, match=message):
+            cr.score(make(), tmp_path / "a.txt", tmp_path / "out.csv", device="cuda")
+        with pytest.raises(UsageError, match=message):
+            make().predict(np.zeros((2, 3)), device="cuda")
+
+    @pytest.mark.parametrize("make", [linear, borda])
+    def test_linear_rankers_stay_on_the_cpu(self, make: Callable[[], Ranker]) -> None:
+        with pytest.raises(UsageError, match="device='cuda' is for networks and trees; a LinearRanker is scored on"):
+            make().predict(np.zeros((2, 3)), device="cuda")
+        np.testing.assert_array_equal(make().predict(np.eye(3), device="cpu"), make().predict(np.eye(3)))
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    def test_torch_scores_as_numpy_does(self, activation: str) -> None:
+        layers = network(16, 8).layers
+        layers = [layer if layer.kind == "linear" else Layer(activation) for layer in layers]
+        made = NetworkRanker(layers=layers, **PARTS)
+        rows = np.random.default_rng(0).normal(scale=3, size=(500, 3)).astype(np.float32)
+        found = made.scorer_on("cpu")(rows)
+        np.testing.assert_allclose(found, made.predict(rows), rtol=1e-6, atol=1e-6)
+        assert (found == made.predict(rows)).mean() > 0.99
+        np.testing.assert_array_equal(found, found.astype(np.float32))
+
+    def test_a_module_moves_too(self) -> None:
+        own = ModuleRanker.of(Residual(width=3), **PARTS)
+        rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+        np.testing.assert_array_equal(own.scorer_on("cpu")(rows), own.predict(rows))
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+    @pytest.mark.parametrize("make", [network, trees, lambda: ModuleRanker.of(Residual(width=3), **PARTS)])
+    def test_a_gpu_scores_as_the_cpu_does(self, tmp_path: Path, make: Callable[[], Ranker]) -> None:
+        ranker, rows = make(), np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32)
+        np.testing.assert_allclose(ranker.predict(rows, device="cuda"), ranker.predict(rows), rtol=1e-5, atol=1e-6)
+        (tmp_path / "a.txt").write_text(letor(200, scattered=True))
+        cr.score(ranker, tmp_path / "a.txt", tmp_path / "gpu.parquet", device="cuda")
+        cr.score(ranker, tmp_path / "a.txt", tmp_path / "cpu.parquet")
+        found, other = (pq.read_table(tmp_path / f"{name}.parquet")["score"].to_numpy() for name in ("gpu", "cpu"))
+        np.testing.assert_allclose(found, other, rtol=1e-5, atol=1e-6)
+
+
+class TestPredictKeepsTheOrder:
+    @pytest.mark.parametrize("make", [linear, network, trees])
+    def test_of_rows_however_they_are_given(self, make: Callable[[], Ranker]) -> None:
+        ranker, rows = make(), np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+        scores = ranker.predict(rows)
+        order = np.random.default_rng(1).permutation(40)
+        np.testing.assert_array_equal(ranker.predict(rows[order]), scores[order])
+        shuffled = {name: rows[:, NAMES.index(name)] for name in ("f3", "f1", "f2")}
+        frame = pytest.importorskip("pandas").DataFrame(shuffled, index=order)  # an index is a label, not an order
+        for table in (frame, pa.table(shuffled)):
+            np.testing.assert_array_equal(ranker.predict(table), scores)
+
+    @pytest.mark.parametrize("make", [linear, network, trees, borda])
+    def test_of_a_dataset_and_back_to_its_file(self, tmp_path: Path, make: Callable[[], Ranker]) -> None:
+        """A dataset regroups the rows of scattered queries; scores are of its rows, and source_rows leads back."""
+        (tmp_path / "a.txt").write_text(letor(60, scattered=True))
+        data, ranker = cr.load(tmp_path / "a.txt"), make()
+        assert data.source_rows is not None
+        scores = ranker.predict(data)
+        if ranker.by_row:
+            np.testing.assert_array_equal(scores, ranker.predict(data.features))
+        back = np.empty_like(scores)
+        back[data.source_rows] = scores
+        cr.score(ranker, tmp_path / "a.txt", tmp_path / "out.parquet")
+        np.testing.assert_array_equal(pq.read_table(tmp_path / "out.parquet")["score"].to_numpy(), back)
