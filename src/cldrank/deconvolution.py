@@ -7,7 +7,9 @@ nonparametric maximum likelihood over masses on a fixed grid (Laird 1978), a con
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,9 +106,30 @@ class RateDistribution:
         >>> RateCounts.of([0] * 90 + [1] * 10, [1] * 100).fit().expected()[[0, -1]].round(2)
         array([0.08, 0.28])
         """
+        found: Floats = (self._posterior @ self.rates)[self.counts.pair]
+        return found
+
+    def drawn(self, random: np.random.Generator) -> Floats:
+        """(candidates,) click probabilities drawn from the posterior of each.
+
+        >>> RateCounts.of([0, 200], [200, 200]).fit().drawn(np.random.default_rng(0))
+        array([0., 1.])
+        """
+        chance = random.random(len(self.counts.pair))
+        ends = np.cumsum(self._posterior, axis=1)[:, :-1]
+        places = np.empty(len(chance), dtype=np.int64)
+        order = np.argsort(self.counts.pair, kind="stable")
+        bounds = np.searchsorted(self.counts.pair[order], np.arange(len(ends) + 1))
+        for pair, (start, stop) in enumerate(itertools.pairwise(bounds)):
+            rows = order[start:stop]
+            places[rows] = np.searchsorted(ends[pair], chance[rows], side="right")
+        return self.rates[places]
+
+    @cached_property
+    def _posterior(self) -> Floats:
+        """(pairs, grid) the posterior of each pair of counts."""
         likelihood = self.counts._likelihood(self.rates) * self.mass
-        posterior = likelihood / likelihood.sum(axis=1, keepdims=True)
-        found: Floats = (posterior @ self.rates)[self.counts.pair]
+        found: Floats = likelihood / likelihood.sum(axis=1, keepdims=True)
         return found
 
 

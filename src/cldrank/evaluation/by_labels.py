@@ -1,4 +1,4 @@
-"""`evaluate` one ranker, `compare` two: measures over the labels of a dataset, with intervals over its queries."""
+"""Rankers judged by labels: measures with intervals over queries, and paired comparisons."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Evaluation(_ByMeasure[float]):
         }
 
 
-def evaluate(
+def evaluate_by_labels(
     model: Any,
     dataset: RankingDataset,
     measures: Measures = DEFAULT_MEASURES,
@@ -119,7 +119,7 @@ def evaluate(
     confidence  of the bootstrap intervals over queries, from `replicates` draws
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
-    >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
+    >>> evaluate_by_labels(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
     0.7916
     """
     per_query = _per_query(model, dataset, parse_all(measures), empty)
@@ -173,7 +173,7 @@ class RankerComparison(_ByMeasure[Comparison]):
         }
 
 
-def compare(
+def compare_by_labels(
     first: Any,
     second: Any,
     dataset: RankingDataset,
@@ -187,7 +187,7 @@ def compare(
     """Compare two models query by query: the mean difference, its interval, and a p-value by randomisation.
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
-    >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
+    >>> compare_by_labels([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
     0.25
     """
     wanted = parse_all(measures)

@@ -1,0 +1,264 @@
+"""`compare_by_clicks` and `evaluate_by_clicks`: rankers judged without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank._typing import IntArray
+from cldrank.arguments import check_number
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankError, CldrankWarning, DataError, Spelling, UsageError, warn
+from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
+from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
+from cldrank.evaluation.deciding import judge_pair
+from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.off_policy import OffPolicy, off_policy
+from cldrank.evaluation.orders import PRODUCTION, Order, order_of
+from cldrank.evaluation.relevance_model import fit_model
+from cldrank.evaluation.sensitivity import check_curves, check_gammas, check_naive, run_placebo
+from cldrank.evaluation.settling import ways_to_settle
+from cldrank.evaluation.support import look_at_support
+from cldrank.evaluation.unseen import look_at_unseen
+from cldrank.propensity import AffineClicks
+
+DEFAULT_ESTIMATOR = "doubly-robust"
+_MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
+_USER = "a verdict from clicks"
+_OF_JUDGE = ("estimator", "confidence", "seed")
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class ClickJudge:
+    """A log that is ready to judge rankers: what is learned from it is learned once, for as many as there are.
+
+    clicks          estimates measures
+    rows            (rows,) of the dataset, those of the queries that are judged by
+    n_rows          of the whole dataset
+    without_model   why there is no model of the unseen; empty where there is one
+    left_out        queries left out, since a ranker was trained on them
+    """
+
+    clicks: ClickEstimator
+    rows: IntArray
+    n_rows: int
+    without_model: str = ""
+    left_out: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        dataset: RankingDataset,
+        clicks: ClickTable,
+        propensities: Curve,
+        *,
+        estimator: str | OffPolicy = DEFAULT_ESTIMATOR,
+        confidence: float = 0.9,
+        seed: int = 0,
+        trained: NDArray[np.bool_] | None = None,
+    ) -> ClickJudge:
+        """Check what is given, and fit the model of the unseen.
+
+        trained   (queries,) those that a ranker was trained on, and that are left out
+        """
+        check_number("confidence", confidence, above=0, below=1)
+        chosen = off_policy(estimator)
+        check_clicks(clicks, dataset, _USER)
+        check: Any = check_affine if isinstance(propensities, AffineClicks) else check_propensities
+        curve = check(propensities, clicks, _USER, None)
+        searched = clicks.query_impressions > 0
+        kept = np.flatnonzero(searched if trained is None else searched & ~trained)
+        left_out = int(searched.sum()) - len(kept)
+        if not len(kept):
+            raise DataError(
+                "all {:,} queries of the log were trained on, and a ranker is judged on queries that it has not seen: "
+                "{}, or give a log of other queries.",
+                left_out,
+                Spelling("train on those that held_out() leaves", "train with --hold-out 0.2"),
+            )
+        log = LoggedClicks(dataset[kept], clicks[kept], curve)
+        rows = segments.rows_of_segments(dataset.offsets, kept)
+        model, reason = None, ""
+        try:
+            model = fit_model(log, seed=seed)
+        except CldrankError as error:
+            reason = str(error)
+            if chosen.uses_model:
+                chosen = off_policy("affine")
+        estimates = ClickEstimator(log, chosen, model, float(confidence), seed)
+        return cls(estimates, rows, dataset.n_rows, reason, left_out)
+
+    def order(self, model: Any, name: str) -> Order:
+        """The order of a ranker, of scores of all rows of the dataset, or of the log itself."""
+        if not isinstance(model, str) and not hasattr(model, "predict") and not hasattr(model, "ranker_"):
+            scores = np.asarray(model)
+            if scores.shape == (self.n_rows,):
+                model = scores[self.rows]
+        return order_of(model, self.clicks.log, name)
+
+    def measures(self, named: Any = None) -> list[ClickMeasure]:
+        """The measures that are named, or all."""
+        k = self.clicks.log.clicks.depth
+        return default_measures(k) if named is None else parse_click_measures(named, k)
+
+    def compare(
+        self,
+        new: Any,
+        old: Any,
+        measures: Any = None,
+        *,
+        margin: float | None = None,
+        names: tuple[str, str] = ("new", "old"),
+        trust_curve: bool = False,
+        models: bool = True,
+        progress: Progress | None = None,
+    ) -> ClickComparison:
+        """Compare two rankers; see `cldrank.compare`.
+
+        margin        the smallest difference that matters, in the units of the first measure; by default 1% of old's
+        trust_curve   whether a curve without a known uncertainty counts as known, rather than assumed
+        models        whether to try other models of the unseen as well, which takes the most time
+        """
+        clicks, wanted = self.clicks, self.measures(measures)
+        ours, theirs = self.order(new, names[0]), self.order(old, names[1])
+        pairs = {str(one): self._pair(one, ours, theirs) for one in wanted}
+        first, pair = wanted[0], pairs[str(wanted[0])]
+        least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
+        if progress is not None:
+            progress("trying other assumptions")
+        checks = tuple(self._checks(first, ours, theirs, least, models))
+        placebo = run_placebo(clicks, first, ours, theirs)
+        unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
+        estimated = clicks.log.curve.uncertain
+        verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)
+        return ClickComparison(
+            data=clicks.log.data.name,
+            synthetic=clicks.log.data.synthetic,
+            new=ours.name,
+            old=theirs.name,
+            estimator=clicks.estimator.label,
+            curve=clicks.log.curve.origin,
+            curve_is_estimated=estimated,
+            measures=pairs,
+            support=look_at_support(clicks, first, ours, theirs),
+            unseen=unseen,
+            checks=checks,
+            placebo=placebo,
+            verdict=verdict,
+            settling=ways_to_settle(clicks, first, ours, theirs, pair, unseen, verdict),
+            left_out=self.left_out,
+        )
+
+    def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
+        """Measure one ranker; see `cldrank.evaluate`."""
+        clicks, wanted, order = self.clicks, self.measures(measures), self.order(model, name)
+        return ClickEvaluation(
+            data=clicks.log.data.name,
+            synthetic=clicks.log.data.synthetic,
+            ranker=order.name,
+            estimator=clicks.estimator.label,
+            curve=clicks.log.curve.origin,
+            curve_is_estimated=clicks.log.curve.uncertain,
+            measures={str(one): clicks.estimate(one, order) for one in wanted},
+            support=look_at_support(clicks, wanted[0], order, None),
+            unseen=look_at_unseen(clicks, wanted[0], order, None, self.without_model),
+            left_out=self.left_out,
+        )
+
+    def _pair(self, measure: ClickMeasure, new: Order, old: Order) -> MeasuredPair:
+        clicks = self.clicks
+        both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
+        return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+    def _checks(
+        self, measure: ClickMeasure, new: Order, old: Order, margin: float, models: bool
+    ) -> Iterator[SensitivityCheck]:
+        given = (self.clicks, measure, new, old, margin)
+        yield from check_curves(*given)
+        if models and self.clicks.model is not None:
+            yield from check_gammas(*given)
+        yield check_naive(*given)
+
+
+def compare_by_clicks(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    clicks: ClickTable,
+    propensities: Curve,
+    measures: Any = None,
+    *,
+    allow_trained: bool = False,
+    **options: Any,
+) -> ClickComparison:
+    """Compare two rankers by clicks; `options` are those of `ClickJudge.of` and of `ClickJudge.compare`."""
+    own: dict[str, Any] = {name: options.pop(name) for name in _OF_JUDGE if name in options}
+    judge = _judge((new, old), dataset, clicks, propensities, allow_trained, own)
+    return judge.compare(new, old, measures, **options)
+
+
+def evaluate_by_clicks(
+    model: Any,
+    dataset: RankingDataset,
+    clicks: ClickTable,
+    propensities: Curve,
+    measures: Any = None,
+    *,
+    allow_trained: bool = False,
+    name: str = "the ranker",
+    **options: Any,
+) -> ClickEvaluation:
+    """Measure a ranker by clicks; `options` are those of `ClickJudge.of`."""
+    return _judge((model,), dataset, clicks, propensities, allow_trained, options).evaluate(model, measures, name=name)
+
+
+def _judge(
+    models: tuple[Any, ...],
+    dataset: RankingDataset,
+    clicks: ClickTable,
+    propensities: Curve,
+    allow_trained: bool,
+    options: dict[str, Any],
+) -> ClickJudge:
+    if not isinstance(dataset, RankingDataset):
+        raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
+    trained = _trained(models, dataset)
+    if allow_trained:
+        if trained.any():
+            warn(
+                CldrankWarning("{:,} queries were trained on, so the verdict flatters the ranker.", int(trained.sum()))
+            )
+        trained = np.zeros_like(trained)
+    judge = ClickJudge.of(dataset, clicks, propensities, trained=trained, **options)
+    if judge.left_out:
+        warn(
+            CldrankWarning(
+                "{:,} queries of the log are left out, since a ranker was trained on them; {:,} remain.",
+                judge.left_out,
+                judge.clicks.n_queries,
+            )
+        )
+    return judge
+
+
+def _trained(models: tuple[Any, ...], dataset: RankingDataset) -> NDArray[np.bool_]:
+    """(queries,) those that any of the rankers remembers."""
+    found = np.zeros(dataset.n_queries, dtype=bool)
+    for model in models:
+        ranker = getattr(model, "ranker_", model)
+        saw = None if not hasattr(ranker, "saw") else ranker.saw(dataset.query_ids)
+        if saw is not None:
+            found |= saw
+    return found
+
+
+__all__ = ["PRODUCTION", "ClickJudge", "compare_by_clicks", "evaluate_by_clicks"]

@@ -1,0 +1,107 @@
+"""`ClickMeasure`: measures that clicks can estimate, as sums over ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import UsageError
+from cldrank.measures import ARP, DCG, NDCG, Measure, parse
+from cldrank.propensity import AffineClicks
+
+Floats = NDArray[np.float64]
+_CLICKS = re.compile(r"(?i)\s*clicks\s*(?:@\s*(\d+))?\s*")
+_KINDS: dict[type[Measure], str] = {DCG: "DCG", NDCG: "nDCG", ARP: "ARP"}
+_KNOWN = "DCG@k, nDCG@k, ARP and Clicks@k"
+
+
+@dataclass(frozen=True)
+class ClickMeasure:
+    """A measure of an order, given the relevance of candidates; the mean is taken over pages.
+
+        DCG@k      Σ_i relevance_i / log2(rank_i + 1)   over the first k
+        nDCG@k     the same, over that of the best order
+        Clicks@k   Σ_i slope(rank_i) relevance_i + base(rank_i): expected clicks per page with k results
+        ARP        Σ_i relevance_i rank_i / Σ_i relevance_i, over all pages together; lower is better. Only candidates
+                   that the log has shown count, ranked among themselves: nobody knows production's order of the others
+
+    >>> ClickMeasure("DCG", 3).discounts(4, AffineClicks.of([1, 0.5], 1, 0))
+    array([1.    , 0.6309, 0.5   , 0.    ])
+    """
+
+    kind: str
+    cutoff: int | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger value is better."""
+        return self.kind != "ARP"
+
+    def discounts(self, longest: int, affine: AffineClicks) -> Floats:
+        """(longest,) what relevance at each rank counts."""
+        ranks = np.arange(1, longest + 1, dtype=np.float64)
+        if self.kind == "ARP":
+            return ranks
+        found = np.zeros(longest)
+        top = min(self.cutoff or longest, longest)
+        if self.kind == "Clicks":
+            found[: min(top, len(affine))] = affine.slope[:top]
+        else:
+            found[:top] = 1 / np.log2(ranks[:top] + 1)
+        return found
+
+    def bases(self, longest: int, affine: AffineClicks) -> Floats:
+        """(longest,) the clicks that each rank brings without any relevance."""
+        found = np.zeros(longest)
+        if self.kind == "Clicks":
+            top = min(self.cutoff or longest, longest, len(affine))
+            found[:top] = affine.base[:top]
+        return found
+
+
+def default_measures(k: int) -> list[ClickMeasure]:
+    """All of them, for pages of k results.
+
+    >>> default_measures(5)
+    [ClickMeasure(kind='DCG', cutoff=5), ClickMeasure(kind='nDCG', cutoff=5), ClickMeasure(kind='ARP', cutoff=None), \
+ClickMeasure(kind='Clicks', cutoff=5)]
+    """
+    return [ClickMeasure("DCG", k), ClickMeasure("nDCG", k), ClickMeasure("ARP"), ClickMeasure("Clicks", k)]
+
+
+def parse_click_measures(measures: Any, k: int) -> list[ClickMeasure]:
+    """The measures that texts name, each once; a missing cutoff is k, the length of a page.
+
+    >>> [str(one) for one in parse_click_measures("ndcg@3, clicks", k=5)]
+    ['nDCG@3', 'Clicks@5']
+    """
+    named: Iterable[Any] = [measures] if isinstance(measures, str | Measure | ClickMeasure) else measures
+    texts = [part for one in named for part in (re.split(r"[,\s]+", one) if isinstance(one, str) else [one])]
+    found = list(dict.fromkeys(_parsed(text, k) for text in texts if text != ""))
+    if not found:
+        raise UsageError(f"no measure is named; clicks estimate {_KNOWN}.")
+    return found
+
+
+def _parsed(text: Any, k: int) -> ClickMeasure:
+    if isinstance(text, ClickMeasure):
+        return text
+    clicks = _CLICKS.fullmatch(text) if isinstance(text, str) else None
+    if clicks is not None:
+        cutoff = k if clicks[1] is None else int(clicks[1])
+        if not 1 <= cutoff <= k:
+            raise UsageError(f"Clicks@{cutoff}: the log says nothing of positions beyond {k}; choose 1 to {k}.")
+        return ClickMeasure("Clicks", cutoff)
+    measure = parse(text)
+    kind = _KINDS.get(type(measure))
+    if kind is None or str(measure) not in (kind, f"{kind}@{measure.cutoff}"):
+        raise UsageError(f"{measure} cannot be estimated from clicks; {_KNOWN} can. For {measure}, labels are needed.")
+    return ClickMeasure(kind, None if kind == "ARP" else (measure.cutoff or k))

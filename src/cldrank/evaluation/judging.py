@@ -1,0 +1,128 @@
+"""The two questions that users ask, answered by labels or by clicks."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import UsageError
+from cldrank.evaluation.by_clicks import compare_by_clicks, evaluate_by_clicks
+from cldrank.evaluation.by_labels import (
+    DEFAULT_MEASURES,
+    Evaluation,
+    RankerComparison,
+    compare_by_labels,
+    evaluate_by_labels,
+)
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
+from cldrank.evaluation.logged import Curve
+from cldrank.measures import Empty
+
+
+@overload
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    empty: Empty = ...,
+    confidence: float = ...,
+    replicates: int = ...,
+    seed: int = ...,
+) -> Evaluation: ...
+@overload
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable,
+    propensities: Curve,
+    **options: Any,
+) -> ClickEvaluation: ...
+def evaluate(
+    model: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable | None = None,
+    propensities: Curve | None = None,
+    **options: Any,
+) -> Evaluation | ClickEvaluation:
+    """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
+
+    model       a fitted method, a ranker, anything with `predict(features)`, an array of scores; with clicks also
+                "production", the order of the log itself
+    measures    such as "nDCG@3"; by clicks those of `ClickMeasure`
+    options     by labels: empty ("zero" or "skip"), confidence, replicates, seed; by clicks: estimator (see
+                `OffPolicy`), confidence, seed, allow_trained (whether queries that the ranker was trained on may count)
+
+    >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
+    >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
+    0.7916
+    """
+    if clicks is None and propensities is None:
+        return evaluate_by_labels(model, dataset, DEFAULT_MEASURES if measures is None else measures, **options)
+    return evaluate_by_clicks(model, dataset, *_both(clicks, propensities), measures, **options)
+
+
+@overload
+def compare(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    empty: Empty = ...,
+    confidence: float = ...,
+    permutations: int = ...,
+    seed: int = ...,
+) -> RankerComparison: ...
+@overload
+def compare(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable,
+    propensities: Curve,
+    **options: Any,
+) -> ClickComparison: ...
+def compare(
+    new: Any,
+    old: Any,
+    dataset: RankingDataset,
+    measures: Any = None,
+    *,
+    clicks: ClickTable | None = None,
+    propensities: Curve | None = None,
+    **options: Any,
+) -> RankerComparison | ClickComparison:
+    """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
+
+    By labels: the mean difference, its interval, and a p-value by randomisation. By clicks: a verdict, with estimates,
+    what the log cannot see, and how much it depends on assumptions; either model may be "production", the order of the
+    log itself.
+
+    measures    such as "nDCG@3"; by clicks those of `ClickMeasure`, and the first decides
+    options     by labels: empty, confidence, permutations, seed; by clicks: estimator, confidence, seed, margin (the
+                smallest difference that matters), names (of the two), trust_curve (whether propensities without a known
+                uncertainty count as known), models (whether to try other models of what was never shown),
+                allow_trained, progress
+
+    >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
+    >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
+    0.25
+    """
+    if clicks is None and propensities is None:
+        return compare_by_labels(new, old, dataset, DEFAULT_MEASURES if measures is None else measures, **options)
+    return compare_by_clicks(new, old, dataset, *_both(clicks, propensities), measures, **options)
+
+
+def _both(clicks: ClickTable | None, propensities: Curve | None) -> tuple[ClickTable, Curve]:
+    if clicks is None or propensities is None:
+        missing = "clicks" if clicks is None else "propensities"
+        raise UsageError(f"to judge by clicks, give clicks= and propensities=; {missing} are missing.")
+    return clicks, propensities

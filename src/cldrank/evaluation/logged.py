@@ -1,0 +1,119 @@
+"""`LoggedClicks`: what a log says about each candidate, under a curve of examination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.propensity import AffineClicks, Propensities
+
+Floats = NDArray[np.float64]
+Curve = Propensities | AffineClicks
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedClicks:
+    """The candidates of the queries that were searched, the clicks on them, and a curve that explains these.
+
+        P(click on i at position k) = slope_k relevance_i + base_k
+
+    Propensities are slopes without a base; relevance is then the probability of a click at the first position.
+
+    >>> log = example_log()
+    >>> log.exposure, log.surplus, log.seen, log.pages
+    (array([ 5., 10.,  0.]), array([1., 4., 0.]), array([ True,  True, False]), array([10.]))
+    """
+
+    data: RankingDataset
+    clicks: ClickTable
+    curve: Curve
+
+    @cached_property
+    def affine(self) -> AffineClicks:
+        """Slope and base of each position."""
+        return AffineClicks.from_propensities(self.curve) if isinstance(self.curve, Propensities) else self.curve
+
+    @cached_property
+    def pages(self) -> Floats:
+        """(queries,) how often each query was searched."""
+        return self.clicks.query_impressions.astype(np.float64)
+
+    @cached_property
+    def row_pages(self) -> Floats:
+        """(rows,) how often the query of each candidate was searched."""
+        return self.pages[self.queries]
+
+    @cached_property
+    def queries(self) -> IntArray:
+        """(rows,) the query of each candidate."""
+        return self.data.row_queries
+
+    @cached_property
+    def page_lengths(self) -> IntArray:
+        """(queries,) the lowest position at which anything was shown."""
+        found = np.zeros(self.data.n_queries, dtype=np.int64)
+        np.maximum.at(found, self.queries[self.clicks.row], self.clicks.position)
+        return found
+
+    @cached_property
+    def longest(self) -> int:
+        """The most candidates, or positions, that any query has."""
+        return max(int(self.data.sizes.max(initial=1)), self.clicks.depth)
+
+    @cached_property
+    def exposure(self) -> Floats:
+        """(rows,) Σ_k n_k slope_k: in how many impressions a candidate was examined."""
+        slope, _ = self.affine.at(self.clicks.position)
+        return self.by_row(self.clicks.impressions * slope)
+
+    @cached_property
+    def surplus(self) -> Floats:
+        """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
+        _, base = self.affine.at(self.clicks.position)
+        return self.by_row(self.clicks.clicks - self.clicks.impressions * base)
+
+    @cached_property
+    def expected_exposure(self) -> Floats:
+        """(rows,) the exposure that display probabilities give on average; without these, the exposure itself."""
+        display = self.clicks.display
+        if display is None:
+            return self.exposure
+        slope, _ = self.affine.at(np.arange(1, display.shape[1] + 1))
+        found: Floats = self.row_pages * (display @ slope)
+        return found
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        """(rows,) whether a candidate was ever shown."""
+        return self.exposure > 0
+
+    def with_curve(self, curve: Curve) -> LoggedClicks:
+        """The same log, explained by another curve."""
+        return LoggedClicks(self.data, self.clicks, curve)
+
+    def by_query(self, values: NDArray[Any]) -> Floats:
+        """(queries,) the sum over the candidates of each query."""
+        return _sums(self.queries, values, self.data.n_queries)
+
+    def by_row(self, values: NDArray[Any]) -> Floats:
+        """(rows,) the sum over the cells of each candidate."""
+        return _sums(self.clicks.row, values, self.data.n_rows)
+
+
+def _sums(place: IntArray, values: NDArray[Any], size: int) -> Floats:
+    found: Floats = np.bincount(place, values, size).astype(np.float64, copy=False)
+    return found
+
+
+def example_log() -> LoggedClicks:
+    """A page of two results, shown ten times, and a third candidate that never was: for examples."""
+    data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    clicks = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
+    return LoggedClicks(data, clicks, Propensities.power(1, 2))

@@ -1,0 +1,214 @@
+"""Off-policy estimators: what clicks on the pages of one policy say about the relevance that others rely on.
+
+Each says how relevant every candidate seems. Measures are sums of relevance over ranks, so an estimate without bias of
+each candidate gives one of every order; unlike rankers, measures do not mind its noise, which averages out over queries.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.arguments import check_number
+from cldrank.errors import UsageError
+from cldrank.evaluation.logged import LoggedClicks
+from cldrank.propensity import AffineClicks
+from cldrank.wording import listed
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OffPolicy(ABC):
+    """An estimator of relevance from a log.
+
+    name       as options spell it
+    label      in reports
+    paper      where it comes from
+    uses_model      whether it needs the relevance that a model predicts
+    fills_unseen    what candidates never shown count: nothing, as much as the mean of the others ("mean"), or what the
+                    model predicts ("model")
+
+    clip       the least share of examined pages that clicks are divided by; None divides by the share itself
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    paper: ClassVar[str]
+    uses_model: ClassVar[bool] = False
+    fills_unseen: ClassVar[str] = "nothing"
+
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.clip is not None:
+            check_number("clip", self.clip, above=0, most=1)
+
+    @abstractmethod
+    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
+        """(rows,) how relevant each candidate seems; `model` predicts the same, for those who use it."""
+
+    def _divided(self, log: LoggedClicks, above: Floats, exposure: Floats) -> Floats:
+        """Clicks over exposure, and 0 where there is none; exposure is at least `clip` of the pages."""
+        below = exposure if self.clip is None else np.maximum(exposure, self.clip * log.row_pages)
+        found: Floats = np.divide(above, below, out=np.zeros(len(above)), where=log.seen & (below > 0))
+        return found
+
+
+@dataclass(frozen=True)
+class InversePropensity(OffPolicy):
+    """Every click counts one over the propensity of its position.
+
+        r_i = Σ_k c_ik / ρ_k / n_i
+
+    >>> from cldrank.evaluation.logged import example_log
+    >>> InversePropensity().relevance(example_log(), None)
+    array([0.2, 0.4, 0. ])
+    """
+
+    name = "ips"
+    label = "IPS"
+    paper = "Joachims, Swaminathan and Schnabel 2017"
+
+    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
+        """(rows,) of candidates never shown, 0."""
+        del model
+        if isinstance(log.curve, AffineClicks):
+            raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
+        clicks, rho = log.clicks, log.curve.at(log.clicks.position)
+        if self.clip is not None:
+            rho = np.maximum(rho, self.clip)
+        shown = np.maximum(clicks.row_impressions, 1)
+        found: Floats = log.by_row(clicks.clicks / rho) / shown
+        return found
+
+
+@dataclass(frozen=True)
+class ClippedPropensity(InversePropensity):
+    """IPS with propensities raised to a least one: less variance for some bias."""
+
+    name = "clipped"
+    label = "clipped IPS"
+    paper = "Strehl et al. 2010"
+
+    clip: float | None = 0.25
+
+
+@dataclass(frozen=True)
+class PolicyAware(OffPolicy):
+    """Clicks over how often a candidate was examined at all, at whatever positions the policy put it.
+
+        r_i = Σ_k c_ik / Σ_k n_ik ρ_k
+
+    With known display probabilities, their mean stands in place of n_ik.
+    """
+
+    name = "policy-aware"
+    label = "policy-aware IPS"
+    paper = "Oosterhuis and de Rijke 2020"
+
+    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
+        """(rows,) of candidates never shown, 0."""
+        del model
+        if isinstance(log.curve, AffineClicks):
+            raise UsageError("policy-aware IPS knows of no trust in positions; the estimator affine does.")
+        return self._divided(log, log.surplus, log.expected_exposure)
+
+
+@dataclass(frozen=True)
+class Affine(OffPolicy):
+    """Policy-aware IPS for trust bias: clicks that the position brings anyway are subtracted first.
+
+    r_i = (Σ_k c_ik - n_ik base_k) / Σ_k n_ik slope_k
+    """
+
+    name = "affine"
+    label = "affine IPS"
+    paper = "Vardasbi, Oosterhuis and de Rijke 2020"
+
+    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
+        """(rows,) of candidates never shown, 0."""
+        del model
+        return self._divided(log, log.surplus, log.expected_exposure)
+
+
+@dataclass(frozen=True)
+class SelfNormalised(Affine):
+    """Affine IPS, divided by the share of an order's weight that the log can see: the unseen count as the mean."""
+
+    name = "self-normalised"
+    label = "self-normalised IPS"
+    paper = "Swaminathan and Joachims 2015"
+    fills_unseen = "mean"
+
+
+@dataclass(frozen=True)
+class DirectMethod(OffPolicy):
+    """What a model predicts for each candidate, whatever was clicked on it."""
+
+    name = "direct"
+    label = "direct method"
+    paper = "Dudík, Langford and Li 2011"
+    uses_model = True
+    fills_unseen = "model"
+
+    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
+        """(rows,) the prediction."""
+        del log
+        return _given(model, self)
+
+
+@dataclass(frozen=True)
+class DoublyRobust(OffPolicy):
+    """The model's prediction, corrected by clicks where there are any: sound if either model or propensities are.
+
+        r_i = m_i + (Σ_k c_ik - n_ik base_k - n_ik slope_k m_i) / Σ_k n_ik slope_k
+
+    Without display probabilities and clipping, this is affine IPS for candidates that were shown, and the model for
+    those that were not.
+    """
+
+    name = "doubly-robust"
+    label = "doubly robust"
+    paper = "Oosterhuis 2023"
+    uses_model = True
+    fills_unseen = "model"
+
+    def relevance(self, log: LoggedClicks, model: Floats | None) -> Floats:
+        """(rows,) of candidates never shown, the prediction."""
+        predicted = _given(model, self)
+        found: Floats = predicted + self._divided(log, log.surplus - log.exposure * predicted, log.expected_exposure)
+        return found
+
+
+ESTIMATORS: dict[str, type[OffPolicy]] = {
+    kind.name: kind
+    for kind in (
+        InversePropensity, ClippedPropensity, SelfNormalised, PolicyAware, Affine, DirectMethod, DoublyRobust,
+    )
+}  # fmt: skip
+
+
+def off_policy(estimator: str | OffPolicy) -> OffPolicy:
+    """The estimator of a name.
+
+    >>> off_policy("ips")
+    InversePropensity(clip=None)
+    """
+    if isinstance(estimator, OffPolicy):
+        return estimator
+    if estimator not in ESTIMATORS:
+        raise UsageError(f"there is no estimator {estimator!r}; there are {listed(ESTIMATORS)}.")
+    return ESTIMATORS[estimator]()
+
+
+def _given(model: Floats | None, estimator: OffPolicy) -> Floats:
+    if model is None:
+        raise UsageError(
+            f"{estimator.label} needs a model of relevance, and there is none; use policy-aware or affine."
+        )
+    return model

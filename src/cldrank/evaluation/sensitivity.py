@@ -1,0 +1,135 @@
+"""The verdict under other assumptions: other curves, another model of the unseen, and two controls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import CldrankError
+from cldrank.evaluation.click_measures import ClickMeasure
+from cldrank.evaluation.click_results import Placebo, SensitivityCheck, turned
+from cldrank.evaluation.deciding import decide
+from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.off_policy import Affine
+from cldrank.evaluation.orders import LoggedOrder, Order
+from cldrank.evaluation.relevance_model import fit_model
+from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.checks.raising import proven_bound
+
+Floats = NDArray[np.float64]
+_FOLDS = 2  # of models under other assumptions
+_GAMMAS = (0.05, 0.3)
+_PERMUTATIONS = 20
+
+
+def check_curves(
+    clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order, margin: float
+) -> Iterator[SensitivityCheck]:
+    """The difference under steeper and flatter curves, and under one raised to the bound that the clicks give."""
+    log = clicks.log
+    for name, about, curve in _other_curves(log):
+        yield _check(name, about, "curve", _with_curve(clicks, curve), measure, new, old, margin)
+
+
+def check_gammas(
+    clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order, margin: float
+) -> Iterator[SensitivityCheck]:
+    """The difference with other correlations in the model of the unseen."""
+    for gamma in _GAMMAS:
+        model = fit_model(clicks.log, gamma=gamma, folds=_FOLDS, seed=clicks.seed)
+        about = f"CLD, the model of the unseen, with gamma {gamma:g}"
+        yield _check(f"γ = {gamma:g}", about, "model", replace(clicks, model=model), measure, new, old, margin)
+
+
+def check_naive(
+    clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order, margin: float
+) -> SensitivityCheck:
+    """The difference as clicks have it, as if every position were examined alike."""
+    flat = Propensities.power(0, max(clicks.log.clicks.depth, 1))
+    about = "clicks as they are, uncorrected: what the log favours"
+    return _check("Naive", about, "control", _with_curve(clicks, flat), measure, new, old, margin)
+
+
+def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order) -> Placebo | None:
+    """Permute clicks among the impressions of each position, and see whether the new order still seems to gain.
+
+    Only results that were seen count, ranked among themselves. Whatever a permutation leaves is due to positions: with
+    the right curve, production's better results lie further up, and an order that mixes them gains nothing. A gain
+    means that the curve is too steep.
+    """
+    log = clicks.log
+    by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
+    weights = [np.where(log.seen, clicks.weights(by, order.among_seen(log)), 0.0) for order in (new, old)]
+    gained = weights[0] - weights[1]
+    if not gained.any():
+        return None
+    random = np.random.default_rng([clicks.seed, 3])
+    found = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
+    middle = float(found.mean())
+    gain = clicks.interval(middle, float(found.std(ddof=1)))
+    return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0)
+
+
+def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
+    """The log with the clicks of each position dealt out anew among its impressions."""
+    table = log.clicks
+    dealt = np.array(table.clicks)
+    for position in np.unique(table.position):
+        at = np.flatnonzero(table.position == position)
+        shown = table.impressions[at]
+        total = min(int(table.clicks[at].sum()), int(shown.sum()))
+        dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
+    return LoggedClicks(log.data, replace(table, clicks=dealt), log.curve)
+
+
+def _other_curves(log: LoggedClicks) -> Iterator[tuple[str, str, Curve]]:
+    depth = max(log.clicks.depth, 1)
+    affine = log.affine
+    ranks = np.arange(1, len(affine) + 1, dtype=np.float64)
+    for sign, step, word in (("+", -0.5, "steeper"), ("−", 0.5, "flatter")):
+        about = f"a {word} curve: slopes times position^{step:g}"
+        slope = affine.slope * ranks**step
+        if step > 0:
+            slope = np.minimum(slope, affine.slope[0])
+        curve: Curve = (
+            Propensities(slope, method="assumed")
+            if isinstance(log.curve, Propensities)
+            else AffineClicks(slope, affine.base)
+        )
+        yield f"η {sign} 0.5", about, curve
+    if isinstance(log.curve, Propensities):
+        try:
+            bound = proven_bound(log.clicks, depth)
+        except CldrankError:
+            return
+        raised = log.curve.raised_to(bound)
+        yield "envelope", "the curve, raised to the lower bound that the clicks themselves give", raised
+
+
+def _with_curve(clicks: ClickEstimator, curve: Curve) -> ClickEstimator:
+    """The same under another curve, with a model of its own; the curve counts as certain."""
+    if isinstance(curve, Propensities):
+        curve = replace(curve, replicates=None, covariance=None)
+    log = clicks.log.with_curve(curve)
+    model = None if clicks.model is None else fit_model(log, gamma=clicks.model.gamma, folds=_FOLDS, seed=clicks.seed)
+    return replace(clicks, log=log, model=model)
+
+
+def _check(
+    name: str,
+    about: str,
+    kind: str,
+    clicks: ClickEstimator,
+    measure: ClickMeasure,
+    new: Order,
+    old: Order,
+    margin: float,
+) -> SensitivityCheck:
+    orders = [LoggedOrder(clicks.log) if isinstance(one, LoggedOrder) else one for one in (new, old)]
+    found = clicks.compare(measure, *orders).interval
+    gain = turned(found, measure.higher_is_better)
+    return SensitivityCheck(name, about, kind, gain, decide(gain, margin))  # type: ignore[arg-type]
