@@ -255,6 +255,7 @@ def _seed_propensities(folder: Path) -> None:
         high=np.array([1.0, 0.7, 0.5]),
         confidence=0.9,
         covariance=np.diag([0.0, 0.01, 0.02]),
+        replicates=np.array([[1.0, 0.55, 0.45], [1.0, 0.65, 0.35], [1.0, 0.6, 0.4]]),
         notes=("a note",),
     )
     rho.save(folder / "rho.json")
@@ -274,6 +275,9 @@ def _read_propensities(path: Path) -> None:
     for array in (rho.low, rho.high, rho.comparisons):
         if array is not None and array.shape != rho.values.shape:
             raise WrongError("arrays of other lengths")
+    draws = rho.draws(5, seed=0)
+    if draws.shape != (5, len(rho)) or not (rho.replicates is None or (np.isfinite(draws) & (draws > 0)).all()):
+        raise WrongError(f"draws {draws}")
     str(rho), repr(rho), rho._repr_svg_()
 
 

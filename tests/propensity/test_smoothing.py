@@ -51,6 +51,20 @@ def test_intervals_follow(world: Any) -> None:
     assert power.origin.startswith("power law, eta 1.0") or power.origin.startswith("power law, eta 0.9")
 
 
+def test_replicates_are_smoothed_along_or_left_out(world: Any) -> None:
+    rho = Randomised().fit(world.shuffled())
+    falling = rho.smoothed("monotone").replicates
+    assert falling is not None
+    assert rho.replicates is not None
+    assert len(falling) == len(rho.replicates)
+    assert (np.diff(rho.replicates) > 0).any()
+    assert (np.diff(falling) <= 1e-12).all()
+    power = rho.smoothed("power")
+    assert power.replicates is None
+    draws = power.draws(5, seed=0)  # all of them are power laws
+    np.testing.assert_allclose(np.log(draws[:, 4]) / np.log(draws[:, 1]), np.log(5) / np.log(2), rtol=1e-6)
+
+
 def test_a_curve_that_is_no_power_law_is_said() -> None:
     rho = Propensities(
         np.array([1, 0.9, 0.2, 0.9]), method="Pivot", covariance=np.diag([0, 1e-3, 1e-3, 1e-3]), confidence=0.9
