@@ -321,6 +321,12 @@ def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
         tree = json.loads(description.read_text())
         tree["files_sha256"][name] = hashlib.sha256((target / name).read_bytes()).hexdigest()
         description.write_text(json.dumps(tree))
+    elif random.random() < 0.2:
+        queries = target / "queries.safetensors"
+        queries.write_bytes(mutate_bytes(queries.read_bytes(), random))
+        tree = json.loads(description.read_text())
+        tree["files_sha256"][queries.name] = hashlib.sha256(queries.read_bytes()).hexdigest()
+        description.write_text(json.dumps(tree))
     elif random.random() < 0.3:
         weights.write_bytes(mutate_bytes(weights.read_bytes(), random))
         if random.random() < 0.7:  # as somebody would who means it: the digest fits
@@ -339,6 +345,9 @@ def _read_ranker(path: Path) -> None:
     if scores.shape != (2,) or not np.isfinite(scores).all():
         raise WrongError(f"scores {scores}")
     repr(ranker)
+    seen = ranker.trained_on
+    if seen is not None and (seen.dtype != np.uint64 or (np.diff(seen.astype(object)) <= 0).any()):
+        raise WrongError(f"hashes of queries {seen}")
     with tempfile.TemporaryDirectory() as folder:
         ranker.save(folder)
         again = cr.load_ranker(folder).provenance

@@ -169,7 +169,7 @@ class TestClipping:
         assert clipped.replicates is not None
         assert clipped.replicates.min() == 0.4
         assert (clipped.origin, clipped.clipped) == (rho.origin, ())
-        np.testing.assert_array_equal(clipped.covariance, rho.covariance)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(clipped.covariance, rho.covariance)
         assert rho.clip(0.1) is rho
 
     def test_draws_stay_above_the_minimum(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -101,7 +100,7 @@ class CLD(Method):
             raise UsageError("gamma_path needs a linear model.")
         evidence = self._collected(dataset, clicks, propensities)
         path = self.model.gamma_path(self._problem(evidence), self._context(evidence.data), gammas)
-        return [replace(one, ranker=one.ranker.with_queries(evidence.learned_queries)) for one in path]
+        return [one._replace(ranker=one.ranker.with_queries(evidence.learned_queries)) for one in path]
 
     def _problem(self, evidence: Evidence) -> PointSelection:
         data, clicks = evidence.data, evidence.clicks

@@ -59,10 +59,10 @@ def symmetric(value: Any, name: str, size: int) -> NDArray[np.float64]:
     if not isinstance(value, list) or len(value) != size:
         found = f"has {len(value)} rows" if isinstance(value, list) else f"is {_shown(value)}"
         raise DataError(f"{name} {found}; it must be a table of {size} rows and columns.")
-    found = table(value, name, size)
-    if not np.allclose(found, found.T, rtol=1e-6, atol=1e-9):
+    entries = table(value, name, size)
+    if not np.allclose(entries, entries.T, rtol=1e-6, atol=1e-9):
         raise DataError(f"{name} is not symmetric.")
-    return found
+    return entries
 
 
 def table(value: Any, name: str, columns: int) -> NDArray[np.float64]:

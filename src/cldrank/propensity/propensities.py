@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -268,8 +268,9 @@ class Propensities:
         Intervals and replicates are clipped along; a value that is raised is certain.
         """
         check_number("clip", minimum, above=0, most=1)
-        parts = {name: getattr(self, name) for name in ("values", "low", "high", "replicates")}
-        if not any(part is not None and (part < minimum).any() for part in parts.values()):
+        parts: dict[str, Any] = {name: getattr(self, name) for name in ("values", "low", "high", "replicates")}
+        parts = {name: part for name, part in parts.items() if part is not None}
+        if not any((part < minimum).any() for part in parts.values()):
             return self
         below = self.values < minimum
         raised = tuple((np.flatnonzero(below) + 1).tolist())
@@ -279,7 +280,7 @@ class Propensities:
             origin=f"{self.origin}{where}",
             clipped=raised or self.clipped,
             covariance=None if self.covariance is None else np.where(below | below[:, None], 0.0, self.covariance),
-            **{name: None if part is None else np.maximum(part, minimum) for name, part in parts.items()},
+            **{name: np.maximum(part, minimum) for name, part in parts.items()},
         )
 
     def raised_to(self, envelope: Propensities) -> Propensities:
