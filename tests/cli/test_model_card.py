@@ -31,6 +31,7 @@ def command_of(folder: str) -> list[str]:
 
 CALLS = {
     "linear": ("ips", *FROM, "--clip=0.3", "--envelope", "off", "-o", "first"),
+    "held out": ("cld", *FROM, "--hold-out", "0.25", "-o", "first"),
     "labels": ("oracle", "-f", "train.parquet", "--summary", "--out=first", "--json"),
     "network": ("cld-pair", *FROM, "--hidden", "8,4", "--epochs", "2", "--checkpoint", "state", "-ofirst"),
     "trees": ("naive", *FROM[:4], "--model", "trees", "--rounds", "3", "--depth", "4", "--seed", "5", "-o", "first"),

@@ -18,6 +18,7 @@ import cldrank
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import hashes_of
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.estimators import Method, NotFittedError, methods
 from cldrank.estimators.evidence import needed
@@ -266,6 +267,7 @@ def test_the_ranker_survives_being_saved_and_knows_its_origin(kind: Kind, model:
     method.ranker_.save(tmp_path)
     ranker = load_ranker(tmp_path)
     np.testing.assert_array_equal(ranker.predict(example()), method.predict(example()))
+    np.testing.assert_array_equal(ranker.trained_on, np.unique(hashes_of(range(12))))
     origin = ranker.provenance
     assert (origin.data, origin.synthetic, origin.rows, origin.queries) == ("example", True, 120, 12)
     assert origin.estimator == kind.__name__

@@ -255,6 +255,7 @@ def _seed_propensities(folder: Path) -> None:
         high=np.array([1.0, 0.7, 0.5]),
         confidence=0.9,
         covariance=np.diag([0.0, 0.01, 0.02]),
+        replicates=np.array([[1.0, 0.55, 0.45], [1.0, 0.65, 0.35], [1.0, 0.6, 0.4]]),
         notes=("a note",),
     )
     rho.save(folder / "rho.json")
@@ -274,6 +275,9 @@ def _read_propensities(path: Path) -> None:
     for array in (rho.low, rho.high, rho.comparisons):
         if array is not None and array.shape != rho.values.shape:
             raise WrongError("arrays of other lengths")
+    draws = rho.draws(5, seed=0)
+    if draws.shape != (5, len(rho)) or not (rho.replicates is None or (np.isfinite(draws) & (draws > 0)).all()):
+        raise WrongError(f"draws {draws}")
     str(rho), repr(rho), rho._repr_svg_()
 
 
@@ -317,6 +321,12 @@ def _case_ranker(seeds: Path, place: Path, random: Random) -> Path:
         tree = json.loads(description.read_text())
         tree["files_sha256"][name] = hashlib.sha256((target / name).read_bytes()).hexdigest()
         description.write_text(json.dumps(tree))
+    elif random.random() < 0.2:
+        queries = target / "queries.safetensors"
+        queries.write_bytes(mutate_bytes(queries.read_bytes(), random))
+        tree = json.loads(description.read_text())
+        tree["files_sha256"][queries.name] = hashlib.sha256(queries.read_bytes()).hexdigest()
+        description.write_text(json.dumps(tree))
     elif random.random() < 0.3:
         weights.write_bytes(mutate_bytes(weights.read_bytes(), random))
         if random.random() < 0.7:  # as somebody would who means it: the digest fits
@@ -335,6 +345,9 @@ def _read_ranker(path: Path) -> None:
     if scores.shape != (2,) or not np.isfinite(scores).all():
         raise WrongError(f"scores {scores}")
     repr(ranker)
+    seen = ranker.trained_on
+    if seen is not None and (seen.dtype != np.uint64 or (np.diff(seen.astype(object)) <= 0).any()):
+        raise WrongError(f"hashes of queries {seen}")
     with tempfile.TemporaryDirectory() as folder:
         ranker.save(folder)
         again = cr.load_ranker(folder).provenance

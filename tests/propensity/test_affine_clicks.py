@@ -95,6 +95,43 @@ def test_clipping_is_said() -> None:
         clipped.clip(0)
 
 
+def test_what_is_clipped_is_certain() -> None:
+    trust = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.full((4, 4), 0.01), 0.9).clip(0.25)
+    assert trust.covariance is not None
+    assert (trust.covariance == np.where(np.outer([1, 0, 1, 1], [1, 0, 1, 1]), 0.01, 0)).all()
+
+
+class TestDraws:
+    """Slopes and bases that might have been estimated instead."""
+
+    def test_they_have_the_covariance(self) -> None:
+        factor = np.array([[0, 0], [0.05, 0], [0, 0], [0.01, 0.02]])
+        trust = AffineClicks(np.array([1, 0.5]), np.array([0, 0.1]), "made", factor @ factor.T, 0.9)
+        slopes, bases = trust.draws(200_000, seed=0)
+        both = np.concatenate([slopes, bases], axis=1)
+        np.testing.assert_allclose(np.cov(both, rowvar=False), factor @ factor.T, atol=2e-5)
+        np.testing.assert_allclose(both.mean(axis=0), [1, 0.5, 0, 0.1], atol=1e-3)
+        assert (slopes[:, 0] == 1).all()
+        assert trust.uncertain
+        np.testing.assert_array_equal(trust.draws(9, seed=3), trust.draws(9, seed=3))
+        assert not np.array_equal(trust.draws(9, seed=3), trust.draws(9, seed=4))
+
+    def test_slopes_stay_above_zero(self) -> None:
+        slopes, bases = AffineClicks(np.array([1, 0.1]), np.zeros(2), "made", np.eye(4), 0.9).draws(500, seed=0)
+        assert slopes[:, 1].min() == pytest.approx(0.001)
+        assert bases.min() < -1
+
+    def test_without_a_covariance_all_are_the_same(self) -> None:
+        trust = AffineClicks(np.array([1, 0.5]), np.array([0, 0.1]))
+        slopes, bases = trust.draws(2, seed=0)
+        assert (slopes.tolist(), bases.tolist()) == ([[1, 0.5]] * 2, [[0, 0.1]] * 2)
+        assert not trust.uncertain
+
+    def test_refusals(self) -> None:
+        with pytest.raises(UsageError, match="n must be a whole number"):
+            AffineClicks(np.ones(1), np.zeros(1)).draws(0, seed=0)
+
+
 @pytest.mark.parametrize(
     ("slope", "base", "message"),
     [

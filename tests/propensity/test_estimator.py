@@ -224,6 +224,15 @@ class TestRefusals:
             estimator.fit(cells(shown))
         assert refusal.value.positions == (2,)
 
+    def test_replicates_that_lack_a_position_are_left_out(self) -> None:
+        """Of four candidates with all clicks at position 2, one resample in sixty draws none."""
+        shown = [(row, position, 50, 10 * (position == 1 or row < 4)) for row in range(60) for position in (1, 2)]
+        found = Pivot(refuse_above=5.0).fit(cells(shown))
+        assert found.replicates is not None
+        assert 380 <= len(found.replicates) < 400
+        assert (found.replicates > 0).all()
+        np.testing.assert_allclose(found.covariance, np.cov(np.log(found.replicates), rowvar=False))  # type: ignore[arg-type]
+
     def test_too_few_candidates_in_common(self) -> None:
         table = cells([(row, position, 500, 100) for row in range(60) for position in ((1, 2) if row < 3 else (1,))])
         with pytest.raises(UnidentifiableError, match="only 3 candidates shown both.*too few"):

@@ -116,6 +116,7 @@ def estimated(**changed: Any) -> Propensities:
         "comparisons": np.array([900.0, 500.0, 40.0]),
         "goodness": Goodness(0.9, 3, 0.4, (1, 3)),
         "notes": ("position 3 is examined more often than the first (1.1 times), within chance",),
+        "replicates": np.array([[1, 0.5, 1.2], [1, 0.45, 0.3], [1, 0.5123456789, 1.1]]),
     }
     return Propensities(**({"values": np.array([1, 0.5, 1.1])} | parts | changed))
 
@@ -128,6 +129,8 @@ def test_estimates_may_exceed_one_and_keep_all_that_is_known(tmp_path: Path) -> 
         np.testing.assert_array_equal(getattr(again, name), getattr(rho, name))
     for name in ("origin", "method", "confidence", "goodness", "notes", "clipped"):
         assert getattr(again, name) == getattr(rho, name)
+    assert again.replicates is not None
+    assert again.replicates.tolist() == [[1, 0.5, 1.2], [1, 0.45, 0.3], [1, 0.512346, 1.1]]  # six digits
     np.testing.assert_allclose(again.errors, [0, 0.1, np.sqrt(0.2)])  # type: ignore[arg-type]
     assert again.values.max() == 1.1
 
@@ -142,12 +145,90 @@ def test_intervals_are_normalised_and_clipped_along() -> None:
     assert (doubled.values.tolist(), doubled.low.tolist()) == ([1, 0.5], [1, 0.4])
 
 
+def test_replicates_are_each_normalised_by_their_own_first() -> None:
+    rho = Propensities(np.array([2.0, 1.0]), method="Pivot", replicates=[[2, 1], [4, 1]])  # type: ignore[arg-type]
+    assert rho.replicates is not None
+    assert rho.replicates.tolist() == [[1, 0.5], [1, 0.25]]
+
+
+class TestClipping:
+    """What clipping does to all that tells how far a curve may be off."""
+
+    def test_replicates_are_clipped_and_what_is_raised_is_certain(self) -> None:
+        rho = estimated(covariance=np.diag([0, 0.01, 0.2]) + 0.001, goodness=None).clip(0.55)
+        assert rho.replicates is not None
+        np.testing.assert_allclose(rho.replicates, [[1, 0.55, 1.2], [1, 0.55, 0.55], [1, 0.55, 1.1]])
+        np.testing.assert_allclose(rho.covariance, [[0.001, 0, 0.001], [0, 0, 0], [0.001, 0, 0.201]])  # type: ignore[arg-type]
+        assert rho.low is not None
+        assert rho.low.tolist() == [1, 0.55, 0.55]
+        assert rho.clipped == (2,)
+
+    def test_replicates_below_the_minimum_are_clipped_where_no_value_is(self) -> None:
+        rho = estimated()
+        clipped = rho.clip(0.4)
+        assert clipped.replicates is not None
+        assert clipped.replicates.min() == 0.4
+        assert (clipped.origin, clipped.clipped) == (rho.origin, ())
+        np.testing.assert_array_equal(clipped.covariance, rho.covariance)
+        assert rho.clip(0.1) is rho
+
+    def test_draws_stay_above_the_minimum(self) -> None:
+        assert estimated().clip(0.55).draws(50, seed=0).min() == 0.55
+
+
+def test_what_a_bound_raises_has_no_replicates() -> None:
+    interval = {"low": [1, 0.8, 1.0], "high": [1, 0.9, 1.0], "confidence": 0.9}
+    bound = Propensities(np.array([1, 0.85, 1.0]), method="Envelope", bound=True, **interval)  # type: ignore[arg-type]
+    raised = estimated().raised_to(bound)
+    assert raised.raised == (2,)
+    assert (raised.replicates, raised.covariance, raised.uncertain) == (None, None, False)
+
+
+class TestDraws:
+    """Curves that might have been estimated instead."""
+
+    def test_replicates_are_drawn_alike(self) -> None:
+        rho = estimated()
+        assert rho.replicates is not None
+        draws = rho.draws(3000, seed=1)
+        found, counts = np.unique(draws, axis=0, return_counts=True)
+        np.testing.assert_array_equal(found, np.unique(rho.replicates, axis=0))
+        assert (np.abs(counts - 1000) < 130).all()  # five standard deviations of a multinomial
+
+    def test_without_replicates_logs_have_the_covariance(self) -> None:
+        factor = np.array([[0, 0], [0.1, 0], [0.2, 0.3]])
+        rho = estimated(replicates=None, covariance=factor @ factor.T)
+        logs = np.log(rho.draws(200_000, seed=0))
+        np.testing.assert_allclose(np.cov(logs, rowvar=False), factor @ factor.T, atol=2e-3)
+        np.testing.assert_allclose(logs.mean(axis=0), np.log(rho.values), atol=2e-3)
+        assert (logs[:, 0] == 0).all()
+
+    def test_without_any_uncertainty_values_are_repeated(self) -> None:
+        rho = Propensities.power(1, 3)
+        assert rho.draws(2, seed=0).tolist() == [rho.values.tolist()] * 2
+        assert not rho.uncertain
+
+    @pytest.mark.parametrize("changed", [{}, {"replicates": None}])
+    def test_a_seed_decides(self, changed: dict[str, Any]) -> None:
+        rho = estimated(**changed)
+        assert rho.uncertain
+        assert np.array_equal(rho.draws(20, seed=4), rho.draws(20, seed=4))
+        assert not np.array_equal(rho.draws(20, seed=4), rho.draws(20, seed=5))
+
+    def test_refusals(self) -> None:
+        with pytest.raises(UsageError, match="n must be a whole number of at least 1"):
+            estimated().draws(0, seed=0)
+        with pytest.raises(UsageError, match="seed must be"):
+            estimated().draws(1, seed=-1)
+
+
 def test_nothing_can_be_changed() -> None:
     rho = estimated()
     with pytest.raises(ValueError, match="read-only"):
         rho.values[0] = 2
-    with pytest.raises(ValueError, match="read-only"):
-        rho.low[0] = 2  # type: ignore[index]
+    for array in (rho.low, rho.replicates):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 2  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -164,6 +245,14 @@ def test_nothing_can_be_changed() -> None:
         ({"covariance": -np.eye(3)}, "negative variance"),
         ({"high": np.array([1, 1, np.inf])}, "high holds inf"),
         ({"comparisons": np.array([1, -1, 1])}, "comparisons holds a negative number"),
+        ({"replicates": np.ones((5, 2))}, r"replicates of 3 propensities have shape \(5, 2\)"),
+        ({"replicates": np.ones((1, 3))}, "two rows or more"),
+        ({"replicates": np.ones(3)}, r"have shape \(3,\)"),
+        ({"replicates": [[1, 1, 1], [1, 0.5, np.nan]]}, "replicate 2 holds nan at position 3"),
+        ({"replicates": [[1, 1, 1], [1, 0, 1]]}, "replicate 2 holds 0.0 at position 2; all must be above 0"),
+        ({"replicates": [[1, 1, 1], [-1, -1, -1]]}, "replicate 2 holds -1.0 at position 1"),
+        ({"replicates": [[1e-300, 1e300, 1], [1, 1, 1]]}, "replicate 1 .* relative to the first, 1e-300"),
+        ({"replicates": "many"}, "replicates cannot be read as numbers"),
         ({"values": ["one", 2, 3]}, "propensities cannot be read as numbers"),
         ({"values": [10**400, 2, 3]}, "propensities cannot be read as numbers"),
         ({"values": [1e-300, 1e300, 1]}, "position 2 is 1e.300.*ratio to that of the first"),
@@ -233,6 +322,15 @@ CONFOUNDINGS: list[dict[str, Any]] = [
         {"covariance": [[0, 0, 0], [0, 1], [0, 0, 0]]},
         {"covariance": [[0, 0, 0], [0, -1, 0], [0, 0, 1]]},
         {"covariance": [[0, 0, 0], [0, "1", 0], [0, 0, 1]]},
+        {"replicates": 3},
+        {"replicates": []},
+        {"replicates": [[1, 1, 1]]},
+        {"replicates": [[1, 1, 1], [1, 1]]},
+        {"replicates": [[1, 1], [1, 1]]},
+        {"replicates": [[1, 1, 1], [1, "1", 1]]},
+        {"replicates": [[1, 1, 1], [1, 1e400, 1]]},
+        {"replicates": [[1, 1, 1], [1, 0, 1]]},
+        {"replicates": [[1, 1, 1], None]},
         *({"goodness": {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [1, 2]} | part} for part in GOODNESS),
         *({"confounding": CONFOUNDING | part} for part in CONFOUNDINGS),
     ],

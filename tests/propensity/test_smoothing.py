@@ -51,6 +51,20 @@ def test_intervals_follow(world: Any) -> None:
     assert power.origin.startswith("power law, eta 1.0") or power.origin.startswith("power law, eta 0.9")
 
 
+def test_replicates_are_smoothed_along_or_left_out() -> None:
+    replicates = np.array([[1, 0.5, 0.4], [1, 0.4, 0.5], [1, 0.3, 0.2], [1, 1.2, 0.6]])
+    covariance = np.cov(np.log(replicates), rowvar=False)
+    rho = Propensities(np.array([1, 0.45, 0.42]), method="Pivot", replicates=replicates, covariance=covariance)
+    falling = rho.smoothed("monotone").replicates
+    assert falling is not None
+    np.testing.assert_allclose(falling[[0, 2, 3]], [[1, 0.5, 0.4], [1, 0.3, 0.2], [1, 1, 0.6]])
+    assert 0.4 < falling[1, 1] == falling[1, 2] < 0.5
+    power = rho.smoothed("power")
+    assert power.replicates is None
+    draws = power.draws(5, seed=0)  # all of them are power laws
+    np.testing.assert_allclose(np.log(draws[:, 2]) / np.log(draws[:, 1]), np.log(3) / np.log(2), rtol=1e-6)
+
+
 def test_a_curve_that_is_no_power_law_is_said() -> None:
     rho = Propensities(
         np.array([1, 0.9, 0.2, 0.9]), method="Pivot", covariance=np.diag([0, 1e-3, 1e-3, 1e-3]), confidence=0.9

@@ -13,10 +13,30 @@ from made_rankers import (
     nested,
 )
 
+from cldrank.data.query_hash import hashes_of
 from cldrank.errors import DataError
 from cldrank.rankers import Provenance
 
 pd: Any = pytest.importorskip("pandas")
+
+
+def test_queries_that_it_was_trained_on() -> None:
+    ranker = linear()
+    assert ranker.saw([1, 2]) is None
+    knowing = ranker.with_queries(np.unique(hashes_of(["shoes", "7"])))
+    assert ranker.trained_on is None
+    seen = knowing.saw(["7", "hats", "shoes"])
+    assert seen is not None
+    assert seen.tolist() == [True, False, True]
+    assert knowing.saw([7, 8]).tolist() == [True, False]  # type: ignore[union-attr]
+    later = knowing.with_provenance(Provenance(data="other"))
+    assert later.saw([7]).tolist() == [True]  # type: ignore[union-attr]
+    np.testing.assert_array_equal(knowing.predict(FEATURES), ranker.predict(FEATURES))
+    for hashes in (np.array([2, 1], np.uint64), np.array([1.0])):
+        with pytest.raises(DataError, match="hashes of queries"):
+            ranker.with_queries(hashes)  # type: ignore[arg-type]
+        with pytest.raises(DataError, match="hashes of queries"):
+            linear(trained_on=hashes)
 
 
 def test_no_rows_give_no_scores() -> None:

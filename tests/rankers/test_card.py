@@ -110,6 +110,8 @@ class TestClaims:
         known = facts(card, "Data")
         assert known["name"] == "shop"
         assert (known["queries"], known["candidates"], known["features"]) == ("60", "480", "4")
+        assert known["queries trained on"] == "60, remembered by their hashes"
+        assert "held out beside them" not in known
         assert known["missing values"] == "none"
         assert known["fingerprint"] == data.fingerprint
         counted = facts(card, "Data", 1)

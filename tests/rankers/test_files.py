@@ -169,6 +169,8 @@ DAMAGES: list[tuple[Change, str]] = [
         lambda json, _: json["provenance"].update(parameters={"a": "\ud800"}),
         "parameters of the provenance must be plain",
     ),
+    (lambda json, _: json["provenance"].update(held_out=1.0), "held_out of the provenance must be above 0 and below 1"),
+    (lambda json, _: json["provenance"].update(held_out="some"), "held_out of the provenance must be"),
     (lambda json, _: json["provenance"].update(has_missing=1), "has_missing of the provenance must be True or False"),
     (lambda json, _: json["provenance"].update(method="CLD"), "the method must be a dict, not 'CLD'"),
     (lambda json, _: json["provenance"]["method"].pop("label"), "the method cannot be read: 'label' is missing"),

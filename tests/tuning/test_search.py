@@ -49,6 +49,8 @@ def test_the_result_is_fitted_to_everything_with_the_best() -> None:
     assert tuned.ties == sum(trial.ties for trial in tuned.trials) - 1
     expected = applied(CLD(), tuned.best_parameters).fit(*SCENE)
     np.testing.assert_array_equal(tuned.estimator.predict(SCENE.data), expected.predict(SCENE.data))
+    seen = tuned.estimator.ranker_.saw(SCENE.data.query_ids)  # those that trials were judged by included
+    np.testing.assert_array_equal(seen, SCENE.clicks.query_impressions > 0)
 
 
 def test_slopes_and_bases_correct_what_trials_are_judged_by(tmp_path: Path) -> None:

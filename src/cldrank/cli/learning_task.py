@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -94,6 +96,15 @@ class LearningTask(Sources):
             )
         return dataset, table, found
 
+    def judging(self, ranker: Path) -> str:
+        """How a ranker that was trained with `--hold-out` is judged, as the end of a sentence."""
+        if not self.clicks:
+            return "the ranker remembers which it was trained on"
+        words = ["cldrank", "compare", str(ranker), "production"]
+        for option, values in (("--features", self.features), ("--clicks", self.clicks)):
+            words += [word for value in values for word in (option, value)]
+        return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
+
     def _curve(self, depth: int) -> Propensities | AffineClicks | None:
         from cldrank.propensity import AffineClicks, Propensities
         from cldrank.propensity.storage import load_estimate
@@ -109,6 +120,38 @@ class LearningTask(Sources):
                     )
                 return found
         return Propensities.parse(self.propensity, depth)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What `--hold-out` keeps out of training: a share of the queries, so many of all; and what is left, `others`."""
+
+    share: float
+    queries: int
+    of_queries: int
+    others: tuple[RankingDataset, ClickTable | None]
+
+    @classmethod
+    def of(cls, dataset: RankingDataset, clicks: ClickTable | None, share: float) -> HeldOut:
+        """By the hashes of the queries; refused where one side has nothing left."""
+        from cldrank.data.query_hash import held_out
+
+        held = held_out(dataset.query_ids, share)
+        used = held if clicks is None else held[dataset.row_queries[clicks.row]]
+        some = "query" if clicks is None else "query with impressions"
+        if not used.any():
+            raise UsageError(f"--hold-out {share:g} holds out no {some} to judge the ranker on; choose a larger share.")
+        if used.all():
+            raise UsageError(f"--hold-out {share:g} leaves no {some} to train on; choose a smaller share.")
+        return cls(share, int(held.sum()), len(held), (dataset[~held], None if clicks is None else clicks[~held]))
+
+    def __str__(self) -> str:
+        verb = "is" if self.queries == 1 else "are"
+        return f"{self.queries:,} of {count(self.of_queries, 'query', 'queries')} {verb} held out"
+
+    def as_dict(self) -> dict[str, Any]:
+        """In numbers."""
+        return {"share": self.share, "queries": self.queries, "of_queries": self.of_queries}
 
 
 def corrects_if_asked(kind: type[Method]) -> bool:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cldrank.arguments import check_number
 from cldrank.cli import methods, options
-from cldrank.cli.learning_task import LearningTask
+from cldrank.cli.learning_task import HeldOut, LearningTask
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, say, working
 from cldrank.errors import CldrankWarning, hearing_warnings
 from cldrank.wording import some
@@ -33,12 +34,23 @@ _NO_COMPARISON = (
     "`cldrank tune METHOD --trials 1` judges all by the same held-out clicks, `cldrank evaluate` by labels."
 )
 
+HoldOut = Annotated[
+    float | None,
+    options.spelled(
+        "--hold-out SHARE",
+        "Keep this share of the queries out of training, to judge the ranker on them. A hash of its id decides about a "
+        "query, so that the same ones are held out next time.",
+        show_default=False,
+    ),
+]
+
 
 def train(
     chosen: LearningTask,
     *,
     out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
     context: typer.Context,
+    hold_out: HoldOut = None,
     summary: Annotated[
         bool,
         options.spelled(
@@ -53,6 +65,9 @@ def train(
 
     The folder has a model card, README.md, which says what the ranker was trained on, how, and what its limits are.
 
+    The ranker remembers which queries it was trained on. With `--hold-out 0.2`, a fifth of the queries is left for
+    `cldrank compare ranker/ production`, which judges it by their clicks.
+
     Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
     processes train a network together.
     """
@@ -64,24 +79,37 @@ def train(
     options.check_ranker_folder(out)
     check_replaceable(out)
     with hearing_warnings() as heard:
-        dataset, table, rho = chosen.read()
-        with _showing(method, bar=not as_json and _leads()), _together():
-            warned = _fit(method, dataset, table, rho)
+        dataset, held, warned = _learn(chosen, hold_out, bar=not as_json and _leads())
     if not _leads():
         return
-    _documented(method.ranker_, [one.said("shell") for one in heard], _command(context)).save(out)
-    facts = _facts(method, dataset)
+    said = [one.said("shell") for one in heard]
+    _documented(method.ranker_, said, command=_command(context), held_out=hold_out).save(out)
+    facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
     if as_json:
         more = {"summary": method.summary()} if summary else {}
         print_json({"method": method.name, "ranker": str(out), **facts, "warnings": warned, **more})
     else:
         _print(method, facts, warned, summary, out)
+        if held is not None:
+            print_line(f"{held}; {chosen.judging(out)}")
     if facts["status"] == "interrupted":
         _say_how_to_continue(facts, _step(method), out, method.run.checkpoint)
         raise typer.Exit(_INTERRUPTED)
 
 
 # -- training ------------------------------------------------------------------------------------------------------
+
+
+def _learn(chosen: LearningTask, hold_out: float | None, bar: bool) -> tuple[RankingDataset, HeldOut | None, list[str]]:
+    """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
+    if hold_out is not None:
+        check_number("hold_out", hold_out, above=0, below=1)
+    dataset, table, rho = chosen.read()
+    held = None if hold_out is None else HeldOut.of(dataset, table, hold_out)
+    if held is not None:
+        dataset, table = held.others
+    with _showing(chosen.method, bar), _together():
+        return dataset, held, _fit(chosen.method, dataset, table, rho)
 
 
 def _fit(method: Method, dataset: RankingDataset, table: Any, rho: Any) -> list[str]:
@@ -138,13 +166,13 @@ def _together() -> Iterator[None]:
 # -- what the ranker remembers -------------------------------------------------------------------------------------
 
 
-def _documented(ranker: Ranker, warned: list[str], command: str) -> Ranker:
-    """The ranker with the command that trains it again, and the warnings in the words of the shell."""
+def _documented(ranker: Ranker, warned: list[str], **known: Any) -> Ranker:
+    """The ranker with what the shell knows of it, such as the command, and the warnings in the words of the shell."""
     origin = ranker.provenance
     if origin.diagnostics is None:
         raise AssertionError("a fit leaves diagnostics")
-    known = replace(origin.diagnostics, warnings=tuple(dict.fromkeys(warned)))
-    return ranker.with_provenance(replace(origin, diagnostics=known, command=command))
+    diagnostics = replace(origin.diagnostics, warnings=tuple(dict.fromkeys(warned)))
+    return ranker.with_provenance(replace(origin, diagnostics=diagnostics, **known))
 
 
 def _command(context: typer.Context) -> str:

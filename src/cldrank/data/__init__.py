@@ -7,11 +7,19 @@ if TYPE_CHECKING:
     from cldrank.data import catalogue, synthetic
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
+    from cldrank.data.query_hash import held_out
     from cldrank.data.scores import load_scores
 
-_HOMES = {"RankingDataset": "dataset", "catalogue": "", "load": "loading", "load_scores": "scores", "synthetic": ""}
+_HOMES = {
+    "RankingDataset": "dataset",
+    "catalogue": "",
+    "held_out": "query_hash",
+    "load": "loading",
+    "load_scores": "scores",
+    "synthetic": "",
+}
 
-__all__ = ["RankingDataset", "catalogue", "load", "load_scores", "synthetic"]
+__all__ = ["RankingDataset", "catalogue", "held_out", "load", "load_scores", "synthetic"]
 
 
 def __getattr__(name: str) -> Any:

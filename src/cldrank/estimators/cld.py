@@ -99,7 +99,8 @@ class CLD(Method):
         if not isinstance(self.model, Linear):
             raise UsageError("gamma_path needs a linear model.")
         evidence = self._collected(dataset, clicks, propensities)
-        return self.model.gamma_path(self._problem(evidence), self._context(evidence.data), gammas)
+        path = self.model.gamma_path(self._problem(evidence), self._context(evidence.data), gammas)
+        return [one._replace(ranker=one.ranker.with_queries(evidence.learned_queries)) for one in path]
 
     def _problem(self, evidence: Evidence) -> PointSelection:
         data, clicks = evidence.data, evidence.clicks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import Hashes, hashes_of
 from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.propensity import AffineClicks, Propensities
@@ -31,6 +33,14 @@ class Evidence:
     data: RankingDataset
     given_clicks: ClickTable | None = None
     given_propensities: Propensities | AffineClicks | None = None
+
+    @cached_property
+    def learned_queries(self) -> Hashes:
+        """Sorted hashes of the queries that there is something to learn from: those with impressions, or labels."""
+        ids = self.data.query_ids
+        if self.given_clicks is not None:
+            ids = ids[np.bincount(self.data.row_queries[self.given_clicks.row], minlength=len(ids)) > 0]
+        return np.unique(hashes_of(ids))
 
     @property
     def labels(self) -> NDArray[np.float32]:

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from cldrank.arguments import check_choice, check_number
+from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import save_json
 from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, numbers, symmetric, texts
-from cldrank.propensity.propensities import Propensities, keep_array, places_of
+from cldrank.propensity.propensities import Propensities, keep_array, normal_draws, places_of
 from cldrank.reading import read_json
 from cldrank.wording import positions
 
 Floats = NDArray[np.float64]
 FORMAT = "cldrank-affine-clicks"
+_LEAST = 0.01  # of a slope, times its estimate, in a draw
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,6 +135,27 @@ class AffineClicks:
         half = float(ndtri((1 + (self.confidence or 0.9)) / 2)) * error
         return values - half, values + half
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether `draws` differ: whether a covariance tells how far slopes and bases may be off."""
+        return self.covariance is not None
+
+    def draws(self, n: int, seed: int) -> tuple[Floats, Floats]:
+        """(n, k) slopes and (n, k) bases that might have been estimated instead: normal draws from the covariance.
+
+        Slopes stay above 1% of their estimates. Without a covariance, all draws are the same.
+
+        >>> slopes, bases = AffineClicks(np.array([1, 0.5]), np.array([0, 0.1])).draws(2, seed=0)
+        >>> slopes
+        array([[1. , 0.5],
+               [1. , 0.5]])
+        """
+        check_whole("n", n, least=1)
+        check_whole("seed", seed, least=0)
+        both = np.concatenate([self.slope, self.base])
+        drawn = np.tile(both, (n, 1)) if self.covariance is None else normal_draws(both, self.covariance, n, seed)
+        return np.maximum(drawn[:, : len(self)], _LEAST * self.slope), drawn[:, len(self) :]
+
     # -- use -----------------------------------------------------------------------------------------------------
 
     def relevance(self, rate: ArrayLike, position: ArrayLike) -> Floats:
@@ -158,7 +180,10 @@ class AffineClicks:
         )
 
     def clip(self, minimum: float) -> AffineClicks:
-        """The same with no slope below a share of the first, for less variance. `origin` names those raised."""
+        """The same with no slope below a share of the first, for less variance; those raised are certain.
+
+        `origin` names them.
+        """
         check_number("clip", minimum, above=0, most=1)
         least = minimum * self.slope[0]
         raised = np.flatnonzero(self.slope < least) + 1
@@ -166,7 +191,10 @@ class AffineClicks:
             return self
         where = positions(raised.tolist(), most=len(raised))
         origin = f"{self.origin}; slopes clipped to {least:g} at {where}"
-        return replace(self, slope=np.maximum(self.slope, least), origin=origin)
+        covariance = None if self.covariance is None else self.covariance.copy()
+        if covariance is not None:
+            covariance[raised - 1] = covariance[:, raised - 1] = 0.0
+        return replace(self, slope=np.maximum(self.slope, least), origin=origin, covariance=covariance)
 
     def propensities(self) -> Propensities:
         """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""

@@ -12,7 +12,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.refusal import clicked_too_rarely, counts_every_click
 from cldrank.propensity.counts import Cells
-from cldrank.propensity.estimator import CurveEstimator
+from cldrank.propensity.estimator import CurveEstimator, complete
 from cldrank.propensity.propensities import Propensities
 from cldrank.wording import positions
 
@@ -89,17 +89,17 @@ class Envelope(CurveEstimator):
                 rate = (weights @ again) / (weights @ before)
                 found[:, at], comparisons[at] = rate[:, at] / rate[:, :1], behind[at]
         values, draws = found[0], np.where(np.isfinite(found[1:]), found[1:], np.nan)
-        errors = self._errors(draws, cells)
+        errors, whole = self._errors(draws, cells), complete(draws)
         tail = (1 - self.confidence) / 2
         return self._curve(
             cells,
             values,
             tuple(np.nanquantile(draws, [tail, 1 - tail], axis=0)),
             bound=True,
-            covariance=np.cov(np.log(draws[(draws > 0).all(axis=1)]), rowvar=False),
+            covariance=np.cov(np.log(whole), rowvar=False),
             comparisons=comparisons,
             notes=(*self._notes(values, errors, cells, None), *_loose(orders)),
-            replicates=draws,
+            replicates=whole,
         )
 
     def _orders(self, cells: Cells) -> IntArray:

@@ -253,17 +253,27 @@ class SumEstimator(CurveEstimator):
         attraction = compared_by_attraction(raw or cells, values, self.replicates, self.seed)
         tail = (1 - self.confidence) / 2
         low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
-        logs = np.log(draws[np.isfinite(draws).all(axis=1) & (draws > 0).all(axis=1)])
+        whole = complete(draws)
         return self._curve(
             cells,
             values,
             (low, high),
-            covariance=np.cov(logs, rowvar=False),
+            covariance=np.cov(np.log(whole), rowvar=False),
             comparisons=tally.comparisons,
             goodness=goodness_of_fit(tally.pairs, values, draws, weights),
             notes=self._notes(values, errors, cells, attraction),
-            replicates=draws,
+            replicates=whole,
         )
+
+
+def complete(draws: Floats) -> Floats:
+    """The resampled estimates that have all positions; the others say nothing of how positions err together.
+
+    >>> complete(np.array([[1, 0.5], [1, np.nan], [1, 0]]))
+    array([[1. , 0.5]])
+    """
+    whole: Floats = draws[(np.isfinite(draws) & (draws > 0)).all(axis=1)]
+    return whole
 
 
 def estimators() -> dict[str, type[PropensityEstimator[Any]]]:

@@ -59,14 +59,26 @@ def symmetric(value: Any, name: str, size: int) -> NDArray[np.float64]:
     if not isinstance(value, list) or len(value) != size:
         found = f"has {len(value)} rows" if isinstance(value, list) else f"is {_shown(value)}"
         raise DataError(f"{name} {found}; it must be a table of {size} rows and columns.")
+    entries = table(value, name, size)
+    if not np.allclose(entries, entries.T, rtol=1e-6, atol=1e-9):
+        raise DataError(f"{name} is not symmetric.")
+    return entries
+
+
+def table(value: Any, name: str, columns: int) -> NDArray[np.float64]:
+    """A table of any number of rows, as a list of lists of finite numbers.
+
+    >>> table([[1, 2], [3]], "replicates", 2)
+    Traceback (most recent call last):
+    cldrank.errors.DataError: row 2 of replicates has 1 entries; it must have 2.
+    """
+    if not isinstance(value, list):
+        raise DataError(f"{name} is {_shown(value)}, not a list of rows.")
     rows = [numbers(row, f"row {at} of {name}") for at, row in enumerate(value, 1)]
     for at, row in enumerate(rows, 1):
-        if len(row) != size:
-            raise DataError(f"row {at} of {name} has {len(row)} entries; it must have {size}.")
-    table = np.array(rows).reshape(size, size)
-    if not np.allclose(table, table.T, rtol=1e-6, atol=1e-9):
-        raise DataError(f"{name} is not symmetric.")
-    return table
+        if len(row) != columns:
+            raise DataError(f"row {at} of {name} has {len(row)} entries; it must have {columns}.")
+    return np.array(rows, dtype=np.float64).reshape(len(rows), columns)
 
 
 def as_floats(value: Any, name: str) -> NDArray[np.float64]:

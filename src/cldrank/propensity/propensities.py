@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,7 @@ class Propensities:
     goodness      whether clicks of the same candidates at other positions agree
     confounding   of estimators that model relevance: how far that can be separated from position
     notes         what to know before they are used
-    replicates    (replicates, k) the resampled estimates; left out of files
+    replicates    (replicates, k) the resampled estimates that have all positions
     ranker        of estimators that model relevance: what scores by that model; left out of files
 
     An estimate may exceed 1, by chance or because people do look at the last position more often; it then says so.
@@ -101,6 +101,7 @@ class Propensities:
         for name in _ARRAYS:
             self._check(name, (len(values),), first if name in ("low", "high") else 1.0)
         self._check("covariance", (len(values), len(values)))
+        self._check_replicates()
         self._check_interval()
 
     def _check(self, name: str, shape: tuple[int, ...], scale: float = 1.0) -> None:
@@ -117,6 +118,26 @@ class Propensities:
         if (np.diag(array) if array.ndim > 1 else array).min() < 0:
             raise DataError(f"{name} holds a negative {'variance' if array.ndim > 1 else 'number'}.")
         keep_array(self, name, array)
+
+    def _check_replicates(self) -> None:
+        if self.replicates is None:
+            return
+        draws, size = as_floats(self.replicates, "replicates"), len(self.values)
+        if draws.ndim != 2 or len(draws) < 2 or draws.shape[1] != size:
+            raise DataError(
+                f"replicates of {size} propensities have shape {draws.shape}; they need two rows or more, and a column "
+                "for each position."
+            )
+        with np.errstate(all="ignore"):
+            relative = draws / draws[:, :1]
+            bad = ~(np.isfinite(relative) & (relative > 0) & np.isfinite(1 / relative) & (draws > 0))
+        if bad.any():
+            row, at = (int(place[0]) for place in np.nonzero(bad))
+            raise DataError(
+                f"replicate {row + 1} holds {draws[row, at]} at position {at + 1}; all must be above 0 and finite, "
+                f"also relative to the first, {draws[row, 0]}."
+            )
+        keep_array(self, "replicates", relative)
 
     def _check_interval(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is not None and self.confidence is None):
@@ -168,6 +189,33 @@ class Propensities:
         """(k,) the standard error of log ρ at each position, 0 at the first; None where it is unknown."""
         return None if self.covariance is None else np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether `draws` differ: whether replicates or a covariance tell how far the values may be off."""
+        return self.replicates is not None or self.covariance is not None
+
+    def draws(self, n: int, seed: int) -> Floats:
+        """(n, k) curves that might have been estimated instead, for what is computed from them to err along.
+
+        Replicates drawn with replacement; without any, log-normal draws from the covariance; without that too, the
+        values n times.
+
+        >>> rho = Propensities(np.array([1, 0.5]), method="Pivot", replicates=[[1, 0.4], [1, 0.6]])
+        >>> rho.draws(3, seed=0), rho.uncertain
+        (array([[1. , 0.6],
+               [1. , 0.6],
+               [1. , 0.6]]), True)
+        """
+        check_whole("n", n, least=1)
+        check_whole("seed", seed, least=0)
+        if self.replicates is not None:
+            drawn: Floats = self.replicates[np.random.default_rng(seed).integers(len(self.replicates), size=n)]
+            return drawn
+        if self.covariance is not None:
+            logs = normal_draws(np.log(self.values), self.covariance, n, seed)
+            return np.exp(logs - logs[:, :1])
+        return np.tile(self.values, (n, 1))
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -215,14 +263,25 @@ class Propensities:
     # -- others made of them -------------------------------------------------------------------------------------
 
     def clip(self, minimum: float) -> Propensities:
-        """The same with no value below a minimum: less variance for some bias. `origin` names those raised."""
+        """The same with no value below a minimum: less variance for some bias. `origin` names those raised.
+
+        Intervals and replicates are clipped along; a value that is raised is certain.
+        """
         check_number("clip", minimum, above=0, most=1)
-        raised = tuple(int(at) + 1 for at in np.flatnonzero(self.values < minimum))
-        if not raised:
+        parts: dict[str, Any] = {name: getattr(self, name) for name in ("values", "low", "high", "replicates")}
+        parts = {name: part for name, part in parts.items() if part is not None}
+        if not any((part < minimum).any() for part in parts.values()):
             return self
-        origin = f"{self.origin}; clipped to {minimum:g} at {positions(raised, most=len(raised))}"
-        low, high = (None if bound is None else np.maximum(bound, minimum) for bound in (self.low, self.high))
-        return replace(self, values=np.maximum(self.values, minimum), origin=origin, clipped=raised, low=low, high=high)
+        below = self.values < minimum
+        raised = tuple((np.flatnonzero(below) + 1).tolist())
+        where = f"; clipped to {minimum:g} at {positions(raised, most=len(raised))}" if raised else ""
+        return replace(
+            self,
+            origin=f"{self.origin}{where}",
+            clipped=raised or self.clipped,
+            covariance=None if self.covariance is None else np.where(below | below[:, None], 0.0, self.covariance),
+            **{name: np.maximum(part, minimum) for name, part in parts.items()},
+        )
 
     def raised_to(self, envelope: Propensities) -> Propensities:
         """The same, raised to a lower bound of the curve wherever it lies significantly below that bound.
@@ -282,7 +341,7 @@ class Propensities:
     # -- files ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write them to a JSON file, all but the replicates and the ranker."""
+        """Write them to a JSON file, all but the ranker; replicates are rounded to six digits."""
         from cldrank.propensity.storage import save_propensities
 
         save_propensities(self, path)
@@ -311,6 +370,14 @@ def places_of(position: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
     if beyond.any():
         raise DataError(f"there is no {what} for position {given[beyond].ravel()[0]}; these go from 1 to {size}.")
     return given.astype(np.int64) - 1
+
+
+def normal_draws(mean: Floats, covariance: Floats, n: int, seed: int) -> Floats:
+    """(n, k) normal draws; what has no variance stays as it is."""
+    scale, turn = np.linalg.eigh(covariance)
+    root = turn * np.sqrt(np.maximum(scale, 0.0))  # rounding makes a zero negative
+    drawn = mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T
+    return np.where(np.diag(covariance) > 0, drawn, mean)
 
 
 def keep_array(owner: object, name: str, array: Floats) -> None:

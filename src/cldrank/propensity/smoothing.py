@@ -30,7 +30,7 @@ def monotone(propensities: Propensities) -> Propensities:
     changed = np.flatnonzero(np.abs(values - propensities.values) > 1e-9) + 1
     parts: dict[str, Any] = {}
     if propensities.replicates is not None:
-        replicates = np.stack([_falling(draw, weights) for draw in _whole(propensities.replicates)])
+        replicates = np.stack([_falling(draw, weights) for draw in propensities.replicates])
         parts = _from_replicates(values, replicates, propensities.confidence or 0.9)
     elif propensities.low is not None and propensities.high is not None:
         low, high = (_falling(np.maximum(end, 1e-12), weights) for end in (propensities.low, propensities.high))
@@ -105,11 +105,6 @@ def _falling(values: Floats, weights: Floats) -> Floats:
 
     logs: Floats = isotonic_regression(np.log(values[1:] / values[0]), sample_weight=weights, increasing=False)
     return np.concatenate([[1.0], np.exp(np.minimum(logs, 0.0))])
-
-
-def _whole(replicates: Floats) -> Floats:
-    whole: Floats = replicates[(np.isfinite(replicates) & (replicates > 0)).all(axis=1)]
-    return whole
 
 
 def _from_replicates(values: Floats, replicates: Floats, confidence: float) -> dict[str, Any]:

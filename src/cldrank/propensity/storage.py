@@ -13,7 +13,7 @@ from cldrank.propensity.affine_clicks import FORMAT as AFFINE_FORMAT
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.checks.confounding import Confounding
 from cldrank.propensity.checks.goodness import Goodness
-from cldrank.propensity.parsing import as_number, as_text, as_whole, numbers, symmetric, texts
+from cldrank.propensity.parsing import as_number, as_text, as_whole, numbers, symmetric, table, texts
 from cldrank.propensity.propensities import Propensities
 from cldrank.reading import read_json
 
@@ -33,6 +33,8 @@ def save_propensities(propensities: Propensities, path: str | PathLike[str]) -> 
         array = getattr(propensities, name)
         if array is not None:
             content[name] = array.tolist()
+    if propensities.replicates is not None:
+        content["replicates"] = [[float(f"{value:.6g}") for value in row] for row in propensities.replicates.tolist()]
     if propensities.method is not None:
         content |= {"method": propensities.method, "notes": list(propensities.notes)}
     if propensities.confidence is not None:
@@ -90,6 +92,8 @@ def _parts(content: dict[str, Any], origin: str, size: int) -> dict[str, Any]:
             parts[name] = numbers(content[name], name)
     if content.get("covariance") is not None:
         parts["covariance"] = symmetric(content["covariance"], "covariance", size)
+    if content.get("replicates") is not None:
+        parts["replicates"] = table(content["replicates"], "replicates", size)
     if content.get("method") is not None:
         parts["method"] = as_text(content["method"], "method")
     if content.get("confidence") is not None:

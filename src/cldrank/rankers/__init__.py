@@ -1,7 +1,8 @@
 """Rankers: what a fit leaves behind. A scaling and a scorer, which can score, be saved, and be loaded again.
 
 A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors` holds its numbers, boosted trees lie in
-`model.json`, as XGBoost writes them, and `README.md` is its model card.
+`model.json`, as XGBoost writes them, `queries.safetensors` tells by their hashes which queries it was trained on, and
+`README.md` is its model card.
 Loading reads data only; nothing in a folder can make code run.
 """
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.data.checks import agreed_names, column_names, matrix
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import Hashes, check_hashes, hashes_of
 from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.feature_blocks import as_table
 from cldrank.rankers.devices import is_cpu
@@ -36,6 +37,10 @@ class Ranker(ABC):
     """Features in, scores out; a higher score ranks higher within a query.
 
     A kind of ranker names itself in `kind`, scores rows, and turns into a description with arrays, and back.
+
+    feature_names   what it scores, by name and in order
+    provenance      where it comes from
+    trained_on      sorted hashes of the queries that it was trained on, see `cldrank.data.query_hash`; None if unknown
     """
 
     kind: ClassVar[str]
@@ -43,9 +48,12 @@ class Ranker(ABC):
     by_row: ClassVar[bool] = True  # whether a score depends on nothing but its row; else `score_rows` has `first_query`
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
+    trained_on: Hashes | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feature_names", tuple(self.feature_names))
+        if self.trained_on is not None:
+            object.__setattr__(self, "trained_on", check_hashes(self.trained_on))
 
     @abstractmethod
     def score_rows(
@@ -132,10 +140,24 @@ class Ranker(ABC):
             raise DataError(f"{error} To take columns by their place, pass an array.") from None
         return matrix(table)[:, order] if own != self.feature_names else matrix(table)
 
+    def saw(self, query_ids: ArrayLike) -> NDArray[np.bool_] | None:
+        """Which queries it was trained on; None if it does not know its own, as one made by hand.
+
+        It knows them by hashes of their ids: one query in 10¹³ is mistaken for one of a million.
+        """
+        return None if self.trained_on is None else np.isin(hashes_of(query_ids), self.trained_on)
+
     def with_provenance(self, provenance: Provenance) -> Self:
         """The same ranker with another account of where it comes from."""
+        return self._with(provenance=provenance)
+
+    def with_queries(self, hashes: Hashes) -> Self:
+        """The same ranker, which remembers the queries that it was trained on by their hashes, sorted."""
+        return self._with(trained_on=check_hashes(hashes))
+
+    def _with(self, **parts: Any) -> Self:
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, provenance=provenance)  # nothing else is checked or made again
+        made.__dict__.update(self.__dict__, **parts)  # nothing else is checked or made again
         return made
 
     def with_evaluation(self, result: Measured) -> Self:

@@ -114,11 +114,19 @@ def _data(ranker: Ranker) -> Rows:
             ("name", origin.data or "none"),
             ("kind", made),
             ("queries", f"{origin.queries:,}"),
+            *_queries(ranker),
             ("candidates", f"{origin.rows:,}"),
             *rows,
             ("missing values", "some" if origin.has_missing else "none"),
         ]
     return [*rows, ("fingerprint", origin.fingerprint)] if origin.fingerprint else rows
+
+
+def _queries(ranker: Ranker) -> Rows:
+    """Which of them it was trained on, and which it must be judged on."""
+    share, hashes = ranker.provenance.held_out, ranker.trained_on
+    rows: Rows = [] if hashes is None else [("queries trained on", f"{len(hashes):,}, remembered by their hashes")]
+    return rows if share is None else [*rows, ("held out beside them", f"{share:.4g} of all queries, by their hashes")]
 
 
 def _clicks(origin: Provenance) -> Rows:

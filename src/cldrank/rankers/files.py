@@ -1,5 +1,6 @@
 """Saved rankers: a folder with a description in JSON, the numbers in safetensors, a model card, and files of an engine.
 
+The hashes of the queries that it was trained on lie beside, in `queries.safetensors`, where they are known.
 In a ranker's state, an array of bytes whose name ends in `model.json` is such a file; it lies in the folder as it is.
 The card, `README.md`, is for people: loading does not look at it. What they write themselves, `NOTES.md`, is kept.
 """
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cldrank._version import __version__
+from cldrank.data.query_hash import Hashes
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import holding, recover_folder, replacing_folder
 from cldrank.rankers.base import Config, Ranker, Weights
@@ -38,8 +40,10 @@ KINDS: dict[str, type[Ranker]] = {
 }
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"
+_QUERIES = "queries.safetensors"
 _CARD = "README.md"
 _NOTES = "NOTES.md"
+_HASHES = "trained_on"  # the array in the file of queries
 _OF_ENGINE = re.compile(r"([0-9]+\.)*model\.json")  # the numbers are those of members
 
 
@@ -74,6 +78,8 @@ def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
 
     config, weights = ranker.to_state()
     files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
+    if ranker.trained_on is not None:
+        files[_QUERIES] = save({_HASHES: ranker.trained_on})
     return save({name: np.asarray(values, order="C") for name, values in weights.items()}), files, config
 
 
@@ -113,12 +119,14 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
         writer = Spelling("save()", "`cldrank train`")
         raise DataError("{} is a file, not the folder of a ranker; name a folder written by {}.", path, writer)
     description = _description(path / _DESCRIPTION)
-    weights = _weights(path / _WEIGHTS, description["weights_sha256"])
+    weights = _arrays(path / _WEIGHTS, _content(path / _WEIGHTS, description["weights_sha256"]))
     files = description.get("files_sha256", {})
-    for name, digest in files.items():
-        weights[name] = np.frombuffer(_content(path / name, digest, *files), dtype=np.uint8)
+    contents = {name: _content(path / name, digest, *files) for name, digest in files.items()}
+    queries = _arrays(path / _QUERIES, contents.pop(_QUERIES)) if _QUERIES in contents else None
+    weights |= {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
     try:
         ranker = _assembled(description, weights)
+        ranker = ranker if queries is None else ranker.with_queries(_hashes(queries))
         return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
     except DataError as error:
         raise FormatError(str(error), path=path) from None
@@ -140,7 +148,7 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
         engine = set(filter(_OF_ENGINE.fullmatch, description.get("files_sha256", {})))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         is_ranker, digest, engine = False, None, set()
-    own = {_DESCRIPTION, _WEIGHTS, _CARD, _NOTES, *engine}
+    own = {_DESCRIPTION, _WEIGHTS, _QUERIES, _CARD, _NOTES, *engine}
     foreign = [name for name in inside if name not in own or not (target / name).is_file()]
     if foreign:
         raise UsageError(
@@ -174,17 +182,22 @@ def _description(path: Path) -> dict[str, Any]:
         if not isinstance(description.get(key), kind):
             raise FormatError(f"{key!r} must be a {kind.__name__}, not {description.get(key)!r}.", path=path)
     files = description.get("files_sha256", {})
-    if not isinstance(files, dict) or not all(map(_OF_ENGINE.fullmatch, files)):
+    if not isinstance(files, dict) or not all(map(_OF_ENGINE.fullmatch, files.keys() - {_QUERIES})):
         raise FormatError(f"'files_sha256' must be digests of files such as model.json, not {files!r}.", path=path)
     return description
 
 
-def _weights(path: Path, digest: str) -> Weights:
-    content = _content(path, digest)
+def _arrays(path: Path, content: bytes) -> Weights:
     from safetensors.numpy import load
 
     with reading(path, "a safetensors file of numpy arrays"):
         return dict(load(content))
+
+
+def _hashes(arrays: Weights) -> Hashes:
+    if set(arrays) != {_HASHES}:
+        raise DataError(f"{_QUERIES} must hold the array {_HASHES!r} and nothing else, not {sorted(arrays)}.")
+    return arrays[_HASHES]
 
 
 def _content(path: Path, digest: Any, *others: str) -> bytes:

@@ -236,6 +236,7 @@ class Provenance(Record):
     fingerprint    of the data, see `RankingDataset.fingerprint`
     has_missing    whether features were missing in it
     method, clicks, propensities, diagnostics   what was learned from, and how; None where it is not known, or not used
+    held_out       the share of queries that were kept out of training, by `cldrank.data.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
     evaluations    how well it ranks labelled data, one entry per data set and way to treat queries without relevance
 
@@ -256,8 +257,14 @@ class Provenance(Record):
     clicks: ClicksRecord | None = None
     propensities: CurveRecord | None = None
     diagnostics: FitRecord | None = None
+    held_out: float | None = None
     command: str = ""
     evaluations: tuple[EvaluationRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.held_out is not None and not 0 < self.held_out < 1:
+            raise DataError(f"held_out of {self.what} must be above 0 and below 1, not {shortened(self.held_out)}.")
 
     @classmethod
     def of(cls, estimator: str, parameters: Mapping[str, Any], data: RankingDataset, **more: Any) -> Self:

@@ -118,7 +118,9 @@ def test_it_leaves_a_ranker(logistic: Any, tmp_path: Path) -> None:
     assert ranker is not None
     assert np.corrcoef(ranker.predict(data), data.features @ np.array([1, -0.8, 0.6, 0]))[0, 1] > 0.99
     ranker.save(tmp_path)
-    assert cr.load_ranker(tmp_path).provenance.estimator == "RegressionEM"
+    again = cr.load_ranker(tmp_path)
+    assert again.provenance.estimator == "RegressionEM"
+    np.testing.assert_array_equal(again.saw(data.query_ids), clicks.query_impressions > 0)  # type: ignore[arg-type]
 
 
 class TestConfounding:

@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 Estimators = Mapping[str, PropensityEstimator[Propensities | AffineClicks]]
 
 _EXACT = 1e-9  # an error below it is rounding
+_ENOUGH = 20  # replicates for an error of the difference
 _REFUSALS = (UnidentifiableError, MissingDependencyError)
 
 
@@ -141,13 +142,10 @@ def _beyond_chance(tests: int) -> float:
 def _joint_error(one: Propensities, two: Propensities, size: int, names: tuple[str, str]) -> tuple[Floats, bool]:
     """The standard error of the difference of the logs."""
     mine, theirs = one.replicates, two.replicates
-    if mine is not None and theirs is not None and len(mine) == len(theirs):
-        # replicates of one log with one seed draw the same queries; those of other logs are independent here, too
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = np.log(mine[:, :size]) - np.log(theirs[:, :size])
-        whole = np.isfinite(spread).all(axis=1)
-        if whole.sum() >= 20:
-            return spread[whole].std(axis=0, ddof=1), True
+    if mine is not None and theirs is not None and len(mine) == len(theirs) >= _ENOUGH:
+        # Replicates of one log with one seed draw the same queries. Those of other logs, or of which each lost some,
+        # do not belong together: then this is the error of independent estimates.
+        return (np.log(mine[:, :size]) - np.log(theirs[:, :size])).std(axis=0, ddof=1), True
     variance = np.zeros(size)
     for name, estimate in zip(names, (one, two), strict=True):
         if estimate.errors is None and estimate.method is not None:

@@ -13,6 +13,7 @@ from cldrank import scaling as scalings
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import draw_weights
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import hashes_of
 from cldrank.errors import CldrankWarning, Spelling, UnidentifiableError, warn
 from cldrank.parameters import parameter, value
 from cldrank.propensity.checks.attraction import compared_by_attraction
@@ -177,8 +178,12 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         from cldrank.rankers import Provenance
 
         dataset = shown.dataset
-        provenance = Provenance.of(type(self).__name__, self.get_params(), dataset)
-        return {"feature_names": dataset.feature_names, "scaling": shown.scaling, "provenance": provenance}
+        return {
+            "feature_names": dataset.feature_names,
+            "scaling": shown.scaling,
+            "provenance": Provenance.of(type(self).__name__, self.get_params(), dataset),
+            "trained_on": np.unique(hashes_of(dataset.query_ids[np.unique(dataset.row_queries[shown.cells.row])])),
+        }
 
 
 def _click_through(cells: Cells, weights: Floats, found: ModelledCurve) -> tuple[Floats, Floats]:

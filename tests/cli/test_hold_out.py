@@ -1,0 +1,110 @@
+"""`cldrank train --hold-out`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.estimators import methods
+
+Run = Callable[..., Any]
+FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
+
+
+def given(method: str) -> tuple[str, ...]:
+    """What a method learns from."""
+    kept = {"labels": 2, "clicks": 4}.get(methods()[method].needs, 6)
+    return FROM[:kept]
+
+
+@pytest.fixture
+def data(folder: Path) -> cr.RankingDataset:
+    return cr.load(folder / "train.parquet")
+
+
+@pytest.fixture
+def clicks(folder: Path, data: cr.RankingDataset) -> cr.ClickTable:
+    return cr.ClickTable.read(folder / "cells.parquet", data)
+
+
+class TestHoldingOut:
+    """`--hold-out`: queries that are left to judge the ranker on."""
+
+    @pytest.mark.parametrize("method", ["cld", "naive", "oracle"])
+    def test_the_others_are_trained_on(
+        self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable, method: str
+    ) -> None:
+        done = run("train", method, *given(method), "--hold-out", "0.2", "-o", "ranker")
+        assert done.code == 0, done.err
+        held = cr.data.held_out(data.query_ids, 0.2)
+        assert f"{held.sum()} of 60 queries are held out; " in done.out
+        needs = methods()[method].needs
+        rho = cr.Propensities.power(1, 5) if needs == "propensities" else None
+        table = None if needs == "labels" else clicks[~held]
+        expected = methods()[method]().fit(data[~held], table, rho)
+        ranker = cr.load_ranker("ranker")
+        np.testing.assert_array_equal(ranker.predict(data), expected.predict(data))
+        np.testing.assert_array_equal(ranker.saw(data.query_ids), ~held)  # type: ignore[arg-type]
+        assert ranker.provenance.held_out == 0.2
+        card = Path("ranker/README.md").read_text()
+        assert f"| queries trained on | {(~held).sum()}, remembered by their hashes |" in card
+        assert "| held out beside them | 0.2 of all queries, by their hashes |" in card
+        assert "--hold-out 0.2" in ranker.provenance.command
+
+    def test_says_how_to_judge_the_ranker(self, run: Run) -> None:
+        Path("cells.parquet").rename("my cells.parquet")
+        said = run(
+            "train", "ips", *FROM[:2], "-c", "my cells.parquet", "-p", "power:1.0", "--hold-out=.5", "-o", "r"
+        ).out
+        command = (
+            "cldrank compare r production --features train.parquet --clicks 'my cells.parquet' --propensity power:1.0"
+        )
+        assert f"held out; judge the ranker on them with `{command}`\n" in said
+        assert (
+            "--propensity FILE`"
+            in run("train", "naive", *FROM[:2], "-c", "my cells.parquet", "--hold-out", "0.5", "-o", "r").out
+        )
+        labels = run("train", "oracle", *FROM[:2], "--hold-out", "0.5", "-o", "r").out
+        assert "are held out; the ranker remembers which it was trained on\n" in labels
+
+    def test_for_programs(self, run: Run, data: cr.RankingDataset) -> None:
+        told = run("train", "cld", *FROM, "--hold-out", "0.25", "-o", "ranker", "--json").json
+        held = int(cr.data.held_out(data.query_ids, 0.25).sum())
+        assert told["hold_out"] == {"share": 0.25, "queries": held, "of_queries": 60}
+        assert told["queries"] == 60 - held
+        assert run("train", "cld", *FROM, "-o", "ranker", "--json").json["hold_out"] is None
+        ranker = cr.load_ranker("ranker")
+        assert ranker.provenance.held_out is None
+        assert ranker.saw(data.query_ids).all()  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])
+    def test_a_share_is_between_0_and_1(self, run: Run, share: str) -> None:
+        done = run("train", "cld", "-f", "absent", *FROM[2:], f"--hold-out={share}", "-o", "ranker")
+        assert done.code == 2
+        assert "--hold-out must be a number above 0 and below 1, not " in done.err
+
+    def test_both_sides_need_something(self, run: Run, data: cr.RankingDataset, clicks: cr.ClickTable) -> None:
+        cases = [
+            ("oracle", "1e-9", "--hold-out 1e-09 holds out no query to judge the ranker on; choose a larger share."),
+            ("oracle", "0.999999", "--hold-out 0.999999 leaves no query to train on; choose a smaller share."),
+            ("cld", "0.999999", "leaves no query with impressions to train on"),
+        ]
+        for method, share, message in cases:
+            done = run("train", method, *given(method), "--hold-out", share, "-o", "ranker")
+            assert done.code == 2
+            assert message in " ".join(done.err.split())
+        held = cr.data.held_out(data.query_ids, 0.5)[data.row_queries[clicks.row]]
+        for kept, message in (
+            (held, "leaves no query with impressions"),
+            (~held, "holds out no query with impressions"),
+        ):
+            clicks.where(kept).save("cells.parquet")
+            done = run("train", "cld", *FROM, "--hold-out", "0.5", "-o", "ranker")
+            assert done.code == 2
+            assert message in " ".join(done.err.split())
+        assert not Path("ranker").exists()
