@@ -46,7 +46,7 @@ class RelevanceModel:
     gamma: float
 
     def variance(self, values: Floats) -> float:
-        """The variance of a number computed from the groups, one value each: the jackknife without a group at a time."""
+        """The variance of a number that was computed from each group: the jackknife that leaves out one at a time."""
         n = len(values)
         return float((n - 1) / n * ((values - values.mean()) ** 2).sum())
 
