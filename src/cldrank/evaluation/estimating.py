@@ -35,12 +35,21 @@ class Valued:
     value: float
     influence: Floats
 
+    def __add__(self, other: Valued) -> Valued:
+        return Valued(self.value + other.value, self.influence + other.influence)
+
     def __sub__(self, other: Valued) -> Valued:
         return Valued(self.value - other.value, self.influence - other.influence)
+
+    def __mul__(self, other: Valued) -> Valued:
+        return Valued(self.value * other.value, self.influence * other.value + self.value * other.influence)
 
     def error(self, queries: int) -> float:
         """The standard error, clustered by query."""
         return float(np.sqrt(queries / max(queries - 1, 1) * (self.influence**2).sum()))
+
+
+_Measuring = Callable[[LoggedClicks, Floats, bool], Valued]  # of a log, relevance, and whether to fill in the unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +92,10 @@ class ClickEstimator:
     # -- values --------------------------------------------------------------------------------------------------
 
     def value(self, measure: ClickMeasure, order: Order, relevance: Floats | None = None) -> Valued:
-        """A measure of an order; with another relevance, if one is given."""
-        return self._value(self.log, measure, order, self.relevance if relevance is None else relevance)
+        """A measure of an order; with another relevance, if one is given: that of all candidates, unseen ones too."""
+        if relevance is None:
+            return self._value(self.log, measure, order, self.relevance)
+        return self._value(self.log, measure, order, relevance, fill=False)
 
     def difference(self, measure: ClickMeasure, new: Order, old: Order, relevance: Floats | None = None) -> Valued:
         """New minus old."""
@@ -104,20 +115,21 @@ class ClickEstimator:
             found *= self._per_ideal(measure, order, found)[log.queries]
         return found
 
-    def _value(self, log: LoggedClicks, measure: ClickMeasure, order: Order, relevance: Floats) -> Valued:
-        weights, pages = self._weights(log, measure, order), log.pages / log.pages.sum()
+    def _value(
+        self, log: LoggedClicks, measure: ClickMeasure, order: Order, relevance: Floats, fill: bool = True
+    ) -> Valued:
+        """A measure of an order; `fill` lets the estimator fill in the unseen, if it does that by the mean."""
+        weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
-            whole = np.where(log.seen, log.row_pages / log.pages.sum(), 0.0)
-            return _ratio(log.by_query(weights * relevance), log.by_query(whole * relevance))
-        sums = log.by_query(weights * relevance)
+            return _ratio(log.by_query(weights * relevance), log.by_query(np.where(log.seen, whole * relevance, 0.0)))
+        pages = log.pages / log.pages.sum()
+        found = _ratio(log.by_query(weights * relevance), pages)
+        if fill and self.estimator.fills_unseen == "mean":
+            found = found * _ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         if measure.kind == "Clicks" and log.affine.base.any():
             bases = order.mean(measure.bases(log.longest, log.affine))
-            sums = sums + log.by_query(log.row_pages / log.pages.sum() * bases)
-        found = _ratio(sums, pages)
-        if self.estimator.fills_unseen != "mean":
-            return found
-        rest = _ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
-        return Valued(found.value * rest.value, found.influence * rest.value + found.value * rest.influence)
+            found = found + _ratio(log.by_query(whole * bases), pages)
+        return found
 
     def _per_ideal(self, measure: ClickMeasure, order: Order, weights: Floats) -> Floats:
         """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
@@ -144,7 +156,7 @@ class ClickEstimator:
     def estimate(self, measure: ClickMeasure, order: Order) -> ClickEstimate:
         """A measure of one order with its interval."""
         return self._estimated(
-            lambda log, relevance: self._value(log, measure, order, relevance),
+            lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
             self.weights(measure, order),
             self.extrapolation(order),
         )
@@ -152,8 +164,8 @@ class ClickEstimator:
     def compare(self, measure: ClickMeasure, new: Order, old: Order) -> ClickEstimate:
         """New minus old with its interval."""
         return self._estimated(
-            lambda log, relevance: (
-                self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)
+            lambda log, relevance, fill: (
+                self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
             ),
             self.weights(measure, new) - self.weights(measure, old),
             self.extrapolation(new),
@@ -189,28 +201,28 @@ class ClickEstimator:
 
     def _estimated(
         self,
-        value: Callable[[LoggedClicks, Floats], Valued],
+        value: _Measuring,
         weights: Floats,
         extrapolation: float,
     ) -> ClickEstimate:
         """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
-        found, unseen = value(self.log, self.relevance), self.unseen & (weights != 0)
+        found, unseen = value(self.log, self.relevance, True), self.unseen & (weights != 0)
         sampled, curve = found.error(self.n_queries), self._curve_error(value)
         spread = float(np.hypot(sampled, curve))
         ends: list[Interval] = []
         for good in (0.0, 1.0):  # as bad as can be, then as good
             chosen = np.where(weights > 0, good, 1 - good)
-            at = value(self.log, np.where(unseen, chosen, self.relevance))
+            at = value(self.log, np.where(unseen, chosen, self.relevance), False)
             error = float(np.hypot(at.error(self.n_queries), curve))
             ends.append(self.interval(at.value, error))
         if self.estimator.fills_unseen != "model" or self.model is None:
             low, high = (ends[0].low, ends[1].high) if unseen.any() else _around(found.value, self.quantile * spread)
             whole = Interval(found.value, low, high, self.confidence, self.n_queries)
             return ClickEstimate(whole, ends[0], ends[1], Errors(sampled, curve))
-        groups = np.array([value(self.log, self._relevance(self.log, one)).value for one in self.model.groups])
+        groups = np.array([value(self.log, self._relevance(self.log, one), True).value for one in self.model.groups])
         fit = float(np.sqrt(self.model.variance(groups)))
         shifted = np.clip(self.relevance + np.sign(weights) * extrapolation, 0, 1)
-        bias = abs(value(self.log, np.where(unseen, shifted, self.relevance)).value - found.value)
+        bias = abs(value(self.log, np.where(unseen, shifted, self.relevance), False).value - found.value)
         half = self.quantile * float(np.hypot(spread, fit)) + bias
         low, high = max(found.value - half, ends[0].low), min(found.value + half, ends[1].high)
         whole = Interval(found.value, low, high, self.confidence, self.n_queries)
@@ -221,11 +233,11 @@ class ClickEstimator:
         low, high = _around(value, self.quantile * error)
         return Interval(value, low, high, self.confidence, self.n_queries)
 
-    def _curve_error(self, value: Callable[[LoggedClicks, Floats], Valued]) -> float:
+    def _curve_error(self, value: _Measuring) -> float:
         """The standard error that the curve brings."""
         if not self._drawn:
             return 0.0
-        return float(np.std([value(log, relevance).value for log, relevance in self._drawn], ddof=1))
+        return float(np.std([value(log, relevance, True).value for log, relevance in self._drawn], ddof=1))
 
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
