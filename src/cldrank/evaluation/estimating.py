@@ -27,9 +27,9 @@ _FEWEST_HIDDEN = 50  # results in the top of an order by which the model is chec
 
 @dataclass(frozen=True, eq=False)
 class Valued:
-    """A number, and how much each query moves it.
+    """A number, and how far each query moves it: by how much it would be lower without that query.
 
-    error² = n / (n - 1) Σ_q influence_q²     over the n queries that were searched
+    error² = (n - 1) / n Σ_q influence_q²     over the n queries that were searched: the jackknife
     """
 
     value: float
@@ -46,7 +46,7 @@ class Valued:
 
     def error(self, queries: int) -> float:
         """The standard error, clustered by query."""
-        return float(np.sqrt(queries / max(queries - 1, 1) * (self.influence**2).sum()))
+        return float(np.sqrt((queries - 1) / queries * (self.influence**2).sum()))
 
 
 _Measuring = Callable[[LoggedClicks, Floats, bool], Valued]  # of a log, relevance, and whether to fill in the unseen
@@ -264,7 +264,8 @@ def _ratio(above: Floats, below: Floats) -> Valued:
     if whole == 0:
         return Valued(0.0, np.zeros(len(above)))
     value = float(above.sum()) / whole
-    return Valued(value, (above - value * below) / whole)
+    others = whole - below
+    return Valued(value, np.divide(above - value * below, others, out=np.zeros(len(above)), where=others != 0))
 
 
 def _around(value: float, half: float) -> tuple[float, float]:
