@@ -35,6 +35,20 @@ class Valued:
     value: float
     influence: Floats
 
+    @classmethod
+    def ratio(cls, above: Floats, below: Floats) -> Valued:
+        """Σ above / Σ below over queries; 0 where both are.
+
+        >>> Valued.ratio(np.array([3.0, 1.0]), np.array([1.0, 1.0]))
+        Valued(value=2.0, influence=array([ 1., -1.]))
+        """
+        whole = float(below.sum())
+        if whole == 0:
+            return cls(0.0, np.zeros(len(above)))
+        value = float(above.sum()) / whole
+        others = whole - below
+        return cls(value, np.divide(above - value * below, others, out=np.zeros(len(above)), where=others != 0))
+
     def __add__(self, other: Valued) -> Valued:
         return Valued(self.value + other.value, self.influence + other.influence)
 
@@ -121,14 +135,16 @@ class ClickEstimator:
         """A measure of an order; `fill` lets the estimator fill in the unseen, if it does that by the mean."""
         weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
-            return _ratio(log.by_query(weights * relevance), log.by_query(np.where(log.seen, whole * relevance, 0.0)))
+            return Valued.ratio(
+                log.by_query(weights * relevance), log.by_query(np.where(log.seen, whole * relevance, 0.0))
+            )
         pages = log.pages / log.pages.sum()
-        found = _ratio(log.by_query(weights * relevance), pages)
+        found = Valued.ratio(log.by_query(weights * relevance), pages)
         if fill and self.estimator.fills_unseen == "mean":
-            found = found * _ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
+            found = found * Valued.ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         if measure.kind == "Clicks" and log.affine.base.any():
             bases = order.mean(measure.bases(log.longest, log.affine))
-            found = found + _ratio(log.by_query(whole * bases), pages)
+            found = found + Valued.ratio(log.by_query(whole * bases), pages)
         return found
 
     def _per_ideal(self, measure: ClickMeasure, order: Order, weights: Floats) -> Floats:
@@ -196,37 +212,44 @@ class ClickEstimator:
         if not weights.any():
             return None
         observed = np.divide(log.surplus, log.exposure, out=np.zeros(len(weights)), where=log.seen)
-        mean = _ratio(log.by_query(weights * observed), log.by_query(weights))
+        mean = Valued.ratio(log.by_query(weights * observed), log.by_query(weights))
         return float((weights * model.hidden).sum() / weights.sum()), mean
 
-    def _estimated(
-        self,
-        value: _Measuring,
-        weights: Floats,
-        extrapolation: float,
-    ) -> ClickEstimate:
+    def _estimated(self, value: _Measuring, weights: Floats, extrapolation: float) -> ClickEstimate:
         """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
         found, unseen = value(self.log, self.relevance, True), self.unseen & (weights != 0)
         sampled, curve = found.error(self.n_queries), self._curve_error(value)
-        spread = float(np.hypot(sampled, curve))
-        ends: list[Interval] = []
-        for good in (0.0, 1.0):  # as bad as can be, then as good
-            chosen = np.where(weights > 0, good, 1 - good)
-            at = value(self.log, np.where(unseen, chosen, self.relevance), False)
-            error = float(np.hypot(at.error(self.n_queries), curve))
-            ends.append(self.interval(at.value, error))
-        if self.estimator.fills_unseen != "model" or self.model is None:
-            low, high = (ends[0].low, ends[1].high) if unseen.any() else _around(found.value, self.quantile * spread)
-            whole = Interval(found.value, low, high, self.confidence, self.n_queries)
-            return ClickEstimate(whole, ends[0], ends[1], Errors(sampled, curve))
-        groups = np.array([value(self.log, self._relevance(self.log, one), True).value for one in self.model.groups])
-        fit = float(np.sqrt(self.model.variance(groups)))
-        shifted = np.clip(self.relevance + np.sign(weights) * extrapolation, 0, 1)
-        bias = abs(value(self.log, np.where(unseen, shifted, self.relevance), False).value - found.value)
-        half = self.quantile * float(np.hypot(spread, fit)) + bias
-        low, high = max(found.value - half, ends[0].low), min(found.value + half, ends[1].high)
+        fit = self._fit_error(lambda relevance: value(self.log, relevance, True))
+        worst, best = (
+            self._bound(value, np.where(unseen, np.where(weights > 0, good, 1 - good), np.nan), curve)
+            for good in (0.0, 1.0)
+        )
+        low, high = _around(found.value, self.quantile * float(np.linalg.norm([sampled, curve, fit])))
+        bias = 0.0
+        if self.estimator.fills_unseen == "model":
+            bias = extrapolation * float(np.abs(weights[unseen]).sum())
+            low, high = max(low - bias, worst.low), min(high + bias, best.high)
+        elif unseen.any():
+            low, high = worst.low, best.high
         whole = Interval(found.value, low, high, self.confidence, self.n_queries)
-        return ClickEstimate(whole, ends[0], ends[1], Errors(sampled, curve, fit, bias))
+        return ClickEstimate(whole, worst, best, Errors(sampled, curve, fit, bias))
+
+    def _bound(self, value: _Measuring, unseen: Floats, curve: float) -> Interval:
+        """The interval where the relevance of the unseen is given, and NaN for others; `curve` is that error."""
+
+        def bounded(relevance: Floats) -> Valued:
+            return value(self.log, np.where(np.isnan(unseen), relevance, unseen), False)
+
+        found = bounded(self.relevance)
+        errors = found.error(self.n_queries), curve, self._fit_error(bounded)
+        return self.interval(found.value, float(np.linalg.norm(errors)))
+
+    def _fit_error(self, value: Callable[[Floats], Valued]) -> float:
+        """The standard error that the fit of the model brings to what is computed from relevance."""
+        if self.model is None or not self.estimator.uses_model:
+            return 0.0
+        found = [value(self._relevance(self.log, predicted)).value for predicted in self.model.groups]
+        return float(np.sqrt(self.model.variance(np.array(found))))
 
     def interval(self, value: float, error: float) -> Interval:
         """The interval of a value with a standard error."""
@@ -256,16 +279,6 @@ class ClickEstimator:
 
     def _relevance(self, log: LoggedClicks, predicted: Floats | None) -> Floats:
         return self.estimator.relevance(log, predicted)
-
-
-def _ratio(above: Floats, below: Floats) -> Valued:
-    """Σ above / Σ below over queries; 0 where both are."""
-    whole = float(below.sum())
-    if whole == 0:
-        return Valued(0.0, np.zeros(len(above)))
-    value = float(above.sum()) / whole
-    others = whole - below
-    return Valued(value, np.divide(above - value * below, others, out=np.zeros(len(above)), where=others != 0))
 
 
 def _around(value: float, half: float) -> tuple[float, float]:

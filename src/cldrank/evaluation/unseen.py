@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Unseen
-from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.estimating import ClickEstimator, Valued
 from cldrank.evaluation.orders import Order
 from cldrank.measures import Interval
 
@@ -53,9 +53,9 @@ def _predicted(clicks: ClickEstimator, new: Order, weights: Floats) -> Interval:
     model = clicks.model
     if model is None:
         raise AssertionError("without a model nothing is predicted")
-    share = weights / weights.sum()
-    value = float(share @ model.predicted)
-    by_query = clicks.log.by_query(share * (model.predicted - value))
-    spread = np.hypot(np.sqrt((by_query**2).sum()), np.sqrt(model.variance(model.groups @ share)))
-    half = clicks.quantile * float(spread) + clicks.extrapolation(new)
-    return Interval(value, max(value - half, 0.0), min(value + half, 1.0), clicks.confidence, clicks.n_queries)
+    log = clicks.log
+    mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
+    fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
+    half = clicks.quantile * float(np.hypot(mean.error(clicks.n_queries), fit)) + clicks.extrapolation(new)
+    low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
+    return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)
