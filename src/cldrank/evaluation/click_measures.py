@@ -30,6 +30,8 @@ class ClickMeasure:
         ARP        Σ_i relevance_i rank_i / Σ_i relevance_i, over all pages together; lower is better. Only candidates
                    that the log has shown count, ranked among themselves: nobody knows production's order of the others
 
+    Pages are as long as those of the log: rank 4 counts on the pages of a query that have a position 4, for every order.
+
     >>> ClickMeasure("DCG", 3).discounts(4, AffineClicks.of([1, 0.5], 1, 0))
     array([1.    , 0.6309, 0.5   , 0.    ])
     """

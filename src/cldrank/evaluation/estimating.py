@@ -120,11 +120,10 @@ class ClickEstimator:
         return self._weights(self.log, measure, order)
 
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: Order) -> Floats:
+        values, share = measure.discounts(log.longest, log.affine), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
-            order = order.among_seen(log)
-        found: Floats = log.row_pages / log.pages.sum() * order.mean(measure.discounts(log.longest, log.affine))
-        if measure.kind == "ARP":
-            return np.where(log.seen, found, 0.0)
+            return np.where(log.seen, share * order.among_seen(log).mean(values), 0.0)
+        found: Floats = share * order.on_pages(values, log)
         if measure.kind == "nDCG":
             found *= self._per_ideal(measure, order, found)[log.queries]
         return found
@@ -143,7 +142,7 @@ class ClickEstimator:
         if fill and self.estimator.fills_unseen == "mean":
             found = found * Valued.ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         if measure.kind == "Clicks" and log.affine.base.any():
-            bases = order.mean(measure.bases(log.longest, log.affine))
+            bases = order.on_pages(measure.bases(log.longest, log.affine), log)
             found = found + Valued.ratio(log.by_query(whole * bases), pages)
         return found
 

@@ -26,8 +26,8 @@ def look_at_unseen(
     log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
     by = measure if measure.kind in ("DCG", "Clicks") else ClickMeasure("DCG", k)
     gained = clicks.weights(by, new) - (0.0 if old is None else clicks.weights(by, old))
-    lifted = clicks.unseen & new.in_top(k)
-    weights = np.where(lifted, np.maximum(gained, 0.0), 0.0)
+    weights = np.where(clicks.unseen, np.maximum(gained, 0.0), 0.0)
+    lifted = weights > 0
     pages = log.pages.sum()
     check = clicks.hidden_check(new)
     return Unseen(
