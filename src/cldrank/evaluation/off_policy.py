@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.arguments import check_number
+from cldrank.arguments import check_number, shortened
 from cldrank.errors import UsageError
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.propensity import AffineClicks
@@ -202,8 +202,8 @@ def off_policy(estimator: str | OffPolicy) -> OffPolicy:
     """
     if isinstance(estimator, OffPolicy):
         return estimator
-    if estimator not in ESTIMATORS:
-        raise UsageError(f"there is no estimator {estimator!r}; there are {listed(ESTIMATORS)}.")
+    if not isinstance(estimator, str) or estimator not in ESTIMATORS:
+        raise UsageError(f"there is no estimator {shortened(estimator)}; there are {listed(ESTIMATORS)}.")
     return ESTIMATORS[estimator]()
 
 
