@@ -15,7 +15,7 @@ from cldrank.evaluation.click_results import ClickEstimate, Errors
 from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
-from cldrank.evaluation.orders import Order
+from cldrank.evaluation.orders import LoggedOrder, Order
 from cldrank.evaluation.relevance_model import RelevanceModel
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks, Propensities
@@ -183,16 +183,18 @@ class ClickEstimator:
                 self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
             ),
             self.weights(measure, new) - self.weights(measure, old),
-            self.extrapolation(new),
+            max(self.extrapolation(new), self.extrapolation(old)),
         )
 
     def extrapolation(self, order: Order) -> float:
-        """How far the model is off in the mean relevance of hidden results, by weight in an order; 1 if unknown."""
+        """How far the model is off in the mean relevance of hidden results, by weight in an order; 1 if unknown.
+
+        It is not off about the log's own order, which has no unseen results.
+        """
+        if isinstance(order, LoggedOrder):
+            return 0.0
         check = self.hidden_check(order)
-        if check is None:
-            return 1.0
-        predicted, observed = check
-        return abs(predicted - observed.value)
+        return 1.0 if check is None else abs(check[0] - check[1].value)
 
     def hidden_check(self, order: Order) -> tuple[float, Valued] | None:
         """Mean relevance of results at the hidden positions: as predicted, and as clicked; by weight in the order.

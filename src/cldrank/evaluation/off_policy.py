@@ -1,8 +1,8 @@
 """Off-policy estimators: what clicks on the pages of one policy say about the relevance that others rely on.
 
 Each says how relevant every candidate seems. Measures are sums of relevance over ranks, so an estimate without bias of
-each candidate gives one of every order; unlike rankers, measures do not mind its noise, which
-averages out over queries.
+each candidate gives one of every order; unlike rankers, measures do not mind its noise, which averages out over
+queries.
 """
 
 from __future__ import annotations
@@ -165,12 +165,13 @@ class DirectMethod(OffPolicy):
 
 @dataclass(frozen=True)
 class DoublyRobust(OffPolicy):
-    """The model's prediction, corrected by clicks where there are any: sound if either model or propensities are.
+    """The model's prediction, corrected by clicks where there are any.
 
         r_i = m_i + (Σ_k c_ik - n_ik base_k - n_ik slope_k m_i) / Σ_k n_ik slope_k
 
-    Without display probabilities and clipping, this is affine IPS for candidates that were shown, and the model for
-    those that were not.
+    With known display probabilities, their mean stands in place of n_ik below the line: then, given the curve, it has
+    no bias if either the display probabilities or the model are right. Without these and without clipping, it is affine
+    IPS for candidates that were shown, and the model for those that were not.
     """
 
     name = "doubly-robust"
