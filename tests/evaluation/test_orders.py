@@ -110,10 +110,15 @@ def test_refusals(model: Any, kind: type[Exception], message: str) -> None:
 
 def test_a_ranker_is_given_the_dataset() -> None:
     random = np.random.default_rng(0)
-    data = cr.RankingDataset.from_arrays(random.normal(size=(40, 2)), np.repeat(range(10), 4), random.integers(0, 2, 40))
+    data = cr.RankingDataset.from_arrays(
+        random.normal(size=(40, 2)), np.repeat(range(10), 4), random.integers(0, 2, 40)
+    )
     ranker = cr.Oracle(model=cr.Linear()).fit(data)
     table = cr.ClickTable.from_arrays(
-        data, position=np.tile([1, 2, 0, 0], 10), impressions=np.tile([5, 5, 0, 0], 10), clicks=np.tile([1, 0, 0, 0], 10)
+        data,
+        position=np.tile([1, 2, 0, 0], 10),
+        impressions=np.tile([5, 5, 0, 0], 10),
+        clicks=np.tile([1, 0, 0, 0], 10),
     )
     log = LoggedClicks(data, table, Propensities.power(1, 2))
     assert order_of(ranker, log).mean(VALUES).tolist() == order_of(ranker.predict(data), log).mean(VALUES).tolist()
