@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Unseen
-from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.estimating import ClickEstimator, Valued
 from cldrank.evaluation.orders import Order
 from cldrank.measures import Interval
 
@@ -26,8 +26,8 @@ def look_at_unseen(
     log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
     by = measure if measure.kind in ("DCG", "Clicks") else ClickMeasure("DCG", k)
     gained = clicks.weights(by, new) - (0.0 if old is None else clicks.weights(by, old))
-    lifted = clicks.unseen & new.in_top(k)
-    weights = np.where(lifted, np.maximum(gained, 0.0), 0.0)
+    weights = np.where(clicks.unseen, np.maximum(gained, 0.0), 0.0)
+    lifted = weights > 0
     pages = log.pages.sum()
     check = clicks.hidden_check(new)
     return Unseen(
@@ -53,9 +53,9 @@ def _predicted(clicks: ClickEstimator, new: Order, weights: Floats) -> Interval:
     model = clicks.model
     if model is None:
         raise AssertionError("without a model nothing is predicted")
-    share = weights / weights.sum()
-    value = float(share @ model.predicted)
-    by_query = clicks.log.by_query(share * (model.predicted - value))
-    spread = np.hypot(np.sqrt((by_query**2).sum()), np.sqrt(model.variance(model.groups @ share)))
-    half = clicks.quantile * float(spread) + clicks.extrapolation(new)
-    return Interval(value, max(value - half, 0.0), min(value + half, 1.0), clicks.confidence, clicks.n_queries)
+    log = clicks.log
+    mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
+    fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
+    half = clicks.quantile * float(np.hypot(mean.error(clicks.n_queries), fit)) + clicks.extrapolation(new)
+    low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
+    return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)
