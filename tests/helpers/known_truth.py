@@ -176,7 +176,7 @@ class KnownWorld:
         places = segments.places_in_segments(self.data.offsets)
         discounts = np.where(places <= DEPTH, 1 / np.log2(places + 1.0), 0.0)
         best = log.by_query(discounts * segments.descending_values(self.relevance, self.data.offsets))
-        clicks.__dict__["_ideals"] = {DEPTH: best}
+        clicks.__dict__["_ideals"] = {DEPTH: _KnownIdeal(best)}
         return clicks
 
     # -- files ---------------------------------------------------------------------------------------------------
@@ -218,6 +218,17 @@ class KnownWorld:
 
 
 QUERIES = 600  # of each log
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownIdeal:
+    """The DCG of the best orders, known rather than drawn."""
+
+    expected: Floats
+
+    def correction(self, weights: Floats) -> float:
+        del weights
+        return 1.0
 
 
 def balanced(yes: Floats, no: Floats, seed: int) -> NDArray[np.bool_]:
