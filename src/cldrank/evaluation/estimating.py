@@ -197,19 +197,17 @@ class ClickEstimator:
         return 1.0 if check is None else abs(check[0] - check[1].value)
 
     def hidden_check(self, order: Order) -> tuple[float, Valued] | None:
-        """Mean relevance of results at the hidden positions: as predicted, and as clicked; by weight in the order.
+        """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the order.
 
-        Only results that were not shown further up count. None where there are none, or nothing was hidden.
+        They were hidden from the model that predicts them. None where there are none, or nothing was hidden.
         """
         model, log = self.model, self.log
         if model is None or model.hidden is None:
             return None
-        above = log.clicks.position <= log.clicks.depth - model.n_hidden
-        only_below = log.seen & (log.by_row(above) == 0)
         discounts = ClickMeasure("DCG", log.clicks.depth)
-        weights = np.where(only_below, self._weights(log, discounts, order), 0.0)
+        weights = np.where(model.lowest, self._weights(log, discounts, order), 0.0)
         if np.count_nonzero(weights) < _FEWEST_HIDDEN:
-            weights = np.where(only_below, log.row_pages, 0.0)
+            weights = np.where(model.lowest, log.row_pages, 0.0)
         if not weights.any():
             return None
         observed = np.divide(log.surplus, log.exposure, out=np.zeros(len(weights)), where=log.seen)
