@@ -7,6 +7,7 @@ import math
 from scipy.special import ndtr, ndtri
 
 POWER = 0.8
+_FEWEST = 30  # pages whose mean can be taken to be normal
 _STEPS = 60  # of the bisection: more than doubles can tell apart
 _WIDE = 100.0  # times the largest number involved: an error at which nothing is ever decided
 
@@ -17,7 +18,7 @@ def pages_to_show(difference: float, variance: float, confidence: float) -> int 
         n = variance (z_confidence + z_power)² / difference²
 
     z_confidence is the normal quantile of (1 + confidence) / 2, z_power that of 80%: the error to one side is
-    (1 - confidence) / 2, as in the intervals.
+    (1 - confidence) / 2, as in the intervals. At least 30, since the mean is taken to be normal.
 
     >>> pages_to_show(0.1, 1.0, 0.9)
     619
@@ -25,7 +26,7 @@ def pages_to_show(difference: float, variance: float, confidence: float) -> int 
     if difference == 0:
         return None
     z = float(ndtri((1 + confidence) / 2) + ndtri(POWER))
-    return max(1, math.ceil(variance * (z / difference) ** 2))
+    return max(_FEWEST, math.ceil(variance * (z / difference) ** 2))
 
 
 def chance_to_decide(error: float, low: float, high: float, margin: float, quantile: float) -> float:
@@ -75,6 +76,6 @@ def largest_error(low: float, high: float, margin: float, quantile: float) -> fl
     if scale == 0 or not suffices(least):
         return None
     for _ in range(_STEPS):
-        middle = math.sqrt(least * most)
+        middle = math.sqrt(least) * math.sqrt(most)
         least, most = (middle, most) if suffices(middle) else (least, middle)
     return least

@@ -23,6 +23,7 @@ from cldrank.wording import count, with_article
 Floats = NDArray[np.float64]
 MORE = "more of this log"
 _STEP = 0.01  # of a log propensity, for derivatives
+_FEWEST_CLICKS = 10  # on results that nobody has seen
 _ROUGHEST = 0.2  # standard error of a log propensity, up to which derivatives say what it does
 _CURVE = "the curve is what leaves it open"
 
@@ -186,7 +187,7 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
     credit = expected_credit(plan.log, plan.new, plan.old, plan.relevance, plan.clicks.seed)
     if credit is None:
         return WayToSettle(name, None, "both rankers usually show the same page")
-    unit = "clicks per page between the results of either"
+    unit = "clicks per page between their results"
     difference, words = plan.planned(credit.mean, abs(credit.per_click) * plan.smallest, unit)
     pages = pages_to_show(difference, credit.variance, plan.clicks.confidence)
     if pages is None:
@@ -206,7 +207,7 @@ def _trial_of_unseen(plan: _Plan) -> WayToSettle:
 
         n = variance / (error² - queries² - propensities²)
 
-    with the largest error that decides.
+    with the largest error that decides; and at least ten clicks are waited for, since their mean is taken to be normal.
     """
     name, clicks, errors, weights = "trial of unseen results", plan.clicks, plan.errors, plan.unseen_weights
     if plan.open_by_curve:
@@ -217,8 +218,15 @@ def _trial_of_unseen(plan: _Plan) -> WayToSettle:
     left = 0.0 if error is None else error**2 - errors.queries**2 - errors.propensities**2
     if left <= 0:
         return WayToSettle(name, None, "even if their relevance were known, the rest would leave it open")
-    variance = trial_variance(weights[chosen], np.clip(plan.relevance[chosen], 0.0, 1.0), plan.log)
-    pages = max(1, math.ceil(variance / left))
+    relevance = np.clip(plan.relevance[chosen], 0.0, 1.0)
+    variance = trial_variance(weights[chosen], relevance, plan.log)
+    rate = float(
+        np.abs(weights[chosen])
+        @ relevance
+        / np.abs(weights).sum()
+        * plan.log.affine.slope[: plan.log.clicks.depth].mean()
+    )
+    pages = math.ceil(max(variance / left, _FEWEST_CLICKS / max(rate, 1e-6)))
     known = clicks.quantile * math.sqrt(variance / pages) / np.abs(weights).sum()
     results = count(len(chosen), "result that nobody has seen", "results that nobody has seen")
     about = f"each page swaps one of {results} into a random position, until their mean relevance is known"
@@ -287,7 +295,9 @@ def _swap_experiment(plan: _Plan) -> WayToSettle:
         return WayToSettle(name, None, "even if the curve were known, the rest would leave it open")
     variances = swap_variances(plan.log, plan.relevance, clicks.seed)
     size = len(variances)
-    known, least = (0.0, size * variances.max() / _ROUGHEST**2) if plan.open_by_curve else (1 / errors.propensities**2, 1)
+    known, least = (
+        (0.0, size * variances.max() / _ROUGHEST**2) if plan.open_by_curve else (1 / errors.propensities**2, 1)
+    )
     per_page = size * float(variances @ _slopes(plan) ** 2)
     pages = math.ceil(max(least, per_page * (1 / left - known)))
     about = f"on half of the pages the first result and one of the next {size} change places"
