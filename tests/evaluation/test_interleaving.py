@@ -40,8 +40,8 @@ def test_a_team_draft_is_that_of_the_paper() -> None:
     for k, size in product((1, 2, 3, 4, 5), (1, 2, 3, 4, 6)):
         coins = np.array(list(product([False, True], repeat=(k + 1) // 2)))
         new, old = random.permutation(size), random.permutation(size)
-        tables = [np.append(one, [-1] * k)[:k] for one in (new, old)]
-        pages, ours = team_draft(*(np.tile(one, (len(coins), 1)) for one in tables), coins)
+        tables = [np.tile(np.append(one, [-1] * k)[:k], (len(coins), 1)) for one in (new, old)]
+        pages, ours = team_draft(tables[0], tables[1], coins)
         for page, teams, tosses in zip(pages, ours, coins, strict=True):
             expected = drafted(new.tolist(), old.tolist(), tosses.tolist(), k)
             length = min(k, size)

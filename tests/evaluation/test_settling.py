@@ -177,7 +177,7 @@ def test_two_equal_orders_need_no_test() -> None:
 # -- more of the log ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("times", [0.0, 6.0])
+@pytest.mark.parametrize("times", [0.0, 3.0])
 def test_a_log_longer_by_so_many_pages_decides_in_80_percent(times: float) -> None:
     world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
     exact = world.estimator()
@@ -192,9 +192,10 @@ def test_a_log_longer_by_so_many_pages_decides_in_80_percent(times: float) -> No
     pair = replace(pair, difference=ClickEstimate(wide, wide, wide, Errors(error)))
     more = pages_of(settled(clicks, one, other, pair, margin=margin)["more of this log"])
     longer = queries + round(more / each)
-    found = [a_pair(clicks, *both).gain for clicks, *both in (
-        _drawn(world, new.ranks, longer, each, random) for _ in range(300)
-    )]  # fmt: skip
+    found = []
+    for _ in range(300):
+        clicks, one, other = _drawn(world, new.ranks, longer, each, random)
+        found.append(clicks.compare(DCG, one, other).interval)
     right = {"better", "no difference"} if margin else {"better"}
     assert np.mean([decide(gain, margin) in right for gain in found]) == pytest.approx(0.8, abs=0.06)
 
