@@ -43,7 +43,7 @@ def ways_to_settle(
     """
     if not (clicks.weights(measure, new) - clicks.weights(measure, old)).any():
         return ()
-    plan = _Plan(clicks, measure, new, old, pair, verdict)
+    plan = _Settling(clicks, measure, new, old, pair, verdict)
     ways = [_interleaving_test(plan), _split_test(plan)]
     if unseen.results and plan.unseen_weights.any() and (plan.is_open or verdict.depends_on_unseen):
         ways.append(_trial_of_unseen(plan))
@@ -81,7 +81,7 @@ def rounded_pages(pages: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _Settling:
     """What is known before an experiment."""
 
     clicks: ClickEstimator
@@ -165,7 +165,7 @@ class _Plan:
         return abs(difference), words
 
 
-def _split_test(plan: _Plan) -> WayToSettle:
+def _split_test(plan: _Settling) -> WayToSettle:
     """The A/B test.
 
     n = 2 (variance_new + variance_old) (z_confidence + z_power)² / difference²      both halves together, in clicks
@@ -178,7 +178,7 @@ def _split_test(plan: _Plan) -> WayToSettle:
     return WayToSettle("A/B test", pages, f"half of the pages with each ranker, {words}")
 
 
-def _interleaving_test(plan: _Plan) -> WayToSettle:
+def _interleaving_test(plan: _Settling) -> WayToSettle:
     """The test by team draft.
 
     n = variance (z_confidence + z_power)² / mean²      of a page's credit: clicks on new's team less those on old's
@@ -195,7 +195,7 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
     return WayToSettle(name, pages, f"for each page both rankers pick results in turn (team draft), {words}")
 
 
-def _trial_of_unseen(plan: _Plan) -> WayToSettle:
+def _trial_of_unseen(plan: _Settling) -> WayToSettle:
     """Pages on which a result that nobody has seen takes a random position, so that its relevance shows.
 
     Result i, of weight w_i in the difference, is drawn with chance |w_i| / W, W = Σ |w_i|, and shown at any position k
@@ -233,7 +233,7 @@ def _trial_of_unseen(plan: _Plan) -> WayToSettle:
     return WayToSettle(name, pages, f"{about} to ±{_digits(known)}")
 
 
-def _gain(plan: _Plan) -> float:
+def _gain(plan: _Settling) -> float:
     """The difference to plan for, with the unseen as the plan has them."""
     if plan.clicks.estimator.fills_unseen == "mean":
         return plan.pair.difference.interval.estimate
@@ -255,7 +255,7 @@ def trial_variance(weights: Floats, relevance: Floats, log: LoggedClicks) -> flo
     return float(size.sum() * (size @ squares) - (weights @ relevance) ** 2)
 
 
-def _more_pages(plan: _Plan) -> WayToSettle:
+def _more_pages(plan: _Settling) -> WayToSettle:
     """More pages of the same kind, of other queries, too.
 
         n = pages ((queries² + model² + propensities²) / error² - 1)
@@ -278,7 +278,7 @@ def _more_pages(plan: _Plan) -> WayToSettle:
     return WayToSettle(MORE, pages, about)
 
 
-def _swap_experiment(plan: _Plan) -> WayToSettle:
+def _swap_experiment(plan: _Settling) -> WayToSettle:
     """Pages on half of which the first result changes places with another, drawn at random: they tell the curve.
 
         n = (1 / (error² - queries² - model²) - 1 / propensities²) Σ_k (K - 1) v_k (∂ difference / ∂ log ρ_k)²
@@ -299,7 +299,7 @@ def _swap_experiment(plan: _Plan) -> WayToSettle:
         (0.0, size * variances.max() / _ROUGHEST**2) if plan.open_by_curve else (1 / errors.propensities**2, 1)
     )
     per_page = size * float(variances @ _slopes(plan) ** 2)
-    pages = math.ceil(max(least, per_page * (1 / left - known)))
+    pages = max(1, math.ceil(max(least, per_page * (1 / left - known))))
     about = f"on half of the pages the first result and one of the next {size} change places"
     return WayToSettle(name, pages, f"{about}, until the curve is known well enough")
 
@@ -307,23 +307,26 @@ def _swap_experiment(plan: _Plan) -> WayToSettle:
 def swap_variances(log: LoggedClicks, relevance: Floats, seed: int = 0) -> Floats:
     """(K - 1,) the variance of log ρ_k, k > 1, from one page of swaps with the first position; n pages leave 1 / n.
 
-        v_k = (1 - p) / p + (1 - q) / q,      p = ρ_1 r, q = ρ_k r
+        v_k = (1 - p) / p + (1 - q) / q - 2 (E[r_1 r_k] / r² - 1),      p = ρ_1 r, q = ρ_k r
 
-    where r is the mean relevance of both results. Both are shown at both positions alike, one click or none each. The
-    two count as independent, which is on the safe side.
+    where r_1 and r_k are the relevance of the two results, and r is their mean: both are shown at both positions alike,
+    and the estimate is clicks at position k over clicks at position 1.
     """
     queries, share = sampled_queries(log, seed)
     pages = usual_pages(LoggedOrder(log), log, queries)
-    there = pages[:, 1:] >= 0
-    both = np.where(there, relevance[pages[:, :1]] + relevance[pages[:, 1:]], 0.0) / 2
-    mean = (share @ both) / np.maximum(share @ there, 1e-300)
+    share = np.where(pages[:, 1:] >= 0, share[:, None], 0.0)  # pages that are long enough
+    share /= np.maximum(share.sum(axis=0), 1e-300)
+    first, other = relevance[pages[:, :1]], relevance[pages[:, 1:]]
+    mean = (share * (first + other) / 2).sum(axis=0)
     slope = log.affine.slope[: pages.shape[1]]
-    rates = np.clip(np.stack([slope[0] * mean, slope[1:] * mean]), 1e-6, 1 - 1e-6)
-    found: Floats = ((1 - rates) / rates).sum(axis=0)
+    p, q = np.clip(np.stack([slope[0] * mean, slope[1:] * mean]), 1e-6, 1 - 1e-6)
+    above, below = (1 - p) / p, (1 - q) / q
+    common = (share * first * other).sum(axis=0) / np.maximum(mean**2, 1e-300) - 1
+    found: Floats = above + below - 2 * np.minimum(common, np.sqrt(above * below))  # no more than both have
     return found
 
 
-def _slopes(plan: _Plan) -> Floats:
+def _slopes(plan: _Settling) -> Floats:
     """(K - 1,) how the difference moves with log ρ_k, k > 1."""
     rho = plan.log.affine.slope
     found = []
