@@ -52,6 +52,8 @@ def test_with_the_largest_error_the_chance_is_at_least_80_percent(
     error = largest_error(low, high, margin, quantile)
     if error is not None:
         assert chance_to_decide(error, low, high, margin, quantile) >= 0.8
+        half = bias + quantile * 0.999 * error
+        assert decide(Interval(middle, middle - half, middle + half, 0.9, 9), margin) != "cannot tell"
         larger = 1.01 * error
         half = bias + quantile * larger
         undecided = decide(Interval(middle, middle - half, middle + half, 0.9, 9), margin) == "cannot tell"

@@ -169,6 +169,34 @@ def test_where_clicks_point_the_other_way_it_says_so() -> None:
     assert settled(clicks, new, old, pair)["A/B test"].about.endswith("shows; by clicks, new is ahead")
 
 
+def test_where_every_position_is_examined_alike_only_interleaving_tells() -> None:
+    world = replace(KnownWorld.draw(queries=50, candidates=3, seed=4), eta=0.0)
+    clicks = world.estimator()
+    new, old = orders_of(world, clicks.log, noise=0.0)
+    ways = settled(clicks, new, old, a_pair(clicks, new, old))
+    assert (ways["A/B test"].pages or 10**9) >= 10**9  # but for rounding, both bring the same clicks
+    assert pages_of(ways["interleaving test"]) < 10**9
+
+
+def test_pages_of_one_result_have_no_curve_to_learn() -> None:
+    world = KnownWorld.draw(queries=50, candidates=3, seed=4, depth=1)
+    clicks, measure = world.estimator(), ClickMeasure("DCG", 1)
+    new, old = orders_of(world, clicks.log)
+    pair = a_pair(clicks, new, old, measure)
+    ways = settled(clicks, new, old, pair, measure=measure, decision="cannot tell")
+    assert "swap experiment" not in ways
+
+
+def test_a_log_without_clicks_plans_nothing() -> None:
+    world = replace(KnownWorld.draw(queries=50, candidates=3, seed=4), relevance=np.zeros((50, 3)))
+    clicks = world.estimator()
+    new = ScoreOrder.of("new", np.random.default_rng(0).random(150), clicks.log)
+    ways = settled(
+        clicks, new, LoggedOrder(clicks.log), a_pair(clicks, new, LoggedOrder(clicks.log)), decision="cannot tell"
+    )
+    assert {way.pages for way in ways.values()} == {None}
+
+
 def test_two_equal_orders_need_no_test() -> None:
     world = KnownWorld.draw(queries=50, candidates=3, seed=4)
     clicks = world.estimator()
@@ -255,7 +283,7 @@ def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
 def test_a_trial_of_the_unseen_of_so_many_pages_settles_it_in_80_percent() -> None:
     world, clicks, new, old = unseen_world()
     gain = a_pair(clicks, new, old).gain.estimate
-    errors = Errors(0.25 * gain, 0.1 * gain, extrapolation=2 * gain)
+    errors = Errors(0.2 * gain, 0.25 * gain, extrapolation=2 * gain)
     pair = a_pair(clicks, new, old, errors=errors)
     trial = settled(clicks, new, old, pair)["trial of unseen results"]
     pages, random = pages_of(trial), np.random.default_rng(8)
@@ -280,7 +308,7 @@ def test_the_variance_of_a_trial_knows_clicks_that_positions_bring() -> None:
     world = KnownWorld.draw(queries=5, candidates=5, seed=7)
     affine = AffineClicks(np.array([0.7, 0.4, 0.2]), np.array([0.2, 0.1, 0.05]))
     log = world.log().with_curve(affine)
-    weights, relevance = np.array([1.0, -0.5, 2.0]), np.array([0.3, 0.6, 0.1])
+    weights, relevance = np.array([1.0, -0.5, 2.0]), np.array([0.9, 0.1, 1.0])
     random, n = np.random.default_rng(0), 400_000
     chosen = random.choice(3, n, p=np.abs(weights) / 3.5)
     slope, base = affine.at(random.integers(1, 4, size=n))
@@ -288,6 +316,16 @@ def test_the_variance_of_a_trial_knows_clicks_that_positions_bring() -> None:
     seen = np.sign(weights[chosen]) * 3.5 * (clicked - base) / slope
     assert seen.mean() == pytest.approx(float(weights @ relevance), abs=0.03)
     assert trial_variance(weights, relevance, log) == pytest.approx(seen.var(), rel=0.02)
+
+
+def test_a_trial_waits_for_ten_clicks() -> None:
+    world, clicks, new, old = unseen_world()
+    gain = a_pair(clicks, new, old).gain.estimate
+    pair = a_pair(clicks, new, old, errors=Errors(0.05 * gain, extrapolation=40 * gain))
+    trial = settled(clicks, new, old, pair, margin=20 * gain)["trial of unseen results"]
+    weights = np.abs(clicks.weights(DCG, new) - clicks.weights(DCG, old)) * clicks.unseen
+    rate = weights @ world.relevance.ravel() / weights.sum() * world.curve.values.mean()
+    assert pages_of(trial) == np.ceil(10 / rate)
 
 
 def test_a_trial_cannot_settle_what_the_rest_leaves_open() -> None:

@@ -26,7 +26,7 @@ class Credit:
     mean       of a page
     variance   of a page
     per_click  how far the mean moves where relevance moves so that clicks per page differ by 1 more, by the least
-               change of relevance that does
+               change of relevance that does; 0 where none does
     """
 
     mean: float
@@ -143,7 +143,8 @@ def expected_credit(log: LoggedClicks, new: Order, old: Order, relevance: Floats
     mean, variance = click_moments(sums, clicks, squares, shares)
     credit = _weights(pages, signs * shares[:, None], log)
     gained = _weights(tables[0], share[:, None], log) - _weights(tables[1], share[:, None], log)
-    return Credit(mean, variance, float(credit @ gained / (gained @ gained)))
+    per_click = float(credit @ gained / (gained @ gained)) if gained.any() else 0.0
+    return Credit(mean, variance, per_click)
 
 
 def _weights(pages: IntArray, shares: Floats, log: LoggedClicks) -> Floats:

@@ -49,7 +49,7 @@ def ways_to_settle(
         ways.append(_trial_of_unseen(plan))
     if plan.is_open:
         ways.append(_more_pages(plan))
-        if plan.open_by_curve or plan.errors.propensities:
+        if (plan.open_by_curve or plan.errors.propensities) and clicks.log.clicks.depth > 1:
             ways.append(_swap_experiment(plan))
     return tuple(sorted(ways, key=lambda way: math.inf if way.pages is None else way.pages))
 
