@@ -115,6 +115,12 @@ class ClickEstimator:
         """New minus old."""
         return self.value(measure, new, relevance) - self.value(measure, old, relevance)
 
+    def difference_under(self, curve: Curve, measure: ClickMeasure, new: Order, old: Order) -> float:
+        """New minus old under another curve, with the same model of the unseen."""
+        log = self.log.with_curve(curve)
+        relevance = self._relevance(log, None if self.model is None else self.model.predicted)
+        return (self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)).value
+
     def weights(self, measure: ClickMeasure, order: Order) -> Floats:
         """(rows,) what the relevance of each candidate counts in the mean over pages; of ARP, in its numerator."""
         return self._weights(self.log, measure, order)
