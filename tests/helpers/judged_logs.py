@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
@@ -53,13 +52,6 @@ def truth_of(path: str, queries: str, logging: str) -> dict[str, dict[str, float
     return world_of(path, queries).truth(logging)
 
 
-class _QuickJudge(ClickJudge):
-    """A judge that leaves out checks which cannot change its verdict, since its curve counts as known."""
-
-    def _checks(self, *_: Any) -> Iterator[Any]:
-        return iter(())
-
-
 def judged(task: tuple[Setting, int]) -> dict[str, Any]:
     """One log, judged about every pair: a flat record."""
     setting, seed = task
@@ -72,9 +64,8 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
             rho = world.curve(setting.propensities, setting.logging, clicks, seed)
         except CldrankError as error:
             return record | {"refused": str(error)}
-        sure = setting.propensities in ("true", "estimated")
         known = world.searched(clicks)
-        judge = (_QuickJudge if sure else ClickJudge).of(known.data, clicks[clicks.query_impressions > 0], rho)
+        judge = ClickJudge.of(known.data, clicks[clicks.query_impressions > 0], rho)
         pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in PAIRS}
     return record | {"without_model": judge.without_model, "pairs": pairs}
 
@@ -82,7 +73,7 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
 def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Setting) -> dict[str, Any]:
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
-    found = judge.compare(new, old, models=False, trust_curve=setting.propensities == "true")
+    found = judge.compare(new, old, thorough=False, trust_curve=setting.propensities == "true")
     knowing = world.knowing(clicks.log.with_curve(Propensities.power(1.0, DEPTH)))
     measured = {}
     for measure in MEASURES:

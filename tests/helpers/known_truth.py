@@ -143,9 +143,7 @@ class KnownWorld:
         return Swap("first").fit(clicks)
 
     def _simulated(self, ranker: str, policy: Policy, sessions: float, seed: int) -> ClickTable:
-        simulation = Simulation(
-            self.data, self.scores[ranker], MODEL, policy, DEPTH, relevant_from=self.threshold
-        )
+        simulation = Simulation(self.data, self.scores[ranker], MODEL, policy, DEPTH, relevant_from=self.threshold)
         return simulation.draw(sessions, seed=seed)
 
     # -- the truth -----------------------------------------------------------------------------------------------

@@ -34,6 +34,9 @@ class RelevanceModel:
                 lowest `n_hidden` positions: what it says of them can be held against the clicks on them. None where
                 pages have one position only
     lowest      (rows,) which results those are
+    allowance   how far the mean relevance of unseen results may be off, either way, since they are not like those that
+                were shown; 1 if nothing is known about that
+    level_error the standard error of the level, once it was moved
     """
 
     learner: RelevanceLearner
@@ -42,6 +45,18 @@ class RelevanceModel:
     hidden: Floats | None
     n_hidden: int
     lowest: NDArray[np.bool_]
+    allowance: float = 1.0
+    level_error: float = 0.0
+
+    def moved(self, by: float, *, allowance: float, level_error: float) -> RelevanceModel:
+        """The same with all predictions moved, between 0 and 1; what is hidden stays as it was predicted."""
+        return replace(
+            self,
+            predicted=np.clip(self.predicted + by, 0.0, 1.0),
+            groups=np.clip(self.groups + by, 0.0, 1.0),
+            allowance=allowance,
+            level_error=level_error,
+        )
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife that leaves out one at a time."""
