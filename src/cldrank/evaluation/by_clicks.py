@@ -17,7 +17,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
 from cldrank.evaluation.deciding import judge_pair
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
@@ -136,8 +136,7 @@ class ClickJudge:
         if progress is not None:
             progress("trying other assumptions")
         given = (clicks, first, ours, theirs, least)
-        others, notes = check_models(*given) if models and clicks.model is not None else ([], [])
-        checks = (*check_curves(*given), *others, check_naive(*given))
+        checks, notes = self._checks(given, models)
         placebo = run_placebo(clicks, first, ours, theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
         estimated = clicks.log.curve.uncertain
@@ -181,6 +180,11 @@ class ClickJudge:
         clicks = self.clicks
         both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
         return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+    def _checks(self, given: Any, models: bool) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
+        """The first measure under other assumptions, and notes on those that could not be tried."""
+        others, notes = check_models(*given) if models and self.clicks.model is not None else ([], [])
+        return (*check_curves(*given), *others, check_naive(*given)), notes
 
 
 def compare_by_clicks(

@@ -96,7 +96,7 @@ class ClickEstimator:
 
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: Order) -> Floats:
         if measure.kind == "ARP":
-            order = order.among_seen(log)
+            order = self._among_seen(order)
         found: Floats = log.row_pages / log.pages.sum() * order.mean(measure.discounts(log.longest, log.affine))
         if measure.kind == "ARP":
             return np.where(log.seen, found, 0.0)
@@ -130,6 +130,16 @@ class ClickEstimator:
             self._corrections[cutoff, order] = ideal.correction(weights)
         factor: Floats = self._corrections[cutoff, order] / ideal.expected
         return factor
+
+    def _among_seen(self, order: Order) -> Order:
+        """The order of what was shown, which is the same under every curve."""
+        if order not in self._seen_orders:
+            self._seen_orders[order] = order.among_seen(self.log)
+        return self._seen_orders[order]
+
+    @cached_property
+    def _seen_orders(self) -> dict[Order, Order]:
+        return {}
 
     @cached_property
     def _ideals(self) -> dict[int, IdealOrder]:
