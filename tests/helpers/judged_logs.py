@@ -1,18 +1,17 @@
-"""Logs of a world whose truth is known, each judged as a user would; and how often the judgements were right."""
+"""Logs of a world whose truth is known, each judged as a user would."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 from known_truth import DEPTH, FIRST, MEASURES, PAIRS, KnownWorld, Pair, small_world
 
 from cldrank.errors import CldrankError, CldrankWarning
 from cldrank.evaluation.by_clicks import ClickJudge
+from cldrank.evaluation.click_results import SensitivityCheck
 from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.off_policy import ESTIMATORS, PolicyAware, off_policy
 from cldrank.propensity import Propensities
@@ -56,8 +55,9 @@ def truth_of(path: str, queries: str, logging: str) -> dict[str, dict[str, float
 class _QuickJudge(ClickJudge):
     """A judge that leaves out checks which cannot change its verdict, since its curve counts as known."""
 
-    def _checks(self, *_: Any) -> Iterator[Any]:
-        return iter(())
+    def _checks(self, given: Any, models: bool) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
+        del given, models
+        return (), []
 
 
 def judged(task: tuple[Setting, int]) -> dict[str, Any]:
@@ -133,17 +133,3 @@ def _concordance(world: KnownWorld, judge: ClickJudge, pair: Pair) -> float | No
     names = ("production" if name == "log" else name for name in (pair.new, pair.old))
     gains = [by_clicks.gains(world.scores[name]) for name in names]
     return mean_of(gains[0] - gains[1], by_clicks.weight).value
-
-
-# -- what many logs show -----------------------------------------------------------------------------------------
-
-
-def coverage(records: list[dict[str, Any]], pair: str, measure: str, truth: float) -> float:
-    """The share of intervals that hold the truth."""
-    ends = np.array([one["pairs"][pair]["measures"][measure][1:3] for one in records])
-    return float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())
-
-
-def share(records: list[dict[str, Any]], pair: str, decision: str) -> float:
-    """The share of logs with a decision."""
-    return float(np.mean([one["pairs"][pair]["decision"] == decision for one in records]))
