@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from cldrank._version import __version__
 from cldrank.cli import (
     clicks,
+    compare,
     data,
     demo,
     evaluate,
@@ -29,6 +30,7 @@ from cldrank.cli import (
     tune,
 )
 from cldrank.cli.derived import add_command
+from cldrank.cli.options import JsonFileCommand
 from cldrank.cli.output import flush, print_error, say
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
@@ -73,8 +75,8 @@ def _root(
     """Unbiased top-k learning to rank from click logs.
 
     Load features, train, and compare rankers honestly. Exit codes: 0 all went well; 1 the work failed, as on damaged
-    data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking; 130 stopped by
-    Ctrl-C.
+    data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking, or a comparison
+    by clicks that the new ranker is worse (4: no difference; 5: cannot tell); 130 stopped by Ctrl-C.
     """
     del version, debug  # both act before any command runs
 
@@ -85,8 +87,8 @@ app.add_typer(propensity.app, name="propensity")
 add_command(app, simulate.simulate, simulate.derived_options)
 app.add_typer(train.app, name="train")
 app.add_typer(tune.app, name="tune")
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(evaluate.compare)
+app.command("evaluate", cls=JsonFileCommand)(evaluate.evaluate)
+app.command("compare", cls=JsonFileCommand)(compare.compare)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("export")(export.export)
