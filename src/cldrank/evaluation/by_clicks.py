@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,14 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair
 from cldrank.evaluation.deciding import judge_pair
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy, off_policy
 from cldrank.evaluation.orders import PRODUCTION, Order, order_of
 from cldrank.evaluation.relevance_model import fit_model
-from cldrank.evaluation.sensitivity import check_curves, check_gammas, check_naive, run_placebo
+from cldrank.evaluation.sensitivity import check_curves, check_models, check_naive, run_placebo
 from cldrank.evaluation.settling import ways_to_settle
 from cldrank.evaluation.support import look_at_support
 from cldrank.evaluation.unseen import look_at_unseen
@@ -135,7 +135,9 @@ class ClickJudge:
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
         if progress is not None:
             progress("trying other assumptions")
-        checks = tuple(self._checks(first, ours, theirs, least, models))
+        given = (clicks, first, ours, theirs, least)
+        others, notes = check_models(*given) if models and clicks.model is not None else ([], [])
+        checks = (*check_curves(*given), *others, check_naive(*given))
         placebo = run_placebo(clicks, first, ours, theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
         estimated = clicks.log.curve.uncertain
@@ -156,6 +158,7 @@ class ClickJudge:
             verdict=verdict,
             settling=ways_to_settle(clicks, first, ours, theirs, pair, unseen, verdict),
             left_out=self.left_out,
+            notes=tuple(notes),
         )
 
     def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
@@ -178,15 +181,6 @@ class ClickJudge:
         clicks = self.clicks
         both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
         return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
-
-    def _checks(
-        self, measure: ClickMeasure, new: Order, old: Order, margin: float, models: bool
-    ) -> Iterator[SensitivityCheck]:
-        given = (self.clicks, measure, new, old, margin)
-        yield from check_curves(*given)
-        if models and self.clicks.model is not None:
-            yield from check_gammas(*given)
-        yield check_naive(*given)
 
 
 def compare_by_clicks(

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import ClickEstimate, Errors
-from cldrank.evaluation.ideal import ideal_dcg
+from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
 from cldrank.evaluation.orders import Order
@@ -97,12 +97,12 @@ class ClickEstimator:
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: Order) -> Floats:
         if measure.kind == "ARP":
             order = order.among_seen(log)
-        found = log.row_pages / log.pages.sum() * order.mean(measure.discounts(log.longest, log.affine))
+        found: Floats = log.row_pages / log.pages.sum() * order.mean(measure.discounts(log.longest, log.affine))
         if measure.kind == "ARP":
             return np.where(log.seen, found, 0.0)
-        best = self._ideal(measure.cutoff)[log.queries] if measure.kind == "nDCG" else 1.0
-        weights: Floats = found / best
-        return weights
+        if measure.kind == "nDCG":
+            found *= self._per_ideal(measure, order, found)[log.queries]
+        return found
 
     def _value(self, log: LoggedClicks, measure: ClickMeasure, order: Order, relevance: Floats) -> Valued:
         weights, pages = self._weights(log, measure, order), log.pages / log.pages.sum()
@@ -119,13 +119,25 @@ class ClickEstimator:
         rest = _ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         return Valued(found.value * rest.value, found.influence * rest.value + found.value * rest.influence)
 
-    def _ideal(self, cutoff: int | None) -> Floats:
-        """(queries,) the DCG of the best order, as far as it can be known."""
-        known: dict[int | None, Floats] = self.__dict__.setdefault("_ideals", {})
-        if cutoff not in known:
+    def _per_ideal(self, measure: ClickMeasure, order: Order, weights: Floats) -> Floats:
+        """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
+        cutoff = measure.cutoff or self.log.longest
+        if cutoff not in self._ideals:
             predicted = None if self.model is None else self.model.predicted
-            known[cutoff] = ideal_dcg(self.log, predicted, cutoff, self.seed)
-        return known[cutoff]
+            self._ideals[cutoff] = IdealOrder(self.log, predicted, cutoff, self.seed)
+        ideal = self._ideals[cutoff]
+        if (cutoff, order) not in self._corrections:
+            self._corrections[cutoff, order] = ideal.correction(weights)
+        factor: Floats = self._corrections[cutoff, order] / ideal.expected
+        return factor
+
+    @cached_property
+    def _ideals(self) -> dict[int, IdealOrder]:
+        return {}
+
+    @cached_property
+    def _corrections(self) -> dict[tuple[int, Order], float]:
+        return {}
 
     # -- estimates -----------------------------------------------------------------------------------------------
 

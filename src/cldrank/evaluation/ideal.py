@@ -1,6 +1,10 @@
-"""The DCG of the best order of each query, which no log shows: from what relevance may be, given the clicks."""
+"""The best order of each query, which no log shows: relevance as it may be, given the clicks."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,50 +17,99 @@ from cldrank.evaluation.logged import LoggedClicks
 Floats = NDArray[np.float64]
 _DRAWS = 20
 _LEAST = 0.05  # of the mean: the ideal of a query in which nothing seems relevant
-_HIGH, _LOW = 0.9, 0.1  # quantiles of relevance: of a relevant result, at the top; of an irrelevant one, at the bottom
+_HIGH, _LOW = 0.9, 0.1  # quantiles of relevance at the top: of a relevant result, and of an irrelevant one
 
 
-def ideal_dcg(log: LoggedClicks, predicted: Floats | None, cutoff: int | None, seed: int = 0) -> Floats:
-    """(queries,) the expected DCG of the best order.
+@dataclass(frozen=True, eq=False)
+class IdealOrder:
+    """The DCG that the best order of each query would have, estimated by drawing relevance.
 
-    The mean over draws of relevance: of candidates that were shown, from its posterior, given the clicks on them and
-    the distribution of relevance at their position; of the others, high or low, with the probability that gives the
-    predicted mean. Expected relevance itself would do too little: the best of draws is better than the best of means.
+    Relevance of candidates that were shown is drawn from its posterior, given the clicks on them and the distribution
+    of relevance at their position; that of the others is high or low, with the probability that gives the predicted
+    mean. Expected relevance itself would do too little: the best of draws is better than the best of means.
+
+    log         the clicks
+    predicted   (rows,) the relevance that a model predicts; None counts what was not shown as irrelevant
+    cutoff      how many results count
     """
-    random = np.random.default_rng([seed, 2])
-    discounts = 1 / np.log2(segments.places_in_segments(log.data.offsets) + 1.0)
-    if cutoff is not None:
-        discounts[segments.places_in_segments(log.data.offsets) > cutoff] = 0.0
-    posteriors = _posteriors(log)
-    high, low = _quantile(posteriors[0][1], _HIGH), _quantile(posteriors[-1][1], _LOW)
-    others = np.flatnonzero(~log.seen)
-    level = low if predicted is None else predicted[others]
-    chance = np.clip((level - low) / max(high - low, 0.05), 0, 1) * np.ones(len(others))
-    total = np.zeros(log.data.n_queries)
-    for _ in range(_DRAWS):
-        drawn = np.zeros(log.data.n_rows)
-        for rows, posterior in posteriors:
-            drawn[rows] = posterior.drawn(random)
-        drawn[others] = np.where(random.random(len(others)) < chance, high, low)
-        total += log.by_query(discounts * segments.descending_values(drawn, log.data.offsets))
-    found = total / _DRAWS
-    searched = log.pages > 0
-    least = _LEAST * float(found[searched].mean()) if searched.any() else 1.0
-    return np.maximum(found, least or 1.0)
+
+    log: LoggedClicks
+    predicted: Floats | None
+    cutoff: int
+    seed: int = 0
+
+    @cached_property
+    def expected(self) -> Floats:
+        """(queries,) the mean of the ideal DCG over draws, at least a little."""
+        return self._floored(np.mean([ideal for _, ideal in self._draws()], axis=0))
+
+    def correction(self, weights: Floats) -> float:
+        """What the mean of DCG / ideal is, over that of DCG / expected ideal, for an order.
+
+        weights   (rows,) what relevance counts in the mean DCG of the order
+
+        A query with more relevant results than expected has a higher DCG, and a higher ideal: dividing by the expected
+        one counts such queries too much.
+        """
+        above = below = 0.0
+        for relevance, ideal in self._draws():
+            sums = self.log.by_query(weights * relevance)
+            above += float((sums / self._floored(ideal)).sum())
+            below += float((sums / self.expected).sum())
+        return above / below if below else 1.0
+
+    def _draws(self) -> Iterator[tuple[Floats, Floats]]:
+        """Relevance of all candidates, and the ideal DCG of each query with it; the same ones each time."""
+        random = np.random.default_rng([self.seed, 2])
+        places = segments.places_in_segments(self.log.data.offsets)
+        discounts = np.where(places <= self.cutoff, 1 / np.log2(places + 1.0), 0.0)
+        posteriors, others = self._posteriors, np.flatnonzero(~self.log.seen)
+        high, low = (posteriors[0].quantile(share) for share in (_HIGH, _LOW))
+        mean = np.full(len(others), low) if self.predicted is None else self.predicted[others]
+        chance = np.clip((mean - low) / max(high - low, 0.05), 0, 1)
+        for _ in range(_DRAWS):
+            drawn = np.zeros(self.log.data.n_rows)
+            for one in posteriors:
+                drawn[one.rows] = one.drawn(random)
+            drawn[others] = np.where(random.random(len(others)) < chance, high, low)
+            best = segments.descending_values(drawn, self.log.data.offsets)
+            yield drawn, self.log.by_query(discounts * best)
+
+    def _floored(self, ideal: Floats) -> Floats:
+        searched = self.log.pages > 0
+        return np.maximum(ideal, _LEAST * float(ideal[searched].mean()) or 1.0)
+
+    @cached_property
+    def _posteriors(self) -> list[_Posterior]:
+        """One for each position, of the rows that were shown there more often than elsewhere."""
+        table = self.log.clicks
+        order = np.lexsort((table.impressions, table.row))
+        usual = order[np.append(np.diff(table.row[order]) > 0, True)]  # the cell with the most impressions of each row
+        found = []
+        for position in np.unique(table.position[usual]):
+            cells = usual[table.position[usual] == position]
+            slope, base = (float(part) for part in self.log.affine.at(position))
+            counts = RateCounts.of(table.clicks[cells], table.impressions[cells])
+            rates = counts.fit(most=min(max(slope + base, 1e-9), 1.0))
+            found.append(_Posterior(table.row[cells], rates, slope, base))
+        return found
 
 
-def _posteriors(log: LoggedClicks) -> list[tuple[IntArray, RateDistribution]]:
-    """The rows that were shown mostly at each position, from the top, with the distribution of their relevance."""
-    clicks = log.clicks
-    usual = np.zeros(log.data.n_rows, dtype=np.int64)
-    order = np.lexsort((clicks.impressions, clicks.row))
-    usual[clicks.row[order]] = clicks.position[order]  # the last cell of each row has the most impressions
-    examined = np.maximum(np.rint(log.exposure), 1).astype(np.int64)
-    clicked = np.clip(np.rint(log.surplus), 0, examined).astype(np.int64)
-    rows_at = (np.flatnonzero(log.seen & (usual == position)) for position in np.unique(usual[log.seen]))
-    return [(rows, RateCounts.of(clicked[rows], examined[rows]).fit()) for rows in rows_at]
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """What the relevance of some rows may be, all shown at one position with this slope and base."""
 
+    rows: IntArray
+    rates: RateDistribution
+    slope: float
+    base: float
 
-def _quantile(distribution: RateDistribution, share: float) -> float:
-    at = min(int(np.searchsorted(np.cumsum(distribution.mass), share)), len(distribution.rates) - 1)
-    return float(distribution.rates[at])
+    def drawn(self, random: np.random.Generator) -> Floats:
+        return self._relevance(self.rates.drawn(random))
+
+    def quantile(self, share: float) -> float:
+        at = min(int(np.searchsorted(np.cumsum(self.rates.mass), share)), len(self.rates.rates) - 1)
+        return float(self._relevance(self.rates.rates[at : at + 1])[0])
+
+    def _relevance(self, rates: Floats) -> Floats:
+        return np.clip((rates - self.base) / self.slope, 0.0, 1.0)

@@ -1,8 +1,7 @@
-"""`RelevanceModel`: the relevance that CLD predicts for candidates of queries that it has not seen."""
+"""`RelevanceModel`: the relevance that features predict for candidates of queries that were not learned from."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,17 +10,13 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, CldrankWarning, DataError
-from cldrank.estimators.observing import observe
+from cldrank.errors import CldrankError, DataError
 from cldrank.evaluation.logged import Curve, LoggedClicks
-from cldrank.models import Linear, Run
-from cldrank.models.fit import Context
-from cldrank.models.targets import PointSelection
-from cldrank.rankers import Provenance
+from cldrank.evaluation.relevance_learners import CLDRelevance, RelevanceLearner
 
 Floats = NDArray[np.float64]
 
-GAMMA = 0.1
+DEFAULT_LEARNER = CLDRelevance()
 FOLDS = 5
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
@@ -30,20 +25,20 @@ _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
 
 @dataclass(frozen=True, eq=False)
 class RelevanceModel:
-    """CLD, fitted once without each of several groups of queries; nothing is predicted from clicks on itself.
+    """Relevance, learned once without each of several groups of queries; nothing is predicted from clicks on itself.
 
+    learner     what it was fitted by
     predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
     groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
     hidden      (rows,) the same as predicted, learned from a log that ends `n_hidden` positions earlier: what it says
                 of results below can be held against the clicks there. None where pages have one position only
-    gamma       of the likelihood
     """
 
+    learner: RelevanceLearner
     predicted: Floats
     groups: Floats
     hidden: Floats | None
     n_hidden: int
-    gamma: float
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife that leaves out one at a time."""
@@ -52,30 +47,37 @@ class RelevanceModel:
 
 
 def fit_model(
-    log: LoggedClicks, *, gamma: float = GAMMA, folds: int = FOLDS, seed: int = 0, check: bool = True
+    log: LoggedClicks,
+    learner: RelevanceLearner = DEFAULT_LEARNER,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    check: bool = True,
 ) -> RelevanceModel:
     """Fit the model to a log; refused with DataError where the log is too small for it.
 
     check   whether to learn it once more from the upper positions only
     """
-    data = _complete(log.data)
-    searched = np.flatnonzero(log.pages > 0)
-    if len(searched) < _FEWEST_QUERIES:
-        raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {len(searched)}.")
+    data, depth = _complete(log.data), log.clicks.depth
+    n_searched = int((log.pages > 0).sum())
+    if n_searched < _FEWEST_QUERIES:
+        raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {n_searched}.")
     group = np.random.default_rng(seed).permutation(log.data.n_queries) % folds
-    rows = group[log.queries], np.arange(log.data.n_rows)
-    groups = _fits(data, log.clicks, log.curve, group, gamma, seed)
-    n_hidden = max(1, round(_HIDDEN * log.clicks.depth)) if log.clicks.depth > 1 and check else 0
+    own = group[log.queries], np.arange(log.data.n_rows)
+    groups = _fits(learner, data, log.clicks, log.curve, group, seed)
+    n_hidden = max(1, round(_HIDDEN * depth)) if depth > 1 and check else 0
     hidden = None
     if n_hidden:
         try:
-            hidden = _fits(data, log.clicks.first(log.clicks.depth - n_hidden), log.curve, group, gamma, seed)[rows]
+            hidden = _fits(learner, data, log.clicks.first(depth - n_hidden), log.curve, group, seed)[own]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
             n_hidden = 0
-    return RelevanceModel(groups[rows], groups, hidden, n_hidden, gamma)
+    return RelevanceModel(learner, groups[own], groups, hidden, n_hidden)
 
 
-def _fits(data: RankingDataset, clicks: ClickTable, curve: Curve, group: IntArray, gamma: float, seed: int) -> Floats:
+def _fits(
+    learner: RelevanceLearner, data: RankingDataset, clicks: ClickTable, curve: Curve, group: IntArray, seed: int
+) -> Floats:
     """(groups, rows) the predictions of fits that each leave one group of queries out."""
     pages = clicks.query_impressions
     random = np.random.default_rng([seed, 1])
@@ -84,21 +86,7 @@ def _fits(data: RankingDataset, clicks: ClickTable, curve: Curve, group: IntArra
         queries = np.flatnonzero((group != left_out) & (pages > 0))
         if len(queries) > _MOST_QUERIES:
             queries = np.sort(random.choice(queries, _MOST_QUERIES, replace=False))
-        part = data[queries]
-        problem = PointSelection(
-            observed=observe(part, clicks[queries], curve, "ips"),
-            pages=pages[queries],
-            gamma=gamma,
-            tobit=False,
-            sigma=1.0,
-            relevance=np.arange(data.n_features),
-            selection=np.arange(data.n_features),
-            unshown_ratio=1.0,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CldrankWarning)
-            fit = Linear().fit_points(problem, Context(part, Run(seed=seed), "the model", "relevance", Provenance()))
-        found[left_out] = np.clip(fit.ranker.predict(data), 0.0, 1.0)
+        found[left_out] = learner.predicted(data[queries], clicks[queries], curve, data, seed)
     return found
 
 

@@ -16,13 +16,17 @@ from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import Affine
 from cldrank.evaluation.orders import LoggedOrder, Order
+from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.evaluation.relevance_model import fit_model
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.checks.raising import proven_bound
 
 Floats = NDArray[np.float64]
 _FOLDS = 2  # of models under other assumptions
-_GAMMAS = (0.05, 0.3)
+_OTHER_MODELS: list[tuple[str, str, RelevanceLearner]] = [
+    *((f"γ = {gamma:g}", f"CLD with gamma {gamma:g}", CLDRelevance(gamma)) for gamma in (0.05, 0.3)),
+    *((f"C = {weight:g}", f"CLD-pair with C {weight:g}", CLDPairRelevance(weight)) for weight in (0.02, 1.0)),
+]
 _PERMUTATIONS = 20
 
 
@@ -35,14 +39,22 @@ def check_curves(
         yield _check(name, about, "curve", _with_curve(clicks, curve), measure, new, old, margin)
 
 
-def check_gammas(
+def check_models(
     clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order, margin: float
-) -> Iterator[SensitivityCheck]:
-    """The difference with other correlations in the model of the unseen."""
-    for gamma in _GAMMAS:
-        model = fit_model(clicks.log, gamma=gamma, folds=_FOLDS, seed=clicks.seed)
-        about = f"CLD, the model of the unseen, with gamma {gamma:g}"
-        yield _check(f"γ = {gamma:g}", about, "model", replace(clicks, model=model), measure, new, old, margin)
+) -> tuple[list[SensitivityCheck], list[str]]:
+    """The difference with other models of the unseen, CLD and CLD-pair at the ends of their usual ranges; and notes.
+
+    A model that cannot be learned is left out, with a note.
+    """
+    found, notes = [], []
+    for name, about, learner in _OTHER_MODELS:
+        try:
+            model = fit_model(clicks.log, learner, folds=_FOLDS, seed=clicks.seed)
+        except CldrankError as error:
+            notes.append(f"{about} was not tried as a model of the unseen: {error}")
+            continue
+        found.append(_check(name, about, "model", replace(clicks, model=model), measure, new, old, margin))
+    return found, notes
 
 
 def check_naive(
@@ -115,8 +127,9 @@ def _with_curve(clicks: ClickEstimator, curve: Curve) -> ClickEstimator:
     if isinstance(curve, Propensities):
         curve = replace(curve, replicates=None, covariance=None)
     log = clicks.log.with_curve(curve)
-    model = None if clicks.model is None else fit_model(log, gamma=clicks.model.gamma, folds=_FOLDS, seed=clicks.seed)
-    return replace(clicks, log=log, model=model)
+    if clicks.model is None:
+        return replace(clicks, log=log)
+    return replace(clicks, log=log, model=fit_model(log, clicks.model.learner, folds=_FOLDS, seed=clicks.seed))
 
 
 def _check(
