@@ -118,9 +118,10 @@ def _by_clicks(
     from cldrank.cli.verdict_output import print_click_comparison
     from cldrank.evaluation import compare as run
 
+    new, old = found.rankers
     with working("judging by clicks …") as update:
         given = {**found.evidence(), **measuring.by_clicks(), **verdict.arguments()}
-        result = run(*found.rankers, found.dataset, names=named, progress=lambda at: update(f"{at} …"), **given)
+        result = run(new, old, found.dataset, names=named, progress=lambda at: update(f"{at} …"), **given)
     if verdict.html:
         save_text(verdict.html, result.to_html())
         say(f"wrote {verdict.html}")
@@ -134,9 +135,9 @@ def _by_clicks(
 def _by_labels(named: tuple[str, str], found: Judged, measuring: Measuring, as_json: str | None) -> None:
     from cldrank.evaluation import compare as run
 
-    result = run(*found.rankers, found.dataset, **measuring.by_labels())
-    first, second = named
-    if deliver({"first": first, "second": second, **result.as_dict()}, as_json):
+    first, second = found.rankers
+    result = run(first, second, found.dataset, **measuring.by_labels())
+    if deliver({"first": named[0], "second": named[1], **result.as_dict()}, as_json):
         _print(result, named, measuring.confidence, found.dataset.n_queries)
 
 

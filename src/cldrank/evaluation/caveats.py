@@ -94,11 +94,13 @@ def _curve(result: ClickComparison) -> Caveat:
     if result.curve_is_estimated:
         found = f"{sentence(result.curve)}: the uncertainty of the curve is part of every interval."
         return Caveat("Propensities", "ok", "estimated", about, found)
-    usual = decide(result.first.gain, result.verdict.margin)
-    other = [one.name for one in result.checks if one.kind == "curve" and one.decision != usual]
-    tried = any(one.kind == "curve" for one in result.checks)
-    agree = f"under {listed(other)} the decision is another one" if other else "other curves lead to the same decision"
-    found = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be{f'; {agree}' if tried else ''}."
+    found = f"{sentence(result.curve)}: assumed, so no interval says how wrong the curve may be"
+    tried = [one for one in result.checks if one.kind == "curve"]
+    if tried:
+        usual = decide(result.first.gain, result.verdict.margin)
+        other = [one.name for one in tried if one.decision != usual]
+        found += f"; with {listed(other)}, the decision is another one" if other else "; other curves decide alike"
+    found += "."
     return Caveat("Propensities", "warning", "assumed", about, found)
 
 

@@ -195,7 +195,7 @@ def _checks(result: ClickComparison) -> Iterator[Card]:
     ]
     yield {
         "title": "In numbers",
-        "about": f"What each interval alone would say; {result.verdict.margin:.3g} is the smallest difference that matters.",
+        "about": f"What each interval alone says; the smallest difference that matters is {result.verdict.margin:.3g}.",
         "table": (head, table, ("decision", "what is assumed")),
         "wide": True,
     }
