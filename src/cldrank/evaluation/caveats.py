@@ -109,7 +109,7 @@ def _unseen(result: ClickComparison) -> Caveat:
     hidden = 1 - result.support.shown
     share = f"{hidden:.1%} of the top {result.support.k} of {result.new} was never shown"
     if result.verdict.depends_on_unseen:
-        return Caveat("The unseen", "warning", "matters", about, f"{share}, and the decision rests on the model.")
+        return Caveat("The unseen", "warning", "decisive", about, f"{share}, and the decision rests on the model.")
     if result.support.shown >= _ALL_SHOWN:
         return Caveat("The unseen", "ok", "all seen", about, f"{share}.")
     if result.verdict.decision == "cannot tell":

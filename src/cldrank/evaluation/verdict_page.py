@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,17 +48,17 @@ def render_verdict(result: ClickComparison) -> str:
         "sign": _SIGNS[verdict.decision],
         "words": verdict.words,
         "headline": _headline(result),
-        "reason": sentence(verdict.reason),
+        "reason": _typeset(sentence(verdict.reason)),
         "settling": _settling(result),
         "tiles": _tiles(result),
         "estimates": list(_estimates(result)),
         "measures": _measures(result),
-        "support": list(support_words(result)),
-        "unseen": list(unseen_words(result)),
+        "support": map(_typeset, support_words(result)),
+        "unseen": map(_typeset, unseen_words(result)),
         "unseen_cards": list(_unseen(result)),
         "checks": list(_checks(result)),
-        "controls": list(_controls(result)),
-        "caveats": caveats_of(result),
+        "controls": map(_typeset, _controls(result)),
+        "caveats": [replace(one, found=_typeset(one.found)) for one in caveats_of(result)],
         "how": f"{result.estimator}; propensities: {curve_words(result)}",
         "confidence": f"{_confidence(result):.0%}",
     }
@@ -171,7 +172,7 @@ def _unseen(result: ClickComparison) -> Iterator[Card]:
             [(name, _scaled(interval, 100), note) for name, interval, note in rows],
             "relevance, in percent",
             marked=marked,
-            scale=Axis(0, 100, tuple(range(0, 101, 20)), tuple(f"{at}%" for at in range(0, 101, 20))),
+            scale=Axis(-2, 104, tuple(range(0, 101, 20)), tuple(f"{at}%" for at in range(0, 101, 20))),
         ),
     }
 
@@ -244,6 +245,15 @@ def _scaled(interval: Interval, factor: float) -> Interval:
 def _said(pair: MeasuredPair) -> str:
     found = pair.difference.interval
     return f"{pair.measure}: {_signed(found.estimate)} ({_ends(found.low, found.high)})"
+
+
+def _typeset(text: str) -> str:
+    """A text whose negative numbers have a true minus.
+
+    >>> _typeset("by -0.1 to +0.2, doubly-robust")
+    'by −0.1 to +0.2, doubly-robust'
+    """
+    return re.sub(r"(?<![\w.])-(?=[\d.])", "−", text)
 
 
 def _signed(value: float) -> str:

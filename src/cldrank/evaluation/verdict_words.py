@@ -15,6 +15,8 @@ from cldrank.evaluation.click_results import (
 from cldrank.measures import Interval
 from cldrank.wording import count
 
+_NOTHING = 0.00005  # is written as 0
+
 
 def curve_words(result: ClickComparison | ClickEvaluation) -> str:
     """Where the propensities come from, and whether their uncertainty is known."""
@@ -49,10 +51,9 @@ def support_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
         f"weight is {seen.largest_weight:.3g} times the mean, and the heaviest 1% have {seen.top_percent:.0%} of all "
         "weight."
     )
-    yield (
-        f"Clipping weights, at an exposure of {seen.clip:.0%} of the pages, moves the {moved} in {measure} by "
-        f"{seen.clipped:+.4f}."
-    )
+    does = "does not move" if abs(seen.clipped) < _NOTHING else "moves"
+    by = "" if abs(seen.clipped) < _NOTHING else f" by {seen.clipped:+.4f}"
+    yield f"Clipping weights, at an exposure of {seen.clip:.0%} of the pages, {does} the {moved} in {measure}{by}."
 
 
 def unseen_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
