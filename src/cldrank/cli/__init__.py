@@ -31,7 +31,7 @@ from cldrank.cli import (
 )
 from cldrank.cli.derived import add_command
 from cldrank.cli.options import JsonFileCommand
-from cldrank.cli.output import flush, print_error, say
+from cldrank.cli.output import flush, print_error, print_warning
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
@@ -133,7 +133,7 @@ def _show_warning(
     """Our warnings in one line; those of other packages are for developers and stay silent."""
     del category, filename, lineno, file, line
     if isinstance(message, CldrankWarning):
-        say(f"warning: {message.said('shell')}")
+        print_warning(message.said("shell"))
 
 
 def _terminate(number: int, frame: object) -> None:

@@ -69,7 +69,9 @@ class VerdictOptions(ClickJudging):
 
     def arguments(self) -> dict[str, Any]:
         """As `cldrank.compare` takes them."""
-        margin = {} if self.margin is None else {"margin": self.margin}
+        from cldrank.arguments import check_number
+
+        margin = {} if self.margin is None else {"margin": check_number("margin", self.margin, least=0)}
         return {**super().arguments(), **margin, "trust_curve": self.trust_propensity, "models": not self.quick}
 
 
@@ -105,26 +107,27 @@ def compare(
             options.check_outside(output, Path(one))
     inputs = [*sources.features, *(sources.clicks or ()), *(one for one in named if one != PRODUCTION)]
     options.check_outputs([verdict.html, json_file], inputs)
+    given = {**measuring.by_clicks(), **verdict.arguments()} if sources.clicks else measuring.by_labels()
     found = Judged.read(named, sources, reading, log)
     if sources.clicks:
-        _by_clicks(named, found, measuring, verdict, as_json)
+        _by_clicks(named, found, given, verdict.html, as_json)
     else:
-        _by_labels(named, found, measuring, as_json)
+        _by_labels(named, found, given, as_json)
 
 
 def _by_clicks(
-    named: tuple[str, str], found: Judged, measuring: Measuring, verdict: VerdictOptions, as_json: str | None
+    named: tuple[str, str], found: Judged, given: dict[str, Any], html: Path | None, as_json: str | None
 ) -> None:
     from cldrank.cli.verdict_output import print_click_comparison
     from cldrank.evaluation import compare as run
 
     new, old = found.rankers
     with working("judging by clicks …") as update:
-        given = {**found.evidence(), **measuring.by_clicks(), **verdict.arguments()}
-        result = run(new, old, found.dataset, names=named, progress=lambda at: update(f"{at} …"), **given)
-    if verdict.html:
-        save_text(verdict.html, result.to_html())
-        say(f"wrote {verdict.html}")
+        given |= {"names": named, "progress": lambda at: update(f"{at} …")}
+        result = run(new, old, found.dataset, **found.evidence(), **given)
+    if html:
+        save_text(html, result.to_html())
+        say(f"wrote {html}")
     if deliver(result.as_dict(), as_json):
         print_click_comparison(result)
     code = EXIT_CODES[result.verdict.decision]
@@ -132,13 +135,13 @@ def _by_clicks(
         raise typer.Exit(code)
 
 
-def _by_labels(named: tuple[str, str], found: Judged, measuring: Measuring, as_json: str | None) -> None:
+def _by_labels(named: tuple[str, str], found: Judged, given: dict[str, Any], as_json: str | None) -> None:
     from cldrank.evaluation import compare as run
 
     first, second = found.rankers
-    result = run(first, second, found.dataset, **measuring.by_labels())
+    result = run(first, second, found.dataset, **given)
     if deliver({"first": named[0], "second": named[1], **result.as_dict()}, as_json):
-        _print(result, named, measuring.confidence, found.dataset.n_queries)
+        _print(result, named, given["confidence"], found.dataset.n_queries)
 
 
 def _print(result: RankerComparison, named: tuple[str, str], confidence: float, queries: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,32 +62,32 @@ def evaluate(
     options.check_outputs([per_query, options.json_path(as_json)], inputs)
     if record:
         _check_recordable(place)
+    given = {**measuring.by_clicks(), **judging.arguments()} if sources.clicks else measuring.by_labels()
     found = Judged.read(named, sources, reading, log)
     if sources.clicks:
-        _by_clicks(ranker, found, measuring, judging, as_json)
+        _by_clicks(ranker, found, given, as_json)
     else:
-        _by_labels(ranker, found, measuring, per_query, record, as_json)
+        _by_labels(ranker, found, given, per_query, record, as_json)
 
 
-def _by_clicks(ranker: str, found: Judged, measuring: Measuring, judging: ClickJudging, as_json: str | None) -> None:
+def _by_clicks(ranker: str, found: Judged, given: dict[str, Any], as_json: str | None) -> None:
     from cldrank.cli.verdict_output import print_click_evaluation
     from cldrank.evaluation import evaluate as run
 
     with working("judging by clicks …"):
         (model,) = found.rankers
-        given = {**found.evidence(), **measuring.by_clicks(), **judging.arguments()}
-        result = run(model, found.dataset, name=ranker, **given)
+        result = run(model, found.dataset, name=ranker, **found.evidence(), **given)
     if deliver(result.as_dict(), as_json):
         print_click_evaluation(result)
 
 
 def _by_labels(
-    ranker: str, found: Judged, measuring: Measuring, per_query: Path | None, record: bool, as_json: str | None
+    ranker: str, found: Judged, given: dict[str, Any], per_query: Path | None, record: bool, as_json: str | None
 ) -> None:
     from cldrank.evaluation import evaluate as run
 
     (model,) = found.rankers
-    result = run(model, found.dataset, **measuring.by_labels())
+    result = run(model, found.dataset, **given)
     if per_query:
         _write_per_query(result, found.dataset, per_query)
     if record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,9 +55,13 @@ class Measuring:
         return {"measures": self.measure, "empty": empty, "confidence": self.confidence, "seed": self.seed}
 
     def by_clicks(self) -> dict[str, Any]:
-        """The same, if clicks are given."""
+        """The same, if clicks are given; measures that they cannot estimate are refused before anything is read."""
+        from cldrank.evaluation.click_measures import parse_click_measures
+
         if self.skip_empty:
             raise UsageError("--skip-empty is for labels; leave it out, or leave --clicks out.")
+        if self.measure:
+            parse_click_measures(self.measure, sys.maxsize)
         return {"measures": self.measure, "confidence": self.confidence, "seed": self.seed}
 
 
@@ -85,6 +90,10 @@ class ClickJudging:
 
     def arguments(self) -> dict[str, Any]:
         """As functions of `cldrank.evaluation` take them; those that are not given are left out."""
+        from cldrank.evaluation.off_policy import off_policy
+
+        if self.estimator is not None:
+            off_policy(self.estimator)
         given = {"estimator": self.estimator, "allow_trained": self.allow_trained}
         return {name: value for name, value in given.items() if value}
 
@@ -132,7 +141,8 @@ def check_sources(named: tuple[str, ...], sources: Sources, log: options.LogRead
         folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
         raise UsageError(f"{PRODUCTION} is the order of a log, which --clicks names{folder}.")
     own = {"propensity": sources.propensity, "depth": sources.depth}
-    given = [setting(name).shell for name, value in {**own, **vars(log), **only_clicks}.items() if value]
+    every = {**own, **vars(log), **only_clicks}
+    given = [setting(name).shell for name, value in every.items() if value is not None and value is not False]
     if given:
         verb = "is" if len(given) == 1 else "are"
         raise UsageError(f"{listed(given)} {verb} of use with clicks alone; name these with --clicks.")

@@ -64,7 +64,14 @@ class JsonFileCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse options; `--json` without a file means standard output."""
-        return super().parse_args(ctx, _with_json_file(args))
+        named = list(args)  # parsing takes them out
+        try:
+            return super().parse_args(ctx, _with_json_file(args))
+        except Exception as error:
+            if "unexpected extra argument" in str(error) and "--json" in named[:-1]:
+                word = named[named.index("--json") + 1]
+                raise UsageError(f"if {word} is the file of --json, write --json={word}, or end it in .json.") from None
+            raise
 
 
 def _with_json_file(arguments: Sequence[str]) -> list[str]:

@@ -34,6 +34,12 @@ def print_error(text: str) -> None:
     messages.print(text, markup=False)
 
 
+def print_warning(text: str) -> None:
+    """A line on standard error about something to know before a result is used."""
+    messages.print("[yellow]warning:[/]", end=" ")
+    messages.print(text, markup=False)
+
+
 def say(text: str) -> None:
     """A remark, which is not a result, on standard error."""
     messages.print(text, markup=False, style="dim")

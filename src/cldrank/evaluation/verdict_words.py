@@ -40,10 +40,10 @@ def support_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
     """How much of the orders the log can see."""
     seen: Support = result.support
     if isinstance(result, ClickComparison):
-        name, moved = result.new, "difference"
+        name, moved = result.new, "difference in"
         other = "" if seen.shown_old is None else f" (of {result.old}: {_share(seen.shown_old)})"
     else:
-        name, moved, other = result.ranker, "estimate", ""
+        name, moved, other = result.ranker, "estimate of", ""
     measure = next(iter(result.measures))
     yield f"Of the top {seen.k} of {name}, {_share(seen.shown)} was shown at some time{other}."
     yield (
@@ -53,7 +53,7 @@ def support_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
     )
     does = "does not move" if abs(seen.clipped) < _NOTHING else "moves"
     by = "" if abs(seen.clipped) < _NOTHING else f" by {seen.clipped:+.4f}"
-    yield f"Clipping weights, at an exposure of {seen.clip:.0%} of the pages, {does} the {moved} in {measure}{by}."
+    yield f"Clipping weights, at an exposure of {seen.clip:.0%} of the pages, {does} the {moved} {measure}{by}."
 
 
 def unseen_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
