@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cldrank as cr
+from cldrank.evaluation.click_results import WayToSettle
 
 Run = Callable[..., Any]
 LOG = ["--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1"]
@@ -79,6 +80,15 @@ def test_the_exit_code_is_the_verdict(
     ran = run("compare", new, old, *LOG, "--quick", "--margin", "0.1", "--json")
     assert (ran.code, ran.json["verdict"]) == (code, verdict)
     assert ran.json["margin"] == 0.1
+
+
+def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = (WayToSettle("interleaving", 4200, "mixed pages"), WayToSettle("more log", None, "never does"))
+    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ways)
+    ran = run("compare", "noise.txt", "another.txt", *LOG, "--quick")
+    assert "What would settle it\n  interleaving: 4,200 pages; mixed pages\n  more log: cannot; never does\n" in ran.out
+    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ())
+    assert "What would settle it" not in run("compare", "noise.txt", "another.txt", *LOG, "--quick").out
 
 
 def test_options_reach_the_judge(run: Run, scores: cr.RankingDataset) -> None:

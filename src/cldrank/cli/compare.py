@@ -15,7 +15,7 @@ from cldrank.cli.judging import (
     PRODUCTION,
     RANKER_HELP,
     ClickJudging,
-    Judged,
+    JudgedData,
     Measuring,
     check_sources,
     deliver,
@@ -108,7 +108,7 @@ def compare(
     inputs = [*sources.features, *(sources.clicks or ()), *(one for one in named if one != PRODUCTION)]
     options.check_outputs([verdict.html, json_file], inputs)
     given = {**measuring.by_clicks(), **verdict.arguments()} if sources.clicks else measuring.by_labels()
-    found = Judged.read(named, sources, reading, log)
+    found = JudgedData.read(named, sources, reading, log)
     if sources.clicks:
         _by_clicks(named, found, given, verdict.html, as_json)
     else:
@@ -116,7 +116,7 @@ def compare(
 
 
 def _by_clicks(
-    named: tuple[str, str], found: Judged, given: dict[str, Any], html: Path | None, as_json: str | None
+    named: tuple[str, str], found: JudgedData, given: dict[str, Any], html: Path | None, as_json: str | None
 ) -> None:
     from cldrank.cli.verdict_output import print_click_comparison
     from cldrank.evaluation import compare as run
@@ -135,7 +135,7 @@ def _by_clicks(
         raise typer.Exit(code)
 
 
-def _by_labels(named: tuple[str, str], found: Judged, given: dict[str, Any], as_json: str | None) -> None:
+def _by_labels(named: tuple[str, str], found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:
     from cldrank.evaluation import compare as run
 
     first, second = found.rankers

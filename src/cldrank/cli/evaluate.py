@@ -9,7 +9,7 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import with_options
-from cldrank.cli.judging import PRODUCTION, RANKER_HELP, ClickJudging, Judged, Measuring, check_sources, deliver
+from cldrank.cli.judging import PRODUCTION, RANKER_HELP, ClickJudging, JudgedData, Measuring, check_sources, deliver
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import console, new_table, print_title, save_table, say, working
 from cldrank.errors import UsageError
@@ -63,14 +63,14 @@ def evaluate(
     if record:
         _check_recordable(place)
     given = {**measuring.by_clicks(), **judging.arguments()} if sources.clicks else measuring.by_labels()
-    found = Judged.read(named, sources, reading, log)
+    found = JudgedData.read(named, sources, reading, log)
     if sources.clicks:
         _by_clicks(ranker, found, given, as_json)
     else:
         _by_labels(ranker, found, given, per_query, record, as_json)
 
 
-def _by_clicks(ranker: str, found: Judged, given: dict[str, Any], as_json: str | None) -> None:
+def _by_clicks(ranker: str, found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:
     from cldrank.cli.verdict_output import print_click_evaluation
     from cldrank.evaluation import evaluate as run
 
@@ -82,7 +82,7 @@ def _by_clicks(ranker: str, found: Judged, given: dict[str, Any], as_json: str |
 
 
 def _by_labels(
-    ranker: str, found: Judged, given: dict[str, Any], per_query: Path | None, record: bool, as_json: str | None
+    ranker: str, found: JudgedData, given: dict[str, Any], per_query: Path | None, record: bool, as_json: str | None
 ) -> None:
     from cldrank.evaluation import evaluate as run
 

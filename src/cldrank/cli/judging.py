@@ -99,7 +99,7 @@ class ClickJudging:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedData:
     """What was read: the candidates, the rankers on them and, where they are named, the clicks and their curve."""
 
     dataset: RankingDataset
@@ -110,7 +110,7 @@ class Judged:
     @classmethod
     def read(
         cls, named: tuple[str, ...], sources: Sources, reading: options.Reading, log: options.LogReading
-    ) -> Judged:
+    ) -> JudgedData:
         """Read all that is named."""
         dataset, *rankers = _loaded(named, sources, reading)
         if not sources.clicks:

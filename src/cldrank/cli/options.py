@@ -79,6 +79,8 @@ def _with_json_file(arguments: Sequence[str]) -> list[str]:
 
     >>> _with_json_file(["new", "--json", "old"]), _with_json_file(["new", "--json", "out.json"])
     (['new', '--json=-', 'old'], ['new', '--json', 'out.json'])
+    >>> _with_json_file(["--", "--json"])  # a file of that name
+    ['--', '--json']
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     found = list(arguments)

@@ -23,7 +23,7 @@ from cldrank.evaluation.verdict_words import (
     log_words,
     placebo_words,
     sentence,
-    shares,
+    percent_range,
     support_words,
     unseen_words,
 )
@@ -152,15 +152,15 @@ def _unseen(result: ClickComparison) -> Iterator[Card]:
     unseen = result.unseen
     rows: list[Row] = []
     if unseen.break_even is not None:
-        rows.append(("needed (break-even)", unseen.break_even, f"break-even: {shares(unseen.break_even)}"))
+        rows.append(("needed (break-even)", unseen.break_even, f"break-even: {percent_range(unseen.break_even)}"))
     if unseen.model is not None:
-        rows.append(("predicted by the model", unseen.model, f"model: {shares(unseen.model)}"))
+        rows.append(("predicted by the model", unseen.model, f"model: {percent_range(unseen.model)}"))
     if not rows:
         return
     if unseen.hidden_predicted is not None and unseen.hidden_observed is not None:
         exact = unseen.hidden_predicted
         rows.append(("check: predicted", replace(unseen.hidden_observed, estimate=exact, low=exact, high=exact), ""))
-        rows.append(("check: clicked", unseen.hidden_observed, f"clicks: {shares(unseen.hidden_observed)}"))
+        rows.append(("check: clicked", unseen.hidden_observed, f"clicks: {percent_range(unseen.hidden_observed)}"))
     even = unseen.break_even
     marked = None if even is None or not 0 < even.estimate < 1 else 100 * even.estimate
     yield {

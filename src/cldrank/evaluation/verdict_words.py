@@ -86,7 +86,7 @@ def model_words(unseen: Unseen) -> Iterator[str]:
         lowest = "position" if unseen.hidden_positions == 1 else f"{unseen.hidden_positions} positions"
         yield (
             f"Check of the model: with the lowest {lowest} hidden from it, it predicted a relevance of "
-            f"{unseen.hidden_predicted:.0%} there; clicks say {shares(unseen.hidden_observed)}."
+            f"{unseen.hidden_predicted:.0%} there; clicks say {percent_range(unseen.hidden_observed)}."
         )
 
 
@@ -115,10 +115,10 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def shares(interval: Interval) -> str:
+def percent_range(interval: Interval) -> str:
     """An interval in percent.
 
-    >>> shares(Interval(0.41, 0.33, 0.49, 0.9, 100))
+    >>> percent_range(Interval(0.41, 0.33, 0.49, 0.9, 100))
     '41% (33% to 49%)'
     """
     return f"{interval.estimate:.0%} ({interval.low:.0%} to {interval.high:.0%})"
@@ -134,7 +134,7 @@ def _bounds_words(measure: str, found: ClickEstimate, verb: str, form: str) -> s
 
 def _break_even_words(unseen: Unseen, new: str) -> Iterator[str]:
     even, model = unseen.break_even, unseen.model
-    says = f"the model says {shares(model)}" if model is not None else ""
+    says = f"the model says {percent_range(model)}" if model is not None else ""
     if even is None:
         if says:
             yield f"How relevant they are: {says}."
@@ -144,7 +144,7 @@ def _break_even_words(unseen: Unseen, new: str) -> Iterator[str]:
         yield f"{new} would not be better even if all of them were relevant{'; ' if says else ''}{says}."
     else:
         yield (
-            f"Break-even: {new} is better if at least {shares(even)} of them are relevant{'; ' if says else ''}{says}."
+            f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{'; ' if says else ''}{says}."
         )
 
 
