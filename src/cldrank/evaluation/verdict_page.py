@@ -21,9 +21,9 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.verdict_words import (
     curve_words,
     log_words,
+    percent_range,
     placebo_words,
     sentence,
-    percent_range,
     support_words,
     unseen_words,
 )

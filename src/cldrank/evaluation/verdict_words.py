@@ -133,19 +133,18 @@ def _bounds_words(measure: str, found: ClickEstimate, verb: str, form: str) -> s
 
 
 def _break_even_words(unseen: Unseen, new: str) -> Iterator[str]:
-    even, model = unseen.break_even, unseen.model
-    says = f"the model says {percent_range(model)}" if model is not None else ""
+    even = unseen.break_even
+    says = "" if unseen.model is None else f"the model says {percent_range(unseen.model)}"
+    also = f"; {says}." if says else "."
     if even is None:
         if says:
             yield f"How relevant they are: {says}."
     elif even.estimate <= 0:
-        yield f"{new} would be better even if none of them were relevant{'; ' if says else ''}{says}."
+        yield f"{new} would be better even if none of them were relevant{also}"
     elif even.estimate >= 1:
-        yield f"{new} would not be better even if all of them were relevant{'; ' if says else ''}{says}."
+        yield f"{new} would not be better even if all of them were relevant{also}"
     else:
-        yield (
-            f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{'; ' if says else ''}{says}."
-        )
+        yield f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{also}"
 
 
 def _share(share: float) -> str:
