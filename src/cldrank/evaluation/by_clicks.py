@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.arguments import check_number
+from cldrank.arguments import check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
 from cldrank.evaluation.deciding import judge_pair
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
@@ -29,9 +29,11 @@ from cldrank.evaluation.settling import ways_to_settle
 from cldrank.evaluation.support import look_at_support
 from cldrank.evaluation.unseen import look_at_unseen
 from cldrank.propensity import AffineClicks
+from cldrank.wording import count
 
 DEFAULT_ESTIMATOR = "doubly-robust"
 _MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
+_FEWEST_CLICKED = 2
 _USER = "a verdict from clicks"
 _OF_JUDGE = ("estimator", "confidence", "seed")
 Progress = Callable[[str], None]
@@ -71,6 +73,7 @@ class ClickJudge:
         trained   (queries,) those that a ranker was trained on, and that are left out
         """
         check_number("confidence", confidence, above=0, below=1)
+        check_whole("seed", seed, least=0)
         chosen = off_policy(estimator)
         check_clicks(clicks, dataset, _USER)
         check: Any = check_affine if isinstance(propensities, AffineClicks) else check_propensities
@@ -78,14 +81,8 @@ class ClickJudge:
         searched = clicks.query_impressions > 0
         kept = np.flatnonzero(searched if trained is None else searched & ~trained)
         left_out = int(searched.sum()) - len(kept)
-        if not len(kept):
-            raise DataError(
-                "all {:,} queries of the log were trained on, and a ranker is judged on queries that it has not seen: "
-                "{}, or give a log of other queries.",
-                left_out,
-                Spelling("train on those that held_out() leaves", "train with --hold-out 0.2"),
-            )
         log = LoggedClicks(dataset[kept], clicks[kept], curve)
+        _check_log(log, left_out)
         rows = segments.rows_of_segments(dataset.offsets, kept)
         model, reason = None, ""
         try:
@@ -101,8 +98,9 @@ class ClickJudge:
         """The order of a ranker, of scores of all rows of the dataset, or of the log itself."""
         if not isinstance(model, str) and not hasattr(model, "predict") and not hasattr(model, "ranker_"):
             scores = np.asarray(model)
-            if scores.shape == (self.n_rows,):
-                model = scores[self.rows]
+            if scores.ndim and len(scores) != self.n_rows:
+                raise DataError(f"{name} has {len(scores):,} scores for {self.n_rows:,} candidates.")
+            model = scores[self.rows] if scores.ndim else model
         return order_of(model, self.clicks.log, name)
 
     def measures(self, named: Any = None) -> list[ClickMeasure]:
@@ -119,28 +117,27 @@ class ClickJudge:
         margin: float | None = None,
         names: tuple[str, str] = ("new", "old"),
         trust_curve: bool = False,
-        models: bool = True,
+        thorough: bool = True,
         progress: Progress | None = None,
     ) -> ClickComparison:
         """Compare two rankers; see `cldrank.compare`.
 
         margin        the smallest difference that matters, in the units of the first measure; by default 1% of old's
         trust_curve   whether a curve without a known uncertainty counts as known, rather than assumed
-        models        whether to try other models of the unseen as well, which takes the most time
+        thorough      whether to try all other assumptions, rather than those alone that the verdict needs
         """
-        clicks, wanted = self.clicks, self.measures(measures)
+        wanted = self.measures(measures)
         ours, theirs = self.order(new, names[0]), self.order(old, names[1])
-        pairs = {str(one): self._pair(one, ours, theirs) for one in wanted}
+        clicks = self.clicks.checked(ours, theirs)
+        pairs = {str(one): _pair(clicks, one, ours, theirs) for one in wanted}
         first, pair = wanted[0], pairs[str(wanted[0])]
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
         if progress is not None:
             progress("trying other assumptions")
-        given = (clicks, first, ours, theirs, least)
-        others, notes = check_models(*given) if models and clicks.model is not None else ([], [])
-        checks = (*check_curves(*given), *others, check_naive(*given))
+        estimated = clicks.log.curve.uncertain
+        checks, notes = _checks((clicks, first, ours, theirs, least), thorough, estimated or trust_curve)
         placebo = run_placebo(clicks, first, ours, theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
-        estimated = clicks.log.curve.uncertain
         verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)
         return ClickComparison(
             data=clicks.log.data.name,
@@ -163,7 +160,8 @@ class ClickJudge:
 
     def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
         """Measure one ranker; see `cldrank.evaluate`."""
-        clicks, wanted, order = self.clicks, self.measures(measures), self.order(model, name)
+        wanted, order = self.measures(measures), self.order(model, name)
+        clicks = self.clicks.checked(order)
         return ClickEvaluation(
             data=clicks.log.data.name,
             synthetic=clicks.log.data.synthetic,
@@ -177,10 +175,45 @@ class ClickJudge:
             left_out=self.left_out,
         )
 
-    def _pair(self, measure: ClickMeasure, new: Order, old: Order) -> MeasuredPair:
-        clicks = self.clicks
-        both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
-        return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order) -> MeasuredPair:
+    both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
+    return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+
+def _checks(
+    given: tuple[ClickEstimator, ClickMeasure, Order, Order, float], thorough: bool, curve_is_sure: bool
+) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
+    """The first measure under other assumptions, and notes on those that could not be tried."""
+    curves = check_curves(*given) if thorough or not curve_is_sure else ()
+    models, notes = check_models(*given) if thorough and given[0].model is not None else ([], [])
+    return (*curves, *models, *([check_naive(*given)] if thorough else [])), notes
+
+
+def _check_log(log: LoggedClicks, left_out: int) -> None:
+    """Refuse a log that says nothing about the variation between queries; warn where relevance has no limit."""
+    if not log.data.n_queries:
+        raise DataError(
+            "all {:,} queries of the log were trained on, and a ranker is judged on queries that it has not seen: {}, "
+            "or give a log of other queries.",
+            left_out,
+            Spelling("train on those that held_out() leaves", "train with --hold-out 0.2"),
+        )
+    clicked = np.unique(log.queries[log.clicks.row[log.clicks.clicks > 0]])
+    if len(clicked) < _FEWEST_CLICKED:
+        apart = f", apart from those that a ranker was trained on ({left_out:,})" if left_out else ""
+        raise DataError(
+            f"{count(len(clicked), 'query has', 'queries have')} clicks{apart}; {_USER} needs {_FEWEST_CLICKED}, since "
+            "it rests on how much queries differ."
+        )
+    if log.clicks.every_click:
+        warn(
+            CldrankWarning(
+                "the log counts every click, so a result may have more than one per impression; nDCG and the bounds "
+                "of the unseen take one to be the most. Aggregate it without {}.",
+                Spelling("every_click=True", "--every-click"),
+            )
+        )
 
 
 def compare_by_clicks(
@@ -226,13 +259,9 @@ def _judge(
     if not isinstance(dataset, RankingDataset):
         raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
     trained = _trained(models, dataset)
-    if allow_trained:
-        if trained.any():
-            warn(
-                CldrankWarning("{:,} queries were trained on, so the verdict flatters the ranker.", int(trained.sum()))
-            )
-        trained = np.zeros_like(trained)
-    judge = ClickJudge.of(dataset, clicks, propensities, trained=trained, **options)
+    judge = ClickJudge.of(dataset, clicks, propensities, trained=None if allow_trained else trained, **options)
+    if allow_trained and (again := int((trained & (clicks.query_impressions > 0)).sum())):
+        warn(CldrankWarning("{:,} queries of the log were trained on, so the verdict flatters the ranker.", again))
     if judge.left_out:
         warn(
             CldrankWarning(

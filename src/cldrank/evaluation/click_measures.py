@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.arguments import check_choice, check_whole, shortened
 from cldrank.errors import UsageError
 from cldrank.measures import ARP, DCG, NDCG, Measure, parse
 from cldrank.propensity import AffineClicks
@@ -17,6 +18,7 @@ from cldrank.propensity import AffineClicks
 Floats = NDArray[np.float64]
 _CLICKS = re.compile(r"(?i)\s*clicks\s*(?:@\s*(\d+))?\s*")
 _KINDS: dict[type[Measure], str] = {DCG: "DCG", NDCG: "nDCG", ARP: "ARP"}
+_ALL = (*_KINDS.values(), "Clicks")
 _KNOWN = "DCG@k, nDCG@k, ARP and Clicks@k"
 
 
@@ -30,12 +32,19 @@ class ClickMeasure:
         ARP        Σ_i relevance_i rank_i / Σ_i relevance_i, over all pages together; lower is better. Only candidates
                    that the log has shown count, ranked among themselves: nobody knows production's order of the others
 
+    Pages are as long as those of the log: rank 4 counts on the pages of a query that have a position 4, in any order.
+
     >>> ClickMeasure("DCG", 3).discounts(4, AffineClicks.of([1, 0.5], 1, 0))
     array([1.    , 0.6309, 0.5   , 0.    ])
     """
 
     kind: str
     cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, _ALL)
+        if self.cutoff is not None:
+            check_whole("cutoff", self.cutoff, least=1)
 
     def __str__(self) -> str:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
@@ -83,11 +92,18 @@ def parse_click_measures(measures: Any, k: int) -> list[ClickMeasure]:
     >>> [str(one) for one in parse_click_measures("ndcg@3, clicks", k=5)]
     ['nDCG@3', 'Clicks@5']
     """
-    named: Iterable[Any] = [measures] if isinstance(measures, str | Measure | ClickMeasure) else measures
-    texts = [part for one in named for part in (re.split(r"[,\s]+", one) if isinstance(one, str) else [one])]
+    if isinstance(measures, Measure | ClickMeasure):
+        measures = [measures]
+    if not isinstance(measures, Iterable):
+        raise UsageError(f"{shortened(measures)} is not a measure; clicks estimate {_KNOWN}.")
+    named: Iterable[Any] = [measures] if isinstance(measures, str) else measures
+    texts = [part for one in named for part in (re.split(r"[,;\s]+", one) if isinstance(one, str) else [one])]
     found = list(dict.fromkeys(_parsed(text, k) for text in texts if text != ""))
     if not found:
         raise UsageError(f"no measure is named; clicks estimate {_KNOWN}.")
+    for one in found:
+        if one.cutoff is not None and one.cutoff > k:
+            raise UsageError(f"{one}: the log says nothing of positions beyond {k}; choose a cutoff from 1 to {k}.")
     return found
 
 
@@ -96,10 +112,7 @@ def _parsed(text: Any, k: int) -> ClickMeasure:
         return text
     clicks = _CLICKS.fullmatch(text) if isinstance(text, str) else None
     if clicks is not None:
-        cutoff = k if clicks[1] is None else int(clicks[1])
-        if not 1 <= cutoff <= k:
-            raise UsageError(f"Clicks@{cutoff}: the log says nothing of positions beyond {k}; choose 1 to {k}.")
-        return ClickMeasure("Clicks", cutoff)
+        return ClickMeasure("Clicks", k if clicks[1] is None else int(clicks[1]))
     measure = parse(text)
     kind = _KINDS.get(type(measure))
     if kind is None or str(measure) not in (kind, f"{kind}@{measure.cutoff}"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,32 +15,56 @@ from cldrank.evaluation.click_results import ClickEstimate, Errors
 from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
-from cldrank.evaluation.orders import Order
+from cldrank.evaluation.orders import LoggedOrder, Order
 from cldrank.evaluation.relevance_model import RelevanceModel
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
+_ALLOWED = 0.75  # of the shift that hidden results show; what it covers was found in simulations
 _FEWEST_HIDDEN = 50  # results in the top of an order by which the model is checked; else all hidden ones are used
 
 
 @dataclass(frozen=True, eq=False)
 class Valued:
-    """A number, and how much each query moves it.
+    """A number, and how far each query moves it: by how much it would be lower without that query.
 
-    error² = n / (n - 1) Σ_q influence_q²     over the n queries that were searched
+    error² = (n - 1) / n Σ_q influence_q²     over the n queries that were searched: the jackknife
     """
 
     value: float
     influence: Floats
 
+    @classmethod
+    def ratio(cls, above: Floats, below: Floats) -> Valued:
+        """Σ above / Σ below over queries; 0 where both are.
+
+        >>> Valued.ratio(np.array([3.0, 1.0]), np.array([1.0, 1.0]))
+        Valued(value=2.0, influence=array([ 1., -1.]))
+        """
+        whole = float(below.sum())
+        if whole == 0:
+            return cls(0.0, np.zeros(len(above)))
+        value = float(above.sum()) / whole
+        others = whole - below
+        return cls(value, np.divide(above - value * below, others, out=np.zeros(len(above)), where=others != 0))
+
+    def __add__(self, other: Valued) -> Valued:
+        return Valued(self.value + other.value, self.influence + other.influence)
+
     def __sub__(self, other: Valued) -> Valued:
         return Valued(self.value - other.value, self.influence - other.influence)
 
+    def __mul__(self, other: Valued) -> Valued:
+        return Valued(self.value * other.value, self.influence * other.value + self.value * other.influence)
+
     def error(self, queries: int) -> float:
         """The standard error, clustered by query."""
-        return float(np.sqrt(queries / max(queries - 1, 1) * (self.influence**2).sum()))
+        return float(np.sqrt((queries - 1) / queries * (self.influence**2).sum()))
+
+
+_Measuring = Callable[[LoggedClicks, Floats, bool], Valued]  # of a log, relevance, and whether to fill in the unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,41 +107,51 @@ class ClickEstimator:
     # -- values --------------------------------------------------------------------------------------------------
 
     def value(self, measure: ClickMeasure, order: Order, relevance: Floats | None = None) -> Valued:
-        """A measure of an order; with another relevance, if one is given."""
-        return self._value(self.log, measure, order, self.relevance if relevance is None else relevance)
+        """A measure of an order; with another relevance, if one is given: that of all candidates, unseen ones too."""
+        if relevance is None:
+            return self._value(self.log, measure, order, self.relevance)
+        return self._value(self.log, measure, order, relevance, fill=False)
 
     def difference(self, measure: ClickMeasure, new: Order, old: Order, relevance: Floats | None = None) -> Valued:
         """New minus old."""
         return self.value(measure, new, relevance) - self.value(measure, old, relevance)
+
+    def difference_under(self, curve: Curve, measure: ClickMeasure, new: Order, old: Order) -> float:
+        """New minus old under another curve, with the same model of the unseen."""
+        log = self.log.with_curve(curve)
+        relevance = self._relevance(log, None if self.model is None else self.model.predicted)
+        return (self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)).value
 
     def weights(self, measure: ClickMeasure, order: Order) -> Floats:
         """(rows,) what the relevance of each candidate counts in the mean over pages; of ARP, in its numerator."""
         return self._weights(self.log, measure, order)
 
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: Order) -> Floats:
+        values, share = measure.discounts(log.longest, log.affine), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
-            order = order.among_seen(log)
-        found: Floats = log.row_pages / log.pages.sum() * order.mean(measure.discounts(log.longest, log.affine))
-        if measure.kind == "ARP":
-            return np.where(log.seen, found, 0.0)
+            return np.where(log.seen, share * order.among_seen(log).mean(values), 0.0)
+        found: Floats = share * order.on_pages(values, log)
         if measure.kind == "nDCG":
             found *= self._per_ideal(measure, order, found)[log.queries]
         return found
 
-    def _value(self, log: LoggedClicks, measure: ClickMeasure, order: Order, relevance: Floats) -> Valued:
-        weights, pages = self._weights(log, measure, order), log.pages / log.pages.sum()
+    def _value(
+        self, log: LoggedClicks, measure: ClickMeasure, order: Order, relevance: Floats, fill: bool = True
+    ) -> Valued:
+        """A measure of an order; `fill` lets the estimator fill in the unseen, if it does that by the mean."""
+        weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
-            whole = np.where(log.seen, log.row_pages / log.pages.sum(), 0.0)
-            return _ratio(log.by_query(weights * relevance), log.by_query(whole * relevance))
-        sums = log.by_query(weights * relevance)
+            return Valued.ratio(
+                log.by_query(weights * relevance), log.by_query(np.where(log.seen, whole * relevance, 0.0))
+            )
+        pages = log.pages / log.pages.sum()
+        found = Valued.ratio(log.by_query(weights * relevance), pages)
+        if fill and self.estimator.fills_unseen == "mean":
+            found = found * Valued.ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         if measure.kind == "Clicks" and log.affine.base.any():
-            bases = order.mean(measure.bases(log.longest, log.affine))
-            sums = sums + log.by_query(log.row_pages / log.pages.sum() * bases)
-        found = _ratio(sums, pages)
-        if self.estimator.fills_unseen != "mean":
-            return found
-        rest = _ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
-        return Valued(found.value * rest.value, found.influence * rest.value + found.value * rest.influence)
+            bases = order.on_pages(measure.bases(log.longest, log.affine), log)
+            found = found + Valued.ratio(log.by_query(whole * bases), pages)
+        return found
 
     def _per_ideal(self, measure: ClickMeasure, order: Order, weights: Floats) -> Floats:
         """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
@@ -144,88 +178,103 @@ class ClickEstimator:
     def estimate(self, measure: ClickMeasure, order: Order) -> ClickEstimate:
         """A measure of one order with its interval."""
         return self._estimated(
-            lambda log, relevance: self._value(log, measure, order, relevance),
+            lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
             self.weights(measure, order),
-            self.extrapolation(order),
         )
 
     def compare(self, measure: ClickMeasure, new: Order, old: Order) -> ClickEstimate:
         """New minus old with its interval."""
         return self._estimated(
-            lambda log, relevance: (
-                self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)
+            lambda log, relevance, fill: (
+                self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
             ),
             self.weights(measure, new) - self.weights(measure, old),
-            self.extrapolation(new),
         )
 
-    def extrapolation(self, order: Order) -> float:
-        """How far the model is off in the mean relevance of hidden results, by weight in an order; 1 if unknown."""
-        check = self.hidden_check(order)
-        if check is None:
-            return 1.0
-        predicted, observed = check
-        return abs(predicted - observed.value)
+    def checked(self, *orders: Order) -> ClickEstimator:
+        """The same with a model that was held against results hidden from it, by their weight in some orders.
 
-    def hidden_check(self, order: Order) -> tuple[float, Valued] | None:
-        """Mean relevance of results at the hidden positions: as predicted, and as clicked; by weight in the order.
+            shift = observed - predicted       of the hidden results
+            level + shift / 2 ± 3/4 |shift|    of the unseen ones
 
-        Only results that were not shown further up count. None where there are none, or nothing was hidden.
+        Unseen results may differ from those shown as the hidden ones do, or not at all: so the model is moved half the
+        way, and allowed to be off by a little more than that.
+        """
+        check = self.hidden_check(*orders)
+        if check is None or self.model is None:
+            return self
+        shift, error = check[1].value - check[0], check[1].error(self.n_queries)
+        moved = self.model.moved(shift / 2, allowance=_ALLOWED * abs(shift), level_error=error / 2)
+        return replace(self, model=moved)
+
+    def hidden_check(self, *orders: Order) -> tuple[float, Valued] | None:
+        """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the orders.
+
+        They were hidden from the model that predicts them. None where there are none, or nothing was hidden.
         """
         model, log = self.model, self.log
         if model is None or model.hidden is None:
             return None
-        above = log.clicks.position <= log.clicks.depth - model.n_hidden
-        only_below = log.seen & (log.by_row(above) == 0)
         discounts = ClickMeasure("DCG", log.clicks.depth)
-        weights = np.where(only_below, self._weights(log, discounts, order), 0.0)
+        others = [one for one in orders if not isinstance(one, LoggedOrder)]  # which has no unseen results
+        total = sum((self._weights(log, discounts, one) for one in others), np.zeros(log.data.n_rows))
+        weights = np.where(model.lowest, total, 0.0)
         if np.count_nonzero(weights) < _FEWEST_HIDDEN:
-            weights = np.where(only_below, log.row_pages, 0.0)
+            weights = np.where(model.lowest, log.row_pages, 0.0)
         if not weights.any():
             return None
         observed = np.divide(log.surplus, log.exposure, out=np.zeros(len(weights)), where=log.seen)
-        mean = _ratio(log.by_query(weights * observed), log.by_query(weights))
+        mean = Valued.ratio(log.by_query(weights * observed), log.by_query(weights))
         return float((weights * model.hidden).sum() / weights.sum()), mean
 
-    def _estimated(
-        self,
-        value: Callable[[LoggedClicks, Floats], Valued],
-        weights: Floats,
-        extrapolation: float,
-    ) -> ClickEstimate:
+    def _estimated(self, value: _Measuring, weights: Floats) -> ClickEstimate:
         """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
-        found, unseen = value(self.log, self.relevance), self.unseen & (weights != 0)
+        found, unseen = value(self.log, self.relevance, True), self.unseen & (weights != 0)
         sampled, curve = found.error(self.n_queries), self._curve_error(value)
-        spread = float(np.hypot(sampled, curve))
-        ends: list[Interval] = []
-        for good in (0.0, 1.0):  # as bad as can be, then as good
-            chosen = np.where(weights > 0, good, 1 - good)
-            at = value(self.log, np.where(unseen, chosen, self.relevance))
-            error = float(np.hypot(at.error(self.n_queries), curve))
-            ends.append(self.interval(at.value, error))
-        if self.estimator.fills_unseen != "model" or self.model is None:
-            low, high = (ends[0].low, ends[1].high) if unseen.any() else _around(found.value, self.quantile * spread)
-            whole = Interval(found.value, low, high, self.confidence, self.n_queries)
-            return ClickEstimate(whole, ends[0], ends[1], Errors(sampled, curve))
-        groups = np.array([value(self.log, self._relevance(self.log, one)).value for one in self.model.groups])
-        fit = float(np.sqrt(self.model.variance(groups)))
-        shifted = np.clip(self.relevance + np.sign(weights) * extrapolation, 0, 1)
-        bias = abs(value(self.log, np.where(unseen, shifted, self.relevance)).value - found.value)
-        half = self.quantile * float(np.hypot(spread, fit)) + bias
-        low, high = max(found.value - half, ends[0].low), min(found.value + half, ends[1].high)
+        fit = self._fit_error(lambda relevance: value(self.log, relevance, True))
+        worst, best = (
+            self._bound(value, np.where(unseen, np.where(weights > 0, good, 1 - good), np.nan), curve)
+            for good in (0.0, 1.0)
+        )
+        bias = 0.0
+        if self.estimator.fills_unseen == "model" and self.model is not None:
+            total = float(np.abs(weights[unseen]).sum())
+            bias, fit = self.model.allowance * total, float(np.hypot(fit, self.model.level_error * total))
+        low, high = _around(found.value, self.quantile * float(np.linalg.norm([sampled, curve, fit])))
+        if self.estimator.fills_unseen == "model":
+            low, high = max(low - bias, worst.low), min(high + bias, best.high)
+        elif unseen.any():
+            low, high = worst.low, best.high
         whole = Interval(found.value, low, high, self.confidence, self.n_queries)
-        return ClickEstimate(whole, ends[0], ends[1], Errors(sampled, curve, fit, bias))
+        return ClickEstimate(whole, worst, best, Errors(sampled, curve, fit, bias))
+
+    def _bound(self, value: _Measuring, unseen: Floats, curve: float) -> Interval:
+        """The interval where the relevance of the unseen is given, and NaN for others; `curve` is that error."""
+
+        def bounded(relevance: Floats) -> Valued:
+            return value(self.log, np.where(np.isnan(unseen), relevance, unseen), False)
+
+        found = bounded(self.relevance)
+        errors = found.error(self.n_queries), curve, self._fit_error(bounded)
+        return self.interval(found.value, float(np.linalg.norm(errors)))
+
+    def _fit_error(self, value: Callable[[Floats], Valued]) -> float:
+        """The standard error that the fit of the model brings to what is computed from relevance."""
+        if self.model is None or not self.estimator.uses_model:
+            return 0.0
+        found = [value(self._relevance(self.log, predicted)).value for predicted in self.model.groups]
+        return float(np.sqrt(self.model.variance(np.array(found))))
 
     def interval(self, value: float, error: float) -> Interval:
         """The interval of a value with a standard error."""
         low, high = _around(value, self.quantile * error)
         return Interval(value, low, high, self.confidence, self.n_queries)
 
-    def _curve_error(self, value: Callable[[LoggedClicks, Floats], Valued]) -> float:
+    def _curve_error(self, value: _Measuring) -> float:
         """The standard error that the curve brings."""
         if not self._drawn:
             return 0.0
-        return float(np.std([value(log, relevance).value for log, relevance in self._drawn], ddof=1))
+        return float(np.std([value(log, relevance, True).value for log, relevance in self._drawn], ddof=1))
 
     @cached_property
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
@@ -244,15 +293,6 @@ class ClickEstimator:
 
     def _relevance(self, log: LoggedClicks, predicted: Floats | None) -> Floats:
         return self.estimator.relevance(log, predicted)
-
-
-def _ratio(above: Floats, below: Floats) -> Valued:
-    """Σ above / Σ below over queries; 0 where both are."""
-    whole = float(below.sum())
-    if whole == 0:
-        return Valued(0.0, np.zeros(len(above)))
-    value = float(above.sum()) / whole
-    return Valued(value, (above - value * below) / whole)
 
 
 def _around(value: float, half: float) -> tuple[float, float]:

@@ -62,7 +62,7 @@ class IdealOrder:
         """Relevance of all candidates, and the ideal DCG of each query with it; the same ones each time."""
         random = np.random.default_rng([self.seed, 2])
         places = segments.places_in_segments(self.log.data.offsets)
-        discounts = np.where(places <= self.cutoff, 1 / np.log2(places + 1.0), 0.0)
+        discounts = np.where(places <= self.cutoff, self.log.reached(places) / np.log2(places + 1.0), 0.0)
         posteriors, others = self._posteriors, np.flatnonzero(~self.log.seen)
         high, low = (posteriors[0].quantile(share) for share in (_HIGH, _LOW))
         mean = np.full(len(others), low) if self.predicted is None else self.predicted[others]

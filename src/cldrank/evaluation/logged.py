@@ -56,11 +56,22 @@ class LoggedClicks:
         return self.data.row_queries
 
     @cached_property
-    def page_lengths(self) -> IntArray:
-        """(queries,) the lowest position at which anything was shown."""
-        found = np.zeros(self.data.n_queries, dtype=np.int64)
-        np.maximum.at(found, self.queries[self.clicks.row], self.clicks.position)
+    def reach(self) -> Floats:
+        """(queries, positions) of the pages of each query, the share that has a result at each position."""
+        depth = self.clicks.depth
+        place = self.queries[self.clicks.row] * depth + self.clicks.position - 1
+        shown = _sums(place, self.clicks.impressions, self.data.n_queries * depth).reshape(-1, depth)
+        found: Floats = shown / np.maximum(self.pages, 1.0)[:, None]
         return found
+
+    def reached(self, ranks: IntArray) -> Floats:
+        """(rows,) of the pages of its query, the share that has a result at the rank of a candidate.
+
+        >>> example_log().reached(np.array([2, 1, 3]))
+        array([1., 1., 0.])
+        """
+        depth = self.clicks.depth
+        return np.where(ranks <= depth, self.reach[self.queries, np.minimum(ranks, depth) - 1], 0.0)
 
     @cached_property
     def longest(self) -> int:

@@ -1,8 +1,8 @@
 """Off-policy estimators: what clicks on the pages of one policy say about the relevance that others rely on.
 
 Each says how relevant every candidate seems. Measures are sums of relevance over ranks, so an estimate without bias of
-each candidate gives one of every order; unlike rankers, measures do not mind its noise, which
-averages out over queries.
+each candidate gives one of every order; unlike rankers, measures do not mind its noise, which averages out over
+queries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank.arguments import check_number
+from cldrank.arguments import check_number, shortened
 from cldrank.errors import UsageError
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.propensity import AffineClicks
@@ -165,12 +165,13 @@ class DirectMethod(OffPolicy):
 
 @dataclass(frozen=True)
 class DoublyRobust(OffPolicy):
-    """The model's prediction, corrected by clicks where there are any: sound if either model or propensities are.
+    """The model's prediction, corrected by clicks where there are any.
 
         r_i = m_i + (Σ_k c_ik - n_ik base_k - n_ik slope_k m_i) / Σ_k n_ik slope_k
 
-    Without display probabilities and clipping, this is affine IPS for candidates that were shown, and the model for
-    those that were not.
+    With known display probabilities, their mean stands in place of n_ik below the line: then, given the curve, it has
+    no bias if either the display probabilities or the model are right. Without these and without clipping, it is affine
+    IPS for candidates that were shown, and the model for those that were not.
     """
 
     name = "doubly-robust"
@@ -202,8 +203,8 @@ def off_policy(estimator: str | OffPolicy) -> OffPolicy:
     """
     if isinstance(estimator, OffPolicy):
         return estimator
-    if estimator not in ESTIMATORS:
-        raise UsageError(f"there is no estimator {estimator!r}; there are {listed(ESTIMATORS)}.")
+    if not isinstance(estimator, str) or estimator not in ESTIMATORS:
+        raise UsageError(f"there is no estimator {shortened(estimator)}; there are {listed(ESTIMATORS)}.")
     return ESTIMATORS[estimator]()
 
 

@@ -30,8 +30,8 @@ class Order(ABC):
         """(rows,) of values that depend on the rank, the one of each candidate: values[0] belongs to rank 1."""
 
     @abstractmethod
-    def in_top(self, k: int) -> NDArray[np.bool_]:
-        """(rows,) whether a candidate is ever among the first k."""
+    def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
+        """(rows,) the same on the pages of a log: the value is 0 on those that end before the rank of a candidate."""
 
     @abstractmethod
     def among_seen(self, log: LoggedClicks) -> Order:
@@ -63,9 +63,9 @@ class ScoreOrder(Order):
         """(rows,) the value of the rank of each candidate."""
         return values[self.ranks - 1]
 
-    def in_top(self, k: int) -> NDArray[np.bool_]:
-        """(rows,) whether a candidate is among the first k."""
-        return self.ranks <= k
+    def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
+        """(rows,) the value of the rank, times the share of pages that have it."""
+        return self.mean(values) * log.reached(self.ranks)
 
     def among_seen(self, log: LoggedClicks) -> ScoreOrder:
         """Ranked among the candidates that were shown."""
@@ -77,7 +77,7 @@ class ScoreOrder(Order):
 class LoggedOrder(Order):
     """The order of the log itself: each candidate at the positions where it was shown, as often as it was.
 
-    On pages that do not show a candidate it has the mean of the ranks below the page.
+    On pages that do not show a candidate, it has the mean of the ranks that they leave free.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -107,18 +107,18 @@ class LoggedOrder(Order):
     def mean(self, values: Floats) -> Floats:
         """(rows,) the mean over pages."""
         log = self.log
-        shown = log.by_row(self._share * values[log.clicks.position - 1])
-        absent = 1 - log.by_row(self._share)
-        sums = np.append(0.0, np.cumsum(values))
         sizes = log.by_query(log.seen).astype(np.int64) if self.seen_only else log.data.sizes
-        lengths = np.minimum(log.page_lengths, sizes)
-        below = (sums[sizes] - sums[lengths]) / np.maximum(sizes - lengths, 1)
-        found: Floats = shown + np.maximum(absent, 0.0) * below[log.queries]
+        taken = np.where(np.arange(log.clicks.depth) < sizes[:, None], log.reach, 0.0)
+        free = sizes - taken.sum(axis=1)
+        sums = np.append(0.0, np.cumsum(values))[sizes] - taken @ values[: log.clicks.depth]
+        below = np.divide(sums, free, out=np.zeros(len(free)), where=free > 1e-9)
+        absent = np.maximum(1 - log.by_row(self._share), 0.0)
+        found: Floats = self.on_pages(values, log) + absent * below[log.queries]
         return found
 
-    def in_top(self, k: int) -> NDArray[np.bool_]:
-        """(rows,) whether a candidate was ever shown at one of the first k positions."""
-        return self.log.by_row(self.log.clicks.position <= k) > 0
+    def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
+        """(rows,) the mean over pages, 0 on those that do not show a candidate."""
+        return log.by_row(self._share * values[log.clicks.position - 1])
 
 
 def order_of(model: Any, log: LoggedClicks, name: str = "") -> Order:

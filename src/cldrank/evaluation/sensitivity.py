@@ -28,6 +28,7 @@ _OTHER_MODELS: list[tuple[str, str, RelevanceLearner]] = [
     *((f"C = {weight:g}", f"CLD-pair with C {weight:g}", CLDPairRelevance(weight)) for weight in (0.02, 1.0)),
 ]
 _PERMUTATIONS = 20
+_MANY = 10**9  # impressions of a position: as many can only be dealt out with replacement, which is hardly different
 
 
 def check_curves(
@@ -94,7 +95,10 @@ def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
         at = np.flatnonzero(table.position == position)
         shown = table.impressions[at]
         total = min(int(table.clicks[at].sum()), int(shown.sum()))
-        dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
+        if shown.sum() < _MANY:
+            dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
+        else:
+            dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
     return LoggedClicks(log.data, replace(table, clicks=dealt), log.curve)
 
 
@@ -143,6 +147,6 @@ def _check(
     margin: float,
 ) -> SensitivityCheck:
     orders = [LoggedOrder(clicks.log) if isinstance(one, LoggedOrder) else one for one in (new, old)]
-    found = clicks.compare(measure, *orders).interval
+    found = clicks.checked(*orders).compare(measure, *orders).interval
     gain = turned(found, measure.higher_is_better)
     return SensitivityCheck(name, about, kind, gain, decide(gain, margin))  # type: ignore[arg-type]

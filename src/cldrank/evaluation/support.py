@@ -50,7 +50,7 @@ def _shown(clicks: ClickEstimator, order: Order, k: int) -> float:
     log = clicks.log
     first = np.zeros(log.longest)
     first[:k] = 1.0
-    places = log.row_pages * order.mean(first)
+    places = log.row_pages * order.on_pages(first, log)
     return float(places[log.seen].sum() / max(places.sum(), 1e-300))
 
 

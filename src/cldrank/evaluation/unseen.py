@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Unseen
-from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.estimating import ClickEstimator, Valued
 from cldrank.evaluation.orders import Order
 from cldrank.measures import Interval
 
@@ -26,15 +26,15 @@ def look_at_unseen(
     log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
     by = measure if measure.kind in ("DCG", "Clicks") else ClickMeasure("DCG", k)
     gained = clicks.weights(by, new) - (0.0 if old is None else clicks.weights(by, old))
-    lifted = clicks.unseen & new.in_top(k)
-    weights = np.where(lifted, np.maximum(gained, 0.0), 0.0)
+    weights = np.where(clicks.unseen, np.maximum(gained, 0.0), 0.0)
+    lifted = weights > 0
     pages = log.pages.sum()
-    check = clicks.hidden_check(new)
+    check = clicks.hidden_check(*([new] if old is None else [new, old]))
     return Unseen(
         results=int(lifted.sum()),
         per_page=float(log.row_pages[lifted].sum() / pages),
         break_even=None if old is None or not weights.any() else _break_even(clicks, by, new, old, weights),
-        model=None if clicks.model is None or not weights.any() else _predicted(clicks, new, weights),
+        model=None if clicks.model is None or not weights.any() else _predicted(clicks, weights),
         hidden_predicted=None if check is None else check[0],
         hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),
         hidden_positions=0 if clicks.model is None else clicks.model.n_hidden,
@@ -48,14 +48,15 @@ def _break_even(clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: 
     return clicks.interval(-known.value / total, known.error(clicks.n_queries) / total)
 
 
-def _predicted(clicks: ClickEstimator, new: Order, weights: Floats) -> Interval:
+def _predicted(clicks: ClickEstimator, weights: Floats) -> Interval:
     """The mean relevance that the model predicts, by weight."""
     model = clicks.model
     if model is None:
         raise AssertionError("without a model nothing is predicted")
-    share = weights / weights.sum()
-    value = float(share @ model.predicted)
-    by_query = clicks.log.by_query(share * (model.predicted - value))
-    spread = np.hypot(np.sqrt((by_query**2).sum()), np.sqrt(model.variance(model.groups @ share)))
-    half = clicks.quantile * float(spread) + clicks.extrapolation(new)
-    return Interval(value, max(value - half, 0.0), min(value + half, 1.0), clicks.confidence, clicks.n_queries)
+    log = clicks.log
+    mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
+    fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
+    errors = mean.error(clicks.n_queries), fit, model.level_error
+    half = clicks.quantile * float(np.linalg.norm(errors)) + model.allowance
+    low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
+    return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cldrank.errors import UsageError
+from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
+from cldrank.measures import parse
+from cldrank.propensity import AffineClicks
+
+CURVE = AffineClicks(np.array([0.9, 0.6, 0.3]), np.array([0.2, 0.1, 0.05]))
+
+
+def test_discounts_by_formula() -> None:
+    assert ClickMeasure("DCG", 2).discounts(4, CURVE) == pytest.approx([1, 1 / math.log2(3), 0, 0])
+    assert ClickMeasure("nDCG", 9).discounts(3, CURVE) == pytest.approx([1 / math.log2(rank + 1) for rank in (1, 2, 3)])
+    assert ClickMeasure("DCG").discounts(3, CURVE)[2] == pytest.approx(0.5)
+    assert ClickMeasure("ARP").discounts(4, CURVE).tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "longest", "slope", "base"),
+    [
+        (2, 4, [0.9, 0.6, 0, 0], [0.2, 0.1, 0, 0]),
+        (3, 2, [0.9, 0.6], [0.2, 0.1]),
+        (None, 5, [0.9, 0.6, 0.3, 0, 0], [0.2, 0.1, 0.05, 0, 0]),
+        (5, 5, [0.9, 0.6, 0.3, 0, 0], [0.2, 0.1, 0.05, 0, 0]),
+    ],
+)
+def test_clicks_have_the_slopes_and_bases_of_the_curve(
+    cutoff: int | None, longest: int, slope: list[float], base: list[float]
+) -> None:
+    measure = ClickMeasure("Clicks", cutoff)
+    assert measure.discounts(longest, CURVE).tolist() == slope
+    assert measure.bases(longest, CURVE).tolist() == base
+
+
+def test_only_clicks_have_bases_and_only_ranks_are_better_when_low() -> None:
+    for measure in default_measures(3):
+        assert measure.bases(3, CURVE).any() == (measure.kind == "Clicks")
+        assert measure.higher_is_better == (measure.kind != "ARP")
+    assert [str(one) for one in default_measures(3)] == ["DCG@3", "nDCG@3", "ARP", "Clicks@3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("ndcg@3, clicks", ["nDCG@3", "Clicks@5"]),
+        ("DCG nDCG;ARP", ["DCG@5", "nDCG@5", "ARP"]),
+        (["dcg@2 CLICKS@1", "DCG@2"], ["DCG@2", "Clicks@1"]),
+        (parse("nDCG@3"), ["nDCG@3"]),
+        (ClickMeasure("Clicks", 4), ["Clicks@4"]),
+        (iter(["ARP", ClickMeasure("ARP")]), ["ARP"]),
+    ],
+)
+def test_names(given: Any, names: list[str]) -> None:
+    assert [str(one) for one in parse_click_measures(given, 5)] == names
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("AP", "AP cannot be estimated from clicks; DCG@k, nDCG@k, ARP and Clicks@k can. For AP, labels are needed"),
+        ("nDCG(gain=linear)@3", r"nDCG\(gain=linear\)@3 cannot be estimated"),
+        ("Clicks@6", "Clicks@6: the log says nothing of positions beyond 5; choose a cutoff from 1 to 5"),
+        ("nDCG@10", "nDCG@10: the log says nothing of positions beyond 5"),
+        ("Clicks@0", "cutoff must be a whole number of at least 1, not 0"),
+        ("nDGC@3", "no measure"),
+        ("", "no measure is named"),
+        ([], "no measure is named"),
+        (5, "5 is not a measure"),
+        ([None], "None is not a measure"),
+    ],
+)
+def test_refusals(given: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_click_measures(given, 5)
+
+
+def test_a_measure_is_one_of_four() -> None:
+    with pytest.raises(UsageError, match="kind must be"):
+        ClickMeasure("dcg", 3)
+    with pytest.raises(UsageError, match="cutoff must be"):
+        ClickMeasure("DCG", 0)

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_logs import Candidate, TinyLog, relevance_of
+
+import cldrank as cr
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import UsageError
+from cldrank.evaluation.logged import LoggedClicks, example_log
+from cldrank.evaluation.off_policy import (
+    ESTIMATORS,
+    Affine,
+    ClippedPropensity,
+    DirectMethod,
+    DoublyRobust,
+    InversePropensity,
+    OffPolicy,
+    PolicyAware,
+    SelfNormalised,
+    off_policy,
+)
+from cldrank.propensity import AffineClicks, Propensities
+
+RHO = Propensities.power(1, 3)
+TRUST = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def guesses(tiny: TinyLog) -> Floats:
+    return np.random.default_rng(7).random(len(tiny.candidates))
+
+
+# -- formulas ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clip", [None, 0.4])
+def test_ips_is_a_loop_over_cells(clip: float | None) -> None:
+    tiny = TinyLog.drawn(seed=5)
+    rho = [max(value, clip or 0) for value in RHO.values]
+    sums, shown = dict.fromkeys(tiny.candidates, 0.0), dict.fromkeys(tiny.candidates, 0)
+    for (one, position), (times, clicked) in tiny.cells().items():
+        sums[one] += clicked / rho[position - 1]
+        shown[one] += times
+    expected: dict[Candidate, float] = {one: sums[one] / max(shown[one], 1) for one in tiny.candidates}
+    assert InversePropensity(clip).relevance(tiny.log(RHO), None) == pytest.approx(tiny.array(expected))
+
+
+@pytest.mark.parametrize("kind", [PolicyAware, Affine, SelfNormalised])
+def test_policy_aware_is_clicks_over_exposure(kind: type[OffPolicy]) -> None:
+    tiny = TinyLog.drawn(seed=6, ragged=True)
+    expected = tiny.array(relevance_of(tiny, RHO.values.tolist(), [0, 0, 0]))
+    assert kind().relevance(tiny.log(RHO), None) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", [Affine, SelfNormalised, DoublyRobust])
+def test_what_positions_bring_anyway_is_subtracted(kind: type[OffPolicy]) -> None:
+    tiny = TinyLog.drawn(seed=6)
+    log, model = tiny.log(TRUST), guesses(tiny)
+    expected = tiny.array(relevance_of(tiny, TRUST.slope.tolist(), TRUST.base.tolist()))
+    found = kind().relevance(log, model)
+    assert found[log.seen] == pytest.approx(expected[log.seen])
+    assert found[~log.seen] == pytest.approx(model[~log.seen] if kind is DoublyRobust else 0.0)
+
+
+def test_clipping_divides_by_a_share_of_the_pages_at_least() -> None:
+    log = example_log()  # exposures 5 and 10 of 10 pages, clicks 1 and 4
+    assert Affine(clip=0.8).relevance(log, None) == pytest.approx([1 / 8, 4 / 10, 0])
+    model = np.array([0.5, 0.5, 0.5])
+    robust = DoublyRobust(clip=0.8).relevance(log, model)
+    assert robust == pytest.approx([0.5 + (1 - 5 * 0.5) / 8, 0.5 + (4 - 10 * 0.5) / 10, 0.5])
+    assert ClippedPropensity().clip == 0.25
+
+
+def test_one_position_makes_ips_and_policy_aware_the_same() -> None:
+    log = example_log()
+    assert InversePropensity().relevance(log, None) == pytest.approx(PolicyAware().relevance(log, None))
+
+
+# -- what is known of them ---------------------------------------------------------------------------------------
+
+
+def expected_log(curve: Propensities | AffineClicks, slope: Floats, base: Floats, relevance: Floats) -> LoggedClicks:
+    """A log in which every candidate was at every position, and has the clicks that are expected there."""
+    data = cr.RankingDataset.from_arrays(np.zeros((3, 1)), [1, 1, 1])
+    row, place = np.divmod(np.arange(9), 3)
+    clicks = 10_000 * (slope[place] * relevance[row] + base[place])
+    assert clicks == pytest.approx(np.rint(clicks))
+    cells = {"row": row, "position": place + 1, "impressions": np.full(9, 10_000), "clicks": np.rint(clicks)}
+    return LoggedClicks(data, ClickTable.from_arrays(data, **cells), curve)
+
+
+def test_expected_clicks_give_relevance_exactly() -> None:
+    relevance = np.array([0.9, 0.25, 0.0])
+    rho = np.array([1.0, 0.5, 0.2])
+    log = expected_log(Propensities(rho), rho, np.zeros(3), relevance)
+    for name in ("ips", "policy-aware", "affine", "self-normalised", "doubly-robust"):
+        assert off_policy(name).relevance(log, np.full(3, 0.4)) == pytest.approx(relevance), name
+    log = expected_log(TRUST, TRUST.slope, TRUST.base, relevance)
+    for kind in (Affine, DoublyRobust):
+        assert kind().relevance(log, np.full(3, 0.4)) == pytest.approx(relevance)
+
+
+REPEATED = 4000
+TRUTH = np.array([0.8, 0.3, 0.5])
+DISPLAY = np.array([[0.8, 0.2], [0.2, 0.5], [0.0, 0.3]])  # of the layouts below; the last candidate is seldom shown
+
+
+def policy_log(seed: int, display: Floats) -> LoggedClicks:
+    """Many queries alike, each a small log of its own: four pages by a policy, and their clicks."""
+    random = np.random.default_rng(seed)
+    layouts = np.array([[0, 1], [0, 2], [1, 0]])
+    pages = random.multinomial(4, [0.5, 0.3, 0.2], size=REPEATED)
+    data = cr.RankingDataset.from_arrays(np.zeros((3 * REPEATED, 1)), np.repeat(np.arange(REPEATED), 3))
+    cells: dict[str, list[Any]] = {"row": [], "position": [], "impressions": [], "clicks": []}
+    for shown, layout in zip(pages.T, layouts, strict=True):
+        for place, one in enumerate(layout):
+            cells["row"].append(np.arange(REPEATED) * 3 + one)
+            cells["position"].append(np.full(REPEATED, place + 1))
+            cells["impressions"].append(shown)
+            cells["clicks"].append(random.binomial(shown, (1.0, 0.5)[place] * TRUTH[one]))
+    table = ClickTable.from_arrays(data, **{name: np.concatenate(parts) for name, parts in cells.items()})
+    return LoggedClicks(data, table.with_display(np.tile(display, (REPEATED, 1))), Propensities.power(1, 2))
+
+
+def bias(found: Floats) -> tuple[Floats, Floats]:
+    """The mean error of each of the three candidates over all small logs, and its standard error."""
+    errors = found.reshape(REPEATED, 3) - TRUTH
+    return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(REPEATED)
+
+
+def test_with_display_probabilities_there_is_no_bias_even_for_what_was_not_shown() -> None:
+    log = policy_log(0, DISPLAY)
+    assert 0.02 < (~log.seen).mean() < 0.2
+    wrong = np.full(3 * REPEATED, 0.9)
+    for found in (
+        PolicyAware().relevance(log, None),
+        Affine().relevance(log, None),
+        DoublyRobust().relevance(log, wrong),
+    ):
+        off, error = bias(found)
+        assert np.abs(off / error).max() < 4
+    off, error = bias(DoublyRobust().relevance(LoggedClicks(log.data, log.clicks.with_display(None), log.curve), wrong))
+    assert off[2] > 8 * error[2]  # without them, what was not shown is what the wrong model says
+
+
+def test_doubly_robust_needs_only_one_of_model_and_display_probabilities() -> None:
+    log = policy_log(1, DISPLAY)
+    mistaken = policy_log(1, np.array([[0.4, 0.6], [0.6, 0.3], [0.0, 0.7]]))
+    right, wrong = np.tile(TRUTH, REPEATED), np.full(3 * REPEATED, 0.9)
+    for good, model in ((log, wrong), (mistaken, right)):
+        off, error = bias(DoublyRobust().relevance(good, model))
+        assert np.abs(off / error).max() < 4
+    clipped, error = bias(DoublyRobust(clip=0.9).relevance(log, right))
+    assert np.abs(clipped / error).max() < 4
+    off, error = bias(DoublyRobust().relevance(mistaken, wrong))
+    assert np.abs(off / error).max() > 8
+
+
+def test_ips_has_no_bias_and_the_model_makes_doubly_robust_vary_less() -> None:
+    log = policy_log(2, DISPLAY)
+    shown = log.seen.reshape(REPEATED, 3)
+    found = np.where(shown, InversePropensity().relevance(log, None).reshape(REPEATED, 3) - TRUTH, 0.0)
+    error = found.std(axis=0) / np.sqrt(REPEATED)
+    assert np.abs(found.mean(axis=0) / error).max() < 4
+    robust = DoublyRobust().relevance(log, np.tile(TRUTH, REPEATED)).reshape(REPEATED, 3)
+    alone = PolicyAware().relevance(log, None).reshape(REPEATED, 3)
+    assert (robust.std(axis=0) < alone.std(axis=0)).all()
+
+
+# -- contracts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+class TestContract:
+    def test_it_says_what_it_is(self, name: str) -> None:
+        estimator = off_policy(name)
+        assert estimator.name == name
+        assert off_policy(estimator) is estimator
+        assert estimator.label
+        assert re.search(r"\d{4}$", estimator.paper)
+        assert estimator.fills_unseen in ("nothing", "mean", "model")
+        assert estimator.uses_model == (estimator.fills_unseen == "model")
+
+    @pytest.mark.parametrize("clip", [0, -1, 1.5, "x"])
+    def test_clip_is_a_share(self, name: str, clip: Any) -> None:
+        with pytest.raises(UsageError, match="clip must be"):
+            ESTIMATORS[name](clip)
+
+    def test_relevance_is_a_number_for_every_candidate(self, name: str) -> None:
+        tiny = TinyLog.drawn(seed=8, ragged=True)
+        log, model = tiny.log(RHO), guesses(tiny)
+        found = off_policy(name).relevance(log, model)
+        assert found.shape == (len(tiny.candidates),)
+        assert np.isfinite(found).all()
+        assert (found >= 0).all()
+        unseen = model if off_policy(name).fills_unseen == "model" else np.zeros(len(model))
+        assert found[~log.seen] == pytest.approx(unseen[~log.seen])
+        assert (~log.seen).any()
+
+    def test_repeated_pages_change_nothing(self, name: str) -> None:
+        tiny = TinyLog.drawn(seed=9)
+        model = guesses(tiny)
+        once, thrice = (LoggedClicks(tiny.data(), tiny.table(times), RHO) for times in (1, 3))
+        estimator = off_policy(name)
+        assert estimator.relevance(thrice, model) == pytest.approx(estimator.relevance(once, model))
+
+    def test_a_model_is_asked_for_where_it_is_used(self, name: str) -> None:
+        estimator = off_policy(name)
+        if estimator.uses_model:
+            with pytest.raises(UsageError, match=f"{estimator.label} needs a model of relevance"):
+                estimator.relevance(example_log(), None)
+        else:
+            both = (estimator.relevance(example_log(), model) for model in (None, np.full(3, 0.5)))
+            assert next(both).tolist() == next(both).tolist()
+
+    def test_trust_is_understood_or_refused(self, name: str) -> None:
+        tiny = TinyLog.drawn(seed=6)
+        if name in ("ips", "clipped", "policy-aware"):
+            with pytest.raises(UsageError, match=r"knows of no trust in positions; the estimators? affine"):
+                off_policy(name).relevance(tiny.log(TRUST), None)
+        else:
+            assert np.isfinite(off_policy(name).relevance(tiny.log(TRUST), guesses(tiny))).all()
+
+
+@given(st.integers(0, 10_000))
+def test_where_all_positions_are_examined_it_is_the_click_rate(seed: int) -> None:
+    tiny = TinyLog.drawn(seed, queries=2, pages=12)
+    flat = tiny.log(Propensities.power(0, 3))
+    rate = flat.clicks.row_clicks / np.maximum(flat.clicks.row_impressions, 1)
+    for kind in (InversePropensity, ClippedPropensity, PolicyAware, Affine, SelfNormalised):
+        assert kind().relevance(flat, None) == pytest.approx(rate)
+
+
+def test_the_direct_method_does_not_look_at_clicks() -> None:
+    model = np.array([0.1, 0.2, 0.3])
+    assert DirectMethod().relevance(example_log(), model).tolist() == model.tolist()
+
+
+@pytest.mark.parametrize("name", ["iqs", None, ["ips"], 3])
+def test_unknown_names(name: Any) -> None:
+    with pytest.raises(UsageError, match=r"there is no estimator .*; there are ips, clipped, self-normalised"):
+        off_policy(name)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_logs import TinyLog, forward, page_list, reverse
+
+import cldrank as cr
+from cldrank.errors import DataError, UsageError
+from cldrank.evaluation.logged import LoggedClicks, example_log
+from cldrank.evaluation.orders import LoggedOrder, ScoreOrder, order_of
+from cldrank.propensity import Propensities
+
+RHO = Propensities.power(1, 3)
+VALUES = np.array([1.0, 0.6, 0.3, 0.1, 0.05])
+
+
+def ranks_on(tiny: TinyLog, ranking: Any, values: np.ndarray[Any, Any]) -> list[float]:
+    """Of each candidate, the mean value of its rank over the pages of its query, 0 where a page does not show it."""
+    found = dict.fromkeys(tiny.candidates, 0.0)
+    pages = [sum(page.query == query for page in tiny.pages) for query in range(len(tiny.sizes))]
+    for page in tiny.pages:
+        for place, one in enumerate(page_list(page, ranking)):
+            found[page.query, one] += values[place] / pages[page.query]
+    return [found[one] for one in tiny.candidates]
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("ranking", [reverse, forward, None])
+def test_orders_on_pages_are_those_of_loops_over_pages(ranking: Any, ragged: bool) -> None:
+    tiny = TinyLog.drawn(seed=3, ragged=ragged)
+    log = tiny.log(RHO)
+    order = order_of("production" if ranking is None else tiny.scores(ranking), log)
+    assert order.on_pages(VALUES, log) == pytest.approx(ranks_on(tiny, ranking, VALUES))
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_every_rank_is_taken_once_on_every_page(seed: int, ragged: bool) -> None:
+    tiny = TinyLog.drawn(seed, queries=3, pages=12, ragged=ragged)
+    log = tiny.log(RHO)
+    for order in (LoggedOrder(log), ScoreOrder.of("new", tiny.scores(reverse), log)):
+        assert order.mean(VALUES).reshape(3, 5).sum(axis=1) == pytest.approx([VALUES.sum()] * 3)
+    among = LoggedOrder(log).among_seen(log).mean(np.arange(1.0, 6.0))
+    for query in range(3):
+        seen = log.seen.reshape(3, 5)[query]
+        assert among.reshape(3, 5)[query][seen].sum() == pytest.approx(sum(range(1, seen.sum() + 1)))
+
+
+def test_absent_candidates_share_the_ranks_that_pages_leave_free() -> None:
+    tiny = TinyLog.drawn(seed=4, queries=2, pages=20)
+    log = tiny.log(RHO)
+    found = LoggedOrder(log).mean(np.arange(1.0, 6.0))
+    for at, (query, one) in enumerate(tiny.candidates):
+        pages = [page for page in tiny.pages if page.query == query]
+        ranks = [page.shown.index(one) + 1 if one in page.shown else 4.5 for page in pages]
+        assert found[at] == pytest.approx(sum(ranks) / len(ranks))
+
+
+def test_scores_rank_from_the_highest_and_ties_stay_fixed() -> None:
+    log = example_log()
+    order = ScoreOrder.of("new", [0.5, 2.0, -1.0], log)
+    assert order.ranks.tolist() == [2, 1, 3]
+    assert order.mean(VALUES).tolist() == [0.6, 1.0, 0.3]
+    tied = [ScoreOrder.of("new", np.full(3, level), log).ranks.tolist() for level in (0.0, 7.0)]
+    assert tied[0] == tied[1]
+    assert sorted(tied[0]) == [1, 2, 3]
+    assert ScoreOrder.of("new", [-np.inf, np.inf, 0], log).ranks.tolist() == [3, 1, 2]
+
+
+def test_among_the_seen_the_unseen_move_behind() -> None:
+    log = example_log()
+    order = ScoreOrder.of("new", [1, 2, 3], log)  # the third was never shown
+    assert order.ranks.tolist() == [3, 2, 1]
+    assert order.among_seen(log).ranks.tolist() == [2, 1, 3]
+    assert order.among_seen(log).name == "new"
+
+
+class Constant:
+    """A model of another library."""
+
+    def predict(self, features: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return -features[:, 0]
+
+
+def test_what_an_order_can_be_made_of() -> None:
+    log = example_log()
+    assert isinstance(order_of("production", log), LoggedOrder)
+    assert order_of("production", log, "ignored").name == "production"
+    assert order_of([1, 2, 3], log, "new").name == "new"
+    assert order_of(Constant(), log).mean(VALUES).tolist() == [1.0, 0.6, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "message"),
+    [
+        ("prodcution", UsageError, "'prodcution' is not a ranker; the one that can be named is 'production'"),
+        ([1, 2], DataError, r"new has scores of shape \(2,\) for 3 candidates"),
+        ([[1, 2, 3]], DataError, r"shape \(1, 3\)"),
+        ([1, np.nan, 3], DataError, r"new scores row 1 \(from 0\) as NaN"),
+        (object(), UsageError, "object cannot score"),
+    ],
+)
+def test_refusals(model: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        order_of(model, example_log(), "new")
+
+
+def test_a_ranker_is_given_the_dataset() -> None:
+    random = np.random.default_rng(0)
+    data = cr.RankingDataset.from_arrays(
+        random.normal(size=(40, 2)), np.repeat(range(10), 4), random.integers(0, 2, 40)
+    )
+    ranker = cr.Oracle(model=cr.Linear()).fit(data)
+    table = cr.ClickTable.from_arrays(
+        data,
+        position=np.tile([1, 2, 0, 0], 10),
+        impressions=np.tile([5, 5, 0, 0], 10),
+        clicks=np.tile([1, 0, 0, 0], 10),
+    )
+    log = LoggedClicks(data, table, Propensities.power(1, 2))
+    assert order_of(ranker, log).mean(VALUES).tolist() == order_of(ranker.predict(data), log).mean(VALUES).tolist()
