@@ -40,7 +40,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
         "What the log can see",
         "The unseen",
         "would be better even if none of them were relevant",
-        "Naive",
+        "η + 0.5",
         "passed: nothing is gained where nothing can be",
         "Verdict: better",
     ):
@@ -57,7 +57,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
     assert written["measures"]["Clicks@5"]["old"] == pytest.approx(clicks.clicks.sum() / 2400)
     good = np.loadtxt(folder / "good.txt")
     rho = cr.Propensities.power(1, 5)
-    expected = cr.compare(good, "production", scores, clicks=clicks, propensities=rho, models=False)
+    expected = cr.compare(good, "production", scores, clicks=clicks, propensities=rho, thorough=False)
     for name, pair in expected.measures.items():
         found = written["measures"][name]
         interval = pair.difference.interval
@@ -83,10 +83,13 @@ def test_the_exit_code_is_the_verdict(
 
 
 def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = (WayToSettle("interleaving", 4200, "mixed pages"), WayToSettle("more log", None, "never does"))
+    ways = (WayToSettle("A/B test", 4234, "half of the pages"), WayToSettle("more of this log", None, "too little"))
     monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ways)
     ran = run("compare", "noise.txt", "another.txt", *LOG, "--quick")
-    assert "What would settle it\n  interleaving: 4,200 pages; mixed pages\n  more log: cannot; never does\n" in ran.out
+    assert (
+        "What would settle it\n  An A/B test of about 4,200 pages would settle it.\n    Half of the pages.\n"
+        "  More of this log would not settle it: too little.\n"
+    ) in ran.out
     monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ())
     assert "What would settle it" not in run("compare", "noise.txt", "another.txt", *LOG, "--quick").out
 
@@ -131,7 +134,7 @@ def test_queries_trained_on_are_left_out_loudly(run: Run, folder: Path) -> None:
     assert re.search(r"warning: \d+ queries of the log are left out, since a ranker was trained on them", ran.err)
     assert re.search(r"clicks; \d+ queries left out, since a ranker was trained on them", ran.out)
     ran = run("compare", "held", "production", *LOG, "--quick", "--allow-trained")
-    assert re.search(r"warning: \d+ queries were trained on, so the verdict flatters", ran.err)
+    assert re.search(r"warning: \d+ queries of the log were trained on, so the verdict flatters", ran.err)
     assert "60 queries, 2,400 pages" in ran.out
     run("train", "cld", *LOG, "--out", "all")
     refused = run("evaluate", "all", *LOG)
@@ -149,7 +152,7 @@ def test_queries_trained_on_are_left_out_loudly(run: Run, folder: Path) -> None:
         (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--quick"], "--margin and --quick are of use with clicks"),
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),
         (["good.txt", "bad.txt", *LOG, "-m", "AP"], "AP cannot be estimated from clicks"),
-        (["good.txt", "bad.txt", *LOG, "-m", "Clicks@9"], "choose 1 to 5"),
+        (["good.txt", "bad.txt", *LOG, "-m", "Clicks@9"], "choose a cutoff from 1 to 5"),
         (["good.txt", "bad.txt", *LOG, "--margin", "-1"], "--margin must be a number of at least 0, not -1.0."),
         (["good.txt", "bad.txt", *LOG, "--estimator", "magic"], "there is no estimator 'magic'; there are ips,"),
         (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6 is deeper than the clicks"),

@@ -55,7 +55,7 @@ class VerdictOptions(ClickJudging):
     quick: Annotated[
         bool,
         options.spelled(
-            "--quick", "Do not try other models of what was never shown; the fits take time.", rich_help_panel=BY_CLICKS
+            "--quick", "Try only those other assumptions that the verdict needs.", rich_help_panel=BY_CLICKS
         ),
     ] = False
     html: Annotated[
@@ -72,7 +72,7 @@ class VerdictOptions(ClickJudging):
         from cldrank.arguments import check_number
 
         margin = {} if self.margin is None else {"margin": check_number("margin", self.margin, least=0)}
-        return {**super().arguments(), **margin, "trust_curve": self.trust_propensity, "models": not self.quick}
+        return {**super().arguments(), **margin, "trust_curve": self.trust_propensity, "thorough": not self.quick}
 
 
 @with_options

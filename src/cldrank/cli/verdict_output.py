@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from cldrank.cli.output import add_row, console, fits, new_table, print_line, print_title
 from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.deciding import decide
+from cldrank.evaluation.settling import say_way
 from cldrank.evaluation.verdict_words import (
     curve_words,
     log_words,
     placebo_words,
     sentence,
+    settling_verb,
     support_words,
     unseen_words,
 )
@@ -36,7 +38,8 @@ def print_click_comparison(result: ClickComparison) -> None:
     console.print(table)
     _print_words(result)
     print_title("Other assumptions")
-    _print_checks(result, interval)
+    if result.checks:
+        _print_checks(result, interval)
     print_line(f"  {placebo_words(result.placebo)}")
     console.print()
     colour = _COLOURS[result.verdict.decision]
@@ -44,10 +47,12 @@ def print_click_comparison(result: ClickComparison) -> None:
     console.print(verdict, markup=False, style=f"bold {colour}", soft_wrap=True)
     print_line(sentence(result.verdict.reason))
     if result.settling:
-        print_title("\nWhat would settle it")
+        verb = settling_verb(result)
+        print_title(f"\nWhat would {verb} it")
         for way in result.settling:
-            pages = "cannot" if way.pages is None else f"{way.pages:,} pages"
-            print_line(f"  {way.name}: {pages}; {way.about}")
+            print_line(f"  {say_way(way, verb)}")
+            if way.pages is not None:
+                console.print(f"    {sentence(way.about)}.", markup=False, style="dim", soft_wrap=True)
 
 
 def print_click_evaluation(result: ClickEvaluation) -> None:

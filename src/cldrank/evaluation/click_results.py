@@ -273,7 +273,8 @@ class ClickComparison:
         lines.append(f"{self.verdict.words}: {self.verdict.reason}")
         if self.settling:
             ways = (f"{way.name} ({way.pages:,} pages)" for way in self.settling if way.pages is not None)
-            lines.append(f"what would settle it: {listed(ways, 'or') or 'none of the experiments that were tried'}")
+            does = "settle" if self.verdict.decision == "cannot tell" else "confirm"
+            lines.append(f"what would {does} it: {listed(ways, 'or') or 'none of the experiments considered'}")
         return "\n".join(lines)
 
     __repr__ = __str__

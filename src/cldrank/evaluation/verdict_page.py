@@ -18,12 +18,14 @@ from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.caveats import caveats_of
 from cldrank.evaluation.click_results import ClickComparison, MeasuredPair
 from cldrank.evaluation.deciding import decide
+from cldrank.evaluation.settling import rounded_pages
 from cldrank.evaluation.verdict_words import (
     curve_words,
     log_words,
     percent_range,
     placebo_words,
     sentence,
+    settling_verb,
     support_words,
     unseen_words,
 )
@@ -50,6 +52,7 @@ def render_verdict(result: ClickComparison) -> str:
         "headline": _headline(result),
         "reason": _typeset(sentence(verdict.reason)),
         "settling": _settling(result),
+        "settle": settling_verb(result),
         "tiles": _tiles(result),
         "estimates": list(_estimates(result)),
         "measures": _measures(result),
@@ -93,8 +96,11 @@ def _tiles(result: ClickComparison) -> dict[str, str]:
 
 
 def _settling(result: ClickComparison) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]] | None:
-    rows = [(way.name, "cannot" if way.pages is None else f"{way.pages:,}", way.about) for way in result.settling]
-    return (("way", "pages", "what it is"), rows, ("what it is",)) if rows else None
+    rows = [
+        (way.name, "never" if way.pages is None else rounded_pages(way.pages), sentence(way.about))
+        for way in result.settling
+    ]
+    return (("experiment", "pages", "what it is"), rows, ("what it is",)) if rows else None
 
 
 # -- sections -----------------------------------------------------------------------------------------------------
@@ -178,6 +184,8 @@ def _unseen(result: ClickComparison) -> Iterator[Card]:
 
 
 def _checks(result: ClickComparison) -> Iterator[Card]:
+    if not result.checks:
+        return
     measure, usual = result.first.measure, result.first.gain
     tried = [("as above", usual, decide(usual, result.verdict.margin), "")]
     tried += [(one.name, one.gain, one.decision, sentence(one.about)) for one in result.checks]

@@ -85,8 +85,8 @@ def model_words(unseen: Unseen) -> Iterator[str]:
     else:
         lowest = "position" if unseen.hidden_positions == 1 else f"{unseen.hidden_positions} positions"
         yield (
-            f"Check of the model: with the lowest {lowest} hidden from it, it predicted a relevance of "
-            f"{unseen.hidden_predicted:.0%} there; clicks say {percent_range(unseen.hidden_observed)}."
+            f"Check of the model: results of the lowest {lowest} were hidden from it; it predicts a relevance of "
+            f"{unseen.hidden_predicted:.0%} for them, and clicks say {percent_range(unseen.hidden_observed)}."
         )
 
 
@@ -104,6 +104,11 @@ def placebo_words(placebo: Placebo | None) -> str:
         f"Placebo, clicks permuted within positions {placebo.permutations} times: gain {gain.estimate:+.4f} "
         f"({gain.low:+.4f} to {gain.high:+.4f}), {found}."
     )
+
+
+def settling_verb(result: ClickComparison) -> str:
+    """What an experiment would do about the verdict."""
+    return "settle" if result.verdict.decision == "cannot tell" else "confirm"
 
 
 def sentence(text: str) -> str:
