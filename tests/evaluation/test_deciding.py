@@ -62,7 +62,7 @@ def pair(
             interval(-estimate, -high, -low),
             [interval(-best, -best, -best), interval(-worst, -worst, -worst)],
         )
-    difference = ClickEstimate(whole, *ends, Errors(0.01))
+    difference = ClickEstimate(whole, ends[0], ends[1], Errors(0.01))
     value = ClickEstimate(interval(1, 0.9, 1.1), interval(1, 0.9, 1.1), interval(1, 0.9, 1.1), Errors(0.01))
     name = "DCG@5" if higher_is_better else "ARP"
     return MeasuredPair(name, higher_is_better, value, value, difference)

@@ -328,7 +328,7 @@ def drawn_error(value: Callable[[list[float]], float], curve: Propensities) -> f
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
 def test_an_estimated_curve_adds_its_own_error(measure: ClickMeasure) -> None:
     tiny = TinyLog.drawn(seed=20)
-    replicates = np.cumprod(np.random.default_rng(2).uniform(0.4, 0.9, (50, 3)), axis=1)
+    replicates: Any = np.cumprod(np.random.default_rng(2).uniform(0.4, 0.9, (50, 3)), axis=1)
     curve = Propensities(np.array([1, 0.5, 0.3]), method="Pivot", replicates=replicates)
     certain = replace(curve, replicates=None)
     found, usual = (
