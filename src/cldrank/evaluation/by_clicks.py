@@ -136,7 +136,7 @@ class ClickJudge:
         given = (clicks, first, ours, theirs, least)
         others, notes = check_models(*given) if models and clicks.model is not None else ([], [])
         checks = (*check_curves(*given), *others, check_naive(*given))
-        placebo = run_placebo(clicks, first, ours, theirs)
+        placebo = run_placebo(clicks, first, ours if pair.gain.estimate > 0 else theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
         estimated = clicks.log.curve.uncertain
         verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)

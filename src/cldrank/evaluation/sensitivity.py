@@ -67,24 +67,24 @@ def check_naive(
     return _check("Naive", about, "control", _with_curve(clicks, flat), measure, new, old, margin)
 
 
-def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order) -> Placebo | None:
-    """Permute clicks among the impressions of each position, and see whether the new order still seems to gain.
+def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: Order) -> Placebo | None:
+    """Permute clicks among the impressions of each position, and see whether an order still seems better than the log's.
 
     Only results that were seen count, ranked among themselves. Whatever a permutation leaves is due to positions: with
     the right curve, production's better results lie further up, and an order that mixes them gains nothing. A gain
-    means that the curve is too steep.
+    means that the curve is too steep. None for an order like the log's own.
     """
     log = clicks.log
     by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
-    weights = [np.where(log.seen, clicks.weights(by, order.among_seen(log)), 0.0) for order in (new, old)]
+    both = (one.among_seen(log) for one in (order, LoggedOrder(log)))
+    weights = [np.where(log.seen, clicks.weights(by, one), 0.0) for one in both]
     gained = weights[0] - weights[1]
     if not gained.any():
         return None
     random = np.random.default_rng([clicks.seed, 3])
     found = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
-    middle = float(found.mean())
-    gain = clicks.interval(middle, float(found.std(ddof=1)))
-    return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0)
+    gain = clicks.interval(float(found.mean()), float(found.std(ddof=1)))
+    return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0, order=order.name)
 
 
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
