@@ -49,7 +49,7 @@ class TestHoldingOut:
         expected = methods()[method]().fit(data[~held], table, rho)
         ranker = cr.load_ranker("ranker")
         np.testing.assert_array_equal(ranker.predict(data), expected.predict(data))
-        np.testing.assert_array_equal(ranker.saw(data.query_ids), ~held)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(ranker.saw(data.query_ids), ~held)
         assert ranker.provenance.held_out == 0.2
         card = Path("ranker/README.md").read_text()
         assert f"| queries trained on | {(~held).sum()}, remembered by their hashes |" in card

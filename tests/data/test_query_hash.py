@@ -44,7 +44,7 @@ def test_other_kinds_of_ids() -> None:
     assert len(hashes_of([])) == 0
     for wrong in ([1.5], [[1]], [None]):
         with pytest.raises(DataError, match="query_ids"):
-            hashes_of(wrong)
+            hashes_of(np.array(wrong))
 
 
 class TestHeldOut:

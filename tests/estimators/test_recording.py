@@ -49,7 +49,7 @@ def test_queries_without_impressions_are_not_learned_from() -> None:
     learned = [cr.IPS().fit(data, some, rho), cr.CLDPair(model=cr.MLP(hidden=(2,), epochs=1)).fit(data, some, rho)]
     path = cr.CLD().gamma_path(data, some, rho, gammas=[0.1])
     for ranker in (*(method.ranker_ for method in learned), learned[1].fit_.ranker, path[0].ranker):
-        np.testing.assert_array_equal(ranker.saw(data.query_ids), shown)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(ranker.saw(data.query_ids), shown)
     assert cr.Oracle().fit(data).ranker_.saw(data.query_ids).all()  # type: ignore[union-attr]
 
 

@@ -171,6 +171,7 @@ class TestClipping:
         assert (clipped.origin, clipped.clipped) == (rho.origin, ())
         np.testing.assert_array_equal(clipped.covariance, rho.covariance)
         assert rho.clip(0.1) is rho
+        assert estimated(clipped=(2,)).clip(0.4).clipped == (2,)
 
     def test_draws_stay_above_the_minimum(self) -> None:
         assert estimated().clip(0.55).draws(50, seed=0).min() == 0.55
@@ -202,6 +203,7 @@ class TestDraws:
         np.testing.assert_allclose(np.cov(logs, rowvar=False), factor @ factor.T, atol=2e-3)
         np.testing.assert_allclose(logs.mean(axis=0), np.log(rho.values), atol=2e-3)
         assert (logs[:, 0] == 0).all()
+        assert (estimated(replicates=None, covariance=np.eye(3)).draws(9, seed=0)[:, 0] == 1).all()
 
     def test_without_any_uncertainty_values_are_repeated(self) -> None:
         rho = Propensities.power(1, 3)

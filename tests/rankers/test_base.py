@@ -34,7 +34,7 @@ def test_queries_that_it_was_trained_on() -> None:
     np.testing.assert_array_equal(knowing.predict(FEATURES), ranker.predict(FEATURES))
     for hashes in (np.array([2, 1], np.uint64), np.array([1.0])):
         with pytest.raises(DataError, match="hashes of queries"):
-            ranker.with_queries(hashes)  # type: ignore[arg-type]
+            ranker.with_queries(hashes)
         with pytest.raises(DataError, match="hashes of queries"):
             linear(trained_on=hashes)
 

@@ -35,7 +35,7 @@ def test_hashes_come_back_with_every_kind(name: str, tmp_path: Path) -> None:
     ranker.save(tmp_path / "ranker")
     plain.save(tmp_path / "plain")
     again = load_ranker(tmp_path / "ranker", module=Residual() if name == "module" else None)
-    np.testing.assert_array_equal(again.trained_on, SEEN)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(again.trained_on, SEEN)
     assert again.trained_on.dtype == np.uint64  # type: ignore[union-attr]
     for file in ("weights.safetensors", "model.json"):  # the ranker itself is what it was
         if (tmp_path / "plain" / file).exists():
@@ -58,7 +58,7 @@ def test_they_stay_when_an_evaluation_is_recorded(tmp_path: Path) -> None:
     rankers.record_evaluation(ranker, evaluate(ranker, data, "AP"), tmp_path)
     again = load_ranker(tmp_path)
     assert len(again.provenance.evaluations) == len(ORIGIN.evaluations) + 1
-    np.testing.assert_array_equal(again.trained_on, SEEN)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(again.trained_on, SEEN)
     linear().with_queries(SEEN[:1]).save(tmp_path)
     with pytest.raises(UsageError, match="holds another ranker"):
         rankers.record_evaluation(ranker, evaluate(ranker, data, "AP"), tmp_path)

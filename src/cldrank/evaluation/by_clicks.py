@@ -17,7 +17,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.estimators.evidence import check_affine, check_clicks, check_propensities
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
 from cldrank.evaluation.deciding import judge_pair
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
@@ -117,28 +117,27 @@ class ClickJudge:
         margin: float | None = None,
         names: tuple[str, str] = ("new", "old"),
         trust_curve: bool = False,
-        models: bool = True,
+        thorough: bool = True,
         progress: Progress | None = None,
     ) -> ClickComparison:
         """Compare two rankers; see `cldrank.compare`.
 
         margin        the smallest difference that matters, in the units of the first measure; by default 1% of old's
         trust_curve   whether a curve without a known uncertainty counts as known, rather than assumed
-        models        whether to try other models of the unseen as well, which takes the most time
+        thorough      whether to try all other assumptions, rather than those alone that the verdict needs
         """
-        clicks, wanted = self.clicks, self.measures(measures)
+        wanted = self.measures(measures)
         ours, theirs = self.order(new, names[0]), self.order(old, names[1])
-        pairs = {str(one): self._pair(one, ours, theirs) for one in wanted}
+        clicks = self.clicks.checked(ours, theirs)
+        pairs = {str(one): _pair(clicks, one, ours, theirs) for one in wanted}
         first, pair = wanted[0], pairs[str(wanted[0])]
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
         if progress is not None:
             progress("trying other assumptions")
-        given = (clicks, first, ours, theirs, least)
-        others, notes = check_models(*given) if models and clicks.model is not None else ([], [])
-        checks = (*check_curves(*given), *others, check_naive(*given))
+        estimated = clicks.log.curve.uncertain
+        checks, notes = _checks((clicks, first, ours, theirs, least), thorough, estimated or trust_curve)
         placebo = run_placebo(clicks, first, ours if pair.gain.estimate > 0 else theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
-        estimated = clicks.log.curve.uncertain
         verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)
         return ClickComparison(
             data=clicks.log.data.name,
@@ -161,7 +160,8 @@ class ClickJudge:
 
     def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
         """Measure one ranker; see `cldrank.evaluate`."""
-        clicks, wanted, order = self.clicks, self.measures(measures), self.order(model, name)
+        wanted, order = self.measures(measures), self.order(model, name)
+        clicks = self.clicks.checked(order)
         return ClickEvaluation(
             data=clicks.log.data.name,
             synthetic=clicks.log.data.synthetic,
@@ -175,10 +175,19 @@ class ClickJudge:
             left_out=self.left_out,
         )
 
-    def _pair(self, measure: ClickMeasure, new: Order, old: Order) -> MeasuredPair:
-        clicks = self.clicks
-        both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
-        return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: Order) -> MeasuredPair:
+    both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
+    return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
+
+
+def _checks(
+    given: tuple[ClickEstimator, ClickMeasure, Order, Order, float], thorough: bool, curve_is_sure: bool
+) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
+    """The first measure under other assumptions, and notes on those that could not be tried."""
+    curves = check_curves(*given) if thorough or not curve_is_sure else ()
+    models, notes = check_models(*given) if thorough and given[0].model is not None else ([], [])
+    return (*curves, *models, *([check_naive(*given)] if thorough else [])), notes
 
 
 def _check_log(log: LoggedClicks, left_out: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ from cldrank.propensity import AffineClicks, Propensities
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
+_ALLOWED = 0.75  # of the shift that hidden results show; what it covers was found in simulations
 _FEWEST_HIDDEN = 50  # results in the top of an order by which the model is checked; else all hidden ones are used
 
 
@@ -115,6 +116,12 @@ class ClickEstimator:
         """New minus old."""
         return self.value(measure, new, relevance) - self.value(measure, old, relevance)
 
+    def difference_under(self, curve: Curve, measure: ClickMeasure, new: Order, old: Order) -> float:
+        """New minus old under another curve, with the same model of the unseen."""
+        log = self.log.with_curve(curve)
+        relevance = self._relevance(log, None if self.model is None else self.model.predicted)
+        return (self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)).value
+
     def weights(self, measure: ClickMeasure, order: Order) -> Floats:
         """(rows,) what the relevance of each candidate counts in the mean over pages; of ARP, in its numerator."""
         return self._weights(self.log, measure, order)
@@ -173,7 +180,6 @@ class ClickEstimator:
         return self._estimated(
             lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
             self.weights(measure, order),
-            self.extrapolation(order),
         )
 
     def compare(self, measure: ClickMeasure, new: Order, old: Order) -> ClickEstimate:
@@ -183,40 +189,45 @@ class ClickEstimator:
                 self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
             ),
             self.weights(measure, new) - self.weights(measure, old),
-            max(self.extrapolation(new), self.extrapolation(old)),
         )
 
-    def extrapolation(self, order: Order) -> float:
-        """How far the model is off in the mean relevance of hidden results, by weight in an order; 1 if unknown.
+    def checked(self, *orders: Order) -> ClickEstimator:
+        """The same with a model that was held against results hidden from it, by their weight in some orders.
 
-        It is not off about the log's own order, which has no unseen results.
+            shift = observed - predicted       of the hidden results
+            level + shift / 2 ± 3/4 |shift|    of the unseen ones
+
+        Unseen results may differ from those shown as the hidden ones do, or not at all: so the model is moved half the
+        way, and allowed to be off by a little more than that.
         """
-        if isinstance(order, LoggedOrder):
-            return 0.0
-        check = self.hidden_check(order)
-        return 1.0 if check is None else abs(check[0] - check[1].value)
+        check = self.hidden_check(*orders)
+        if check is None or self.model is None:
+            return self
+        shift, error = check[1].value - check[0], check[1].error(self.n_queries)
+        moved = self.model.moved(shift / 2, allowance=_ALLOWED * abs(shift), level_error=error / 2)
+        return replace(self, model=moved)
 
-    def hidden_check(self, order: Order) -> tuple[float, Valued] | None:
-        """Mean relevance of results at the hidden positions: as predicted, and as clicked; by weight in the order.
+    def hidden_check(self, *orders: Order) -> tuple[float, Valued] | None:
+        """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the orders.
 
-        Only results that were not shown further up count. None where there are none, or nothing was hidden.
+        They were hidden from the model that predicts them. None where there are none, or nothing was hidden.
         """
         model, log = self.model, self.log
         if model is None or model.hidden is None:
             return None
-        above = log.clicks.position <= log.clicks.depth - model.n_hidden
-        only_below = log.seen & (log.by_row(above) == 0)
         discounts = ClickMeasure("DCG", log.clicks.depth)
-        weights = np.where(only_below, self._weights(log, discounts, order), 0.0)
+        others = [one for one in orders if not isinstance(one, LoggedOrder)]  # which has no unseen results
+        total = sum((self._weights(log, discounts, one) for one in others), np.zeros(log.data.n_rows))
+        weights = np.where(model.lowest, total, 0.0)
         if np.count_nonzero(weights) < _FEWEST_HIDDEN:
-            weights = np.where(only_below, log.row_pages, 0.0)
+            weights = np.where(model.lowest, log.row_pages, 0.0)
         if not weights.any():
             return None
         observed = np.divide(log.surplus, log.exposure, out=np.zeros(len(weights)), where=log.seen)
         mean = Valued.ratio(log.by_query(weights * observed), log.by_query(weights))
         return float((weights * model.hidden).sum() / weights.sum()), mean
 
-    def _estimated(self, value: _Measuring, weights: Floats, extrapolation: float) -> ClickEstimate:
+    def _estimated(self, value: _Measuring, weights: Floats) -> ClickEstimate:
         """The estimate with its interval and bounds; `weights` is what the relevance of each row counts."""
         found, unseen = value(self.log, self.relevance, True), self.unseen & (weights != 0)
         sampled, curve = found.error(self.n_queries), self._curve_error(value)
@@ -225,10 +236,12 @@ class ClickEstimator:
             self._bound(value, np.where(unseen, np.where(weights > 0, good, 1 - good), np.nan), curve)
             for good in (0.0, 1.0)
         )
-        low, high = _around(found.value, self.quantile * float(np.linalg.norm([sampled, curve, fit])))
         bias = 0.0
+        if self.estimator.fills_unseen == "model" and self.model is not None:
+            total = float(np.abs(weights[unseen]).sum())
+            bias, fit = self.model.allowance * total, float(np.hypot(fit, self.model.level_error * total))
+        low, high = _around(found.value, self.quantile * float(np.linalg.norm([sampled, curve, fit])))
         if self.estimator.fills_unseen == "model":
-            bias = extrapolation * float(np.abs(weights[unseen]).sum())
             low, high = max(low - bias, worst.low), min(high + bias, best.high)
         elif unseen.any():
             low, high = worst.low, best.high

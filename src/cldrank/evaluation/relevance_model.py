@@ -30,8 +30,13 @@ class RelevanceModel:
     learner     what it was fitted by
     predicted   (rows,) between 0 and 1: of each candidate, by the fit that has not seen its query
     groups      (groups, rows): of every candidate, by each of the fits; how they differ says how certain they are
-    hidden      (rows,) the same as predicted, learned from a log that ends `n_hidden` positions earlier: what it says
-                of results below can be held against the clicks there. None where pages have one position only
+    hidden      (rows,) the same as predicted, learned from a log without the results that are mostly shown at the
+                lowest `n_hidden` positions: what it says of them can be held against the clicks on them. None where
+                pages have one position only
+    lowest      (rows,) which results those are
+    allowance   how far the mean relevance of unseen results may be off, either way, since they are not like those that
+                were shown; 1 if nothing is known about that
+    level_error the standard error of the level, once it was moved
     """
 
     learner: RelevanceLearner
@@ -39,6 +44,19 @@ class RelevanceModel:
     groups: Floats
     hidden: Floats | None
     n_hidden: int
+    lowest: NDArray[np.bool_]
+    allowance: float = 1.0
+    level_error: float = 0.0
+
+    def moved(self, by: float, *, allowance: float, level_error: float) -> RelevanceModel:
+        """The same with all predictions moved, between 0 and 1; what is hidden stays as it was predicted."""
+        return replace(
+            self,
+            predicted=np.clip(self.predicted + by, 0.0, 1.0),
+            groups=np.clip(self.groups + by, 0.0, 1.0),
+            allowance=allowance,
+            level_error=level_error,
+        )
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife that leaves out one at a time."""
@@ -56,7 +74,7 @@ def fit_model(
 ) -> RelevanceModel:
     """Fit the model to a log; refused with DataError where the log is too small for it.
 
-    check   whether to learn it once more from the upper positions only
+    check   whether to learn it once more without the results at the lowest positions
     """
     data, depth = _complete(log.data), log.clicks.depth
     n_searched = int((log.pages > 0).sum())
@@ -66,13 +84,13 @@ def fit_model(
     own = group[log.queries], np.arange(log.data.n_rows)
     groups = _fits(learner, data, log.clicks, log.curve, group, seed)
     n_hidden = max(1, round(_HIDDEN * depth)) if depth > 1 and check else 0
-    hidden = None
+    hidden, lowest = None, _mean_position(log) > depth - n_hidden
     if n_hidden:
         try:
-            hidden = _fits(learner, data, log.clicks.first(depth - n_hidden), log.curve, group, seed)[own]
+            hidden = _fits(learner, data, log.clicks.where(~lowest[log.clicks.row]), log.curve, group, seed)[own]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
             n_hidden = 0
-    return RelevanceModel(learner, groups[own], groups, hidden, n_hidden)
+    return RelevanceModel(learner, groups[own], groups, hidden, n_hidden, lowest)
 
 
 def _fits(
@@ -87,6 +105,13 @@ def _fits(
         if len(queries) > _MOST_QUERIES:
             queries = np.sort(random.choice(queries, _MOST_QUERIES, replace=False))
         found[left_out] = learner.predicted(data[queries], clicks[queries], curve, data, seed)
+    return found
+
+
+def _mean_position(log: LoggedClicks) -> Floats:
+    """(rows,) where each candidate was shown, on average over impressions; 0 where it was not."""
+    shown = log.clicks.row_impressions
+    found: Floats = log.by_row(log.clicks.impressions * log.clicks.position) / np.maximum(shown, 1)
     return found
 
 

@@ -147,6 +147,6 @@ def _check(
     margin: float,
 ) -> SensitivityCheck:
     orders = [LoggedOrder(clicks.log) if isinstance(one, LoggedOrder) else one for one in (new, old)]
-    found = clicks.compare(measure, *orders).interval
+    found = clicks.checked(*orders).compare(measure, *orders).interval
     gain = turned(found, measure.higher_is_better)
     return SensitivityCheck(name, about, kind, gain, decide(gain, margin))  # type: ignore[arg-type]

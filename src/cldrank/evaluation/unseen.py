@@ -29,12 +29,12 @@ def look_at_unseen(
     weights = np.where(clicks.unseen, np.maximum(gained, 0.0), 0.0)
     lifted = weights > 0
     pages = log.pages.sum()
-    check = clicks.hidden_check(new)
+    check = clicks.hidden_check(*([new] if old is None else [new, old]))
     return Unseen(
         results=int(lifted.sum()),
         per_page=float(log.row_pages[lifted].sum() / pages),
         break_even=None if old is None or not weights.any() else _break_even(clicks, by, new, old, weights),
-        model=None if clicks.model is None or not weights.any() else _predicted(clicks, new, weights),
+        model=None if clicks.model is None or not weights.any() else _predicted(clicks, weights),
         hidden_predicted=None if check is None else check[0],
         hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),
         hidden_positions=0 if clicks.model is None else clicks.model.n_hidden,
@@ -48,7 +48,7 @@ def _break_even(clicks: ClickEstimator, measure: ClickMeasure, new: Order, old: 
     return clicks.interval(-known.value / total, known.error(clicks.n_queries) / total)
 
 
-def _predicted(clicks: ClickEstimator, new: Order, weights: Floats) -> Interval:
+def _predicted(clicks: ClickEstimator, weights: Floats) -> Interval:
     """The mean relevance that the model predicts, by weight."""
     model = clicks.model
     if model is None:
@@ -56,6 +56,7 @@ def _predicted(clicks: ClickEstimator, new: Order, weights: Floats) -> Interval:
     log = clicks.log
     mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
     fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
-    half = clicks.quantile * float(np.hypot(mean.error(clicks.n_queries), fit)) + clicks.extrapolation(new)
+    errors = mean.error(clicks.n_queries), fit, model.level_error
+    half = clicks.quantile * float(np.linalg.norm(errors)) + model.allowance
     low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
     return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)

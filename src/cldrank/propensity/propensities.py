@@ -373,11 +373,11 @@ def places_of(position: ArrayLike, size: int, what: str) -> NDArray[np.int64]:
 
 
 def normal_draws(mean: Floats, covariance: Floats, n: int, seed: int) -> Floats:
-    """(n, k) normal draws; what has no variance stays as it is."""
+    """(n, k) normal draws."""
     scale, turn = np.linalg.eigh(covariance)
     root = turn * np.sqrt(np.maximum(scale, 0.0))  # rounding makes a zero negative
-    drawn = mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T
-    return np.where(np.diag(covariance) > 0, drawn, mean)
+    drawn: Floats = mean + np.random.default_rng(seed).standard_normal((n, len(mean))) @ root.T
+    return drawn
 
 
 def keep_array(owner: object, name: str, array: Floats) -> None:

@@ -120,7 +120,7 @@ def test_it_leaves_a_ranker(logistic: Any, tmp_path: Path) -> None:
     ranker.save(tmp_path)
     again = cr.load_ranker(tmp_path)
     assert again.provenance.estimator == "RegressionEM"
-    np.testing.assert_array_equal(again.saw(data.query_ids), clicks.query_impressions > 0)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(again.saw(data.query_ids), clicks.query_impressions > 0)
 
 
 class TestConfounding:

@@ -1,0 +1,140 @@
+"""Logs of a world whose truth is known, each judged as a user would; and how often the judgements were right."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from known_truth import DEPTH, FIRST, MEASURES, PAIRS, KnownWorld, Pair, small_world
+
+from cldrank.errors import CldrankError, CldrankWarning
+from cldrank.evaluation.by_clicks import ClickJudge
+from cldrank.evaluation.deciding import decide
+from cldrank.evaluation.off_policy import ESTIMATORS, PolicyAware, off_policy
+from cldrank.propensity import Propensities
+from cldrank.tuning.judging import HeldOutClicks, mean_of
+
+LOGGING = ("one", "swaps", "two")
+PROPENSITIES = ("true", "estimated", "assumed", "steep", "flat")
+FIELDS = ("estimate", "low", "high", "lowest", "highest", "queries", "propensities", "model", "extrapolation", "own")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What logs are drawn from, and how they are judged.
+
+    world          the file of a world, or "small"
+    queries        "sampled" for each log anew, or the "same" for all
+    logging        by "one" ranker, with "swaps", or by "two"
+    propensities   the "true" curve; "estimated"; the true one, but only "assumed"; assumed and too "steep" or "flat"
+    sessions       of each log
+    """
+
+    world: str
+    queries: str
+    logging: str
+    propensities: str
+    sessions: int
+
+
+@cache
+def world_of(path: str, queries: str) -> KnownWorld:
+    """A world, loaded once by each process."""
+    return small_world() if path == "small" else KnownWorld.load(path, queries)
+
+
+@cache
+def truth_of(path: str, queries: str, logging: str) -> dict[str, dict[str, float]]:
+    """The truth of a world, computed once by each process."""
+    return world_of(path, queries).truth(logging)
+
+
+def judged(task: tuple[Setting, int]) -> dict[str, Any]:
+    """One log, judged about every pair: a flat record."""
+    setting, seed = task
+    world = world_of(setting.world, setting.queries).drawn(seed)
+    record: dict[str, Any] = {**asdict(setting), "log": seed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CldrankWarning)
+        clicks = world.log(setting.logging, setting.sessions, seed)
+        try:
+            rho = world.curve(setting.propensities, setting.logging, clicks, seed)
+        except CldrankError as error:
+            return record | {"refused": str(error)}
+        known = world.searched(clicks)
+        judge = ClickJudge.of(known.data, clicks[clicks.query_impressions > 0], rho)
+        pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in PAIRS}
+    return record | {"without_model": judge.without_model, "pairs": pairs}
+
+
+def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Setting) -> dict[str, Any]:
+    clicks = judge.clicks
+    new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
+    found = judge.compare(new, old, thorough=False, trust_curve=setting.propensities == "true")
+    knowing = world.knowing(clicks.log.with_curve(Propensities.power(1.0, DEPTH)))
+    measured = {}
+    for measure in MEASURES:
+        one = found.measures[str(measure)].difference
+        own = world.true_difference(knowing, pair, measure, setting.logging)
+        errors = asdict(one.errors)
+        numbers = (one.interval.estimate, one.interval.low, one.interval.high, one.lowest.low, one.highest.high)
+        measured[str(measure)] = [float(f"{value:.5g}") for value in (*numbers, *errors.values(), own.value)]
+    own = world.true_difference(knowing, pair, FIRST, setting.logging)
+    by_labels = decide(clicks.interval(own.value, own.error(clicks.n_queries)), found.verdict.margin)
+    return {
+        "decision": found.verdict.decision,
+        "depends": found.verdict.depends_on_unseen,
+        "placebo": found.placebo is None or found.placebo.passed,
+        "labels": by_labels,
+        "measures": measured,
+        "estimators": _by_estimator(judge, new, old),
+        "naive": _naive(judge, new, old),
+        "concordance": _concordance(world, judge, pair),
+    }
+
+
+def _by_estimator(judge: ClickJudge, new: Any, old: Any) -> dict[str, float]:
+    """The difference in the first measure, by each estimator."""
+    orders, found = (judge.order(new, "new"), judge.order(old, "old")), {}
+    for name in ESTIMATORS:
+        estimator = off_policy(name)
+        if judge.clicks.model is not None or not estimator.uses_model:
+            found[name] = replace(judge.clicks, estimator=estimator).difference(FIRST, *orders).value
+    return found
+
+
+def _naive(judge: ClickJudge, new: Any, old: Any) -> float:
+    """The difference by click-through rates as they are."""
+    flat = judge.clicks.log.with_curve(Propensities.power(0.0, DEPTH))
+    clicks = replace(judge.clicks, log=flat, estimator=PolicyAware(), model=None)
+    orders = (judge.order(new, "new"), judge.order(old, "old"))
+    return clicks.difference(FIRST, *orders).value
+
+
+def _concordance(world: KnownWorld, judge: ClickJudge, pair: Pair) -> float | None:
+    """The difference in concordance with the corrected clicks, all of which are held out."""
+    log = judge.clicks.log
+    try:
+        by_clicks = HeldOutClicks(log.data, log.clicks, log.curve)
+    except CldrankError:
+        return None
+    names = ("production" if name == "log" else name for name in (pair.new, pair.old))
+    gains = [by_clicks.gains(world.scores[name]) for name in names]
+    return mean_of(gains[0] - gains[1], by_clicks.weight).value
+
+
+# -- what many logs show -----------------------------------------------------------------------------------------
+
+
+def coverage(records: list[dict[str, Any]], pair: str, measure: str, truth: float) -> float:
+    """The share of intervals that hold the truth."""
+    ends = np.array([one["pairs"][pair]["measures"][measure][1:3] for one in records])
+    return float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())
+
+
+def share(records: list[dict[str, Any]], pair: str, decision: str) -> float:
+    """The share of logs with a decision."""
+    return float(np.mean([one["pairs"][pair]["decision"] == decision for one in records]))

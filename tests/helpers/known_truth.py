@@ -1,0 +1,278 @@
+"""Worlds in which the truth about rankers is known: their queries, rankers, pairs of these, and logs of one or two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cldrank as cr
+from cldrank import segments
+from cldrank.clicks.simulate import FirstSwaps, Policy, PositionBased, Simulation, TopK
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.evaluation.click_measures import ClickMeasure, default_measures
+from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.off_policy import Affine
+from cldrank.evaluation.orders import PRODUCTION, order_of
+from cldrank.propensity import AllPairs, Propensities, Swap
+
+Floats = NDArray[np.float64]
+DEPTH, ETA, NOISE = 5, 1.0, 0.1
+MODEL = PositionBased(ETA, NOISE)
+MEASURES = default_measures(DEPTH)
+FIRST = MEASURES[0]
+SWAPPED = 0.5  # of the pages, where the log has swaps
+EXPERIMENT = 0.1  # of the sessions: a swap experiment beside the log of one ranker, to estimate the curve from
+_ENDLESS = 1e12  # sessions of a log that shows what any log can
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two rankers by name; "log" is production as the log has it, with its swaps."""
+
+    name: str
+    new: str
+    old: str
+
+
+PAIRS = (
+    Pair("better", "strong", "log"),
+    Pair("worse", "noisy", "log"),
+    Pair("others", "strong", "linear"),
+    Pair("level", "level-new", "level-old"),
+    Pair("level with production", "level-production", "production"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownWorld:
+    """Queries that logs are drawn from, and rankers whose every measure is known.
+
+    data     the queries, with labels
+    scores   of all rows by ranker: production and other, which may both log; strong, linear and noisy, which do not
+    sample   how many queries each log draws, with replacement; None: all logs have the same, those of `data`
+    """
+
+    data: RankingDataset
+    scores: dict[str, Floats]
+    sample: int | None = None
+
+    @cached_property
+    def relevance(self) -> Floats:
+        """(rows,) P(click | examined)."""
+        if self.data.labels is None:
+            raise AssertionError("a world is made of labels")
+        found: Floats = np.where(self.data.labels >= self.threshold, 1.0, NOISE)
+        return found
+
+    @cached_property
+    def threshold(self) -> float:
+        """The lowest label that counts as relevant."""
+        return 3.0 if self.data.labels is not None and self.data.labels.max() >= 3 else 1.0
+
+    def gain(self, new: str, old: str) -> Floats:
+        """(queries,) the true difference in DCG of two orders by score."""
+        values = []
+        for name in (new, old):
+            ranks = segments.descending_ranks(self.scores[name], self.data.offsets)
+            counted = np.where(ranks <= DEPTH, self.relevance / np.log2(ranks + 1.0), 0.0)
+            values.append(np.bincount(self.data.row_queries, counted, self.data.n_queries))
+        found: Floats = values[0] - values[1]
+        return found
+
+    def with_level_pairs(self, seed: int = 0) -> KnownWorld:
+        """The same with rankers of exactly the same mean DCG: mixed of others, query by query."""
+        scores, of_row = dict(self.scores), self.data.row_queries
+        first = balanced(self.gain("strong", "linear"), -self.gain("strong", "linear"), seed)[of_row]
+        scores["level-new"] = np.where(first, scores["strong"], scores["linear"])
+        scores["level-old"] = np.where(first, scores["linear"], scores["strong"])
+        better = balanced(self.gain("strong", "production"), self.gain("noisy", "production"), seed)[of_row]
+        scores["level-production"] = np.where(better, scores["strong"], scores["noisy"])
+        return replace(self, scores=scores)
+
+    def drawn(self, seed: int) -> KnownWorld:
+        """The queries of one log, under new names."""
+        if self.sample is None:
+            return self
+        chosen = np.random.default_rng([seed, 7]).integers(0, self.data.n_queries, self.sample)
+        rows, labels = segments.rows_of_segments(self.data.offsets, chosen), self.data.labels
+        data = RankingDataset(
+            features=self.data.features[rows],
+            offsets=segments.from_lengths(self.data.sizes[chosen]),
+            labels=None if labels is None else labels[rows],
+            query_ids=np.arange(len(chosen)),
+            doc_ids=np.arange(len(rows)),
+            name=self.data.name,
+            synthetic=self.data.synthetic,
+        )
+        return KnownWorld(data, {name: values[rows] for name, values in self.scores.items()})
+
+    def searched(self, clicks: ClickTable) -> KnownWorld:
+        """The queries that a log has pages of, under their old names."""
+        kept = np.flatnonzero(clicks.query_impressions)
+        rows = segments.rows_of_segments(self.data.offsets, kept)
+        return KnownWorld(self.data[kept], {name: values[rows] for name, values in self.scores.items()})
+
+    # -- logs ----------------------------------------------------------------------------------------------------
+
+    def log(self, logging: str, sessions: float, seed: int) -> ClickTable:
+        """Clicks on pages of production ("one"), with swaps ("swaps"), or half of the other ranker ("two")."""
+        if logging == "two":
+            half = sessions // 2
+            return self._simulated("production", TopK(), half, 2 * seed).merge(
+                self._simulated("other", TopK(), half, 2 * seed + 1)
+            )
+        policy = TopK() if logging == "one" else FirstSwaps(SWAPPED)
+        return self._simulated("production", policy, sessions, seed)
+
+    def curve(self, propensities: str, logging: str, clicks: ClickTable, seed: int) -> Propensities:
+        """The curve that clicks are corrected by."""
+        if propensities != "estimated":
+            return Propensities.power({"steep": 1.5, "flat": 0.5}.get(propensities, ETA), DEPTH)
+        if logging == "two":
+            return AllPairs().fit(clicks)
+        if logging == "one":
+            sessions = EXPERIMENT * clicks.query_impressions.sum()
+            clicks = self._simulated("production", FirstSwaps(SWAPPED), max(round(sessions), 1), 10**6 + seed)
+        return Swap("first").fit(clicks)
+
+    def _simulated(self, ranker: str, policy: Policy, sessions: float, seed: int) -> ClickTable:
+        simulation = Simulation(self.data, self.scores[ranker], MODEL, policy, DEPTH, relevant_from=self.threshold)
+        return simulation.draw(sessions, seed=seed)
+
+    # -- the truth -----------------------------------------------------------------------------------------------
+
+    def given(self, name: str, logging: str) -> Any:
+        """What a verdict is asked about: scores, or the log's own order."""
+        if name != "log":
+            return self.scores[name]
+        return self.scores["production"] if logging == "two" else PRODUCTION
+
+    def truth(self, logging: str) -> dict[str, dict[str, float]]:
+        """The true difference of each pair by measure: what an endless log would say that knows each relevance."""
+        clicks = self.log(logging, _ENDLESS, 0)
+        known = self.knowing(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)))
+        return {
+            pair.name: {str(one): self.true_difference(known, pair, one, logging).value for one in MEASURES}
+            for pair in PAIRS
+        }
+
+    def true_difference(self, known: ClickEstimator, pair: Pair, measure: ClickMeasure, logging: str) -> Any:
+        """A true difference, weighted by the pages of a log."""
+        orders = (order_of(self.given(name, logging), known.log) for name in (pair.new, pair.old))
+        return known.difference(measure, *orders, self.relevance)
+
+    def knowing(self, log: LoggedClicks) -> ClickEstimator:
+        """An estimator that knows the DCG of the best order of each query."""
+        clicks = ClickEstimator(log, Affine())
+        places = segments.places_in_segments(self.data.offsets)
+        discounts = np.where(places <= DEPTH, 1 / np.log2(places + 1.0), 0.0)
+        best = log.by_query(discounts * segments.descending_values(self.relevance, self.data.offsets))
+        clicks.__dict__["_ideals"] = {DEPTH: _KnownIdeal(best)}
+        return clicks
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Save to an npz file."""
+        data = self.data
+        if data.labels is None:
+            raise AssertionError("a world is made of labels")
+        scores = {f"score {name}": values.astype(np.float32) for name, values in self.scores.items()}
+        arrays = {"features": data.features, "offsets": data.offsets, "labels": data.labels, **scores}
+        np.savez_compressed(path, name=np.array(data.name), synthetic=np.array(data.synthetic), **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], queries: str) -> KnownWorld:
+        """Load one, to sample each log's queries from all ("sampled"), or to keep to the first ones ("same")."""
+        with np.load(path) as found:
+            arrays = {name: found[name] for name in found.files}
+        data = RankingDataset(
+            features=arrays["features"],
+            offsets=arrays["offsets"],
+            labels=arrays["labels"],
+            query_ids=np.arange(len(arrays["offsets"]) - 1),
+            doc_ids=np.arange(len(arrays["labels"])),
+            name=str(arrays["name"]),
+            synthetic=bool(arrays["synthetic"]),
+        )
+        prefix = "score "
+        scores = {
+            name.removeprefix(prefix): values.astype(np.float64)
+            for name, values in arrays.items()
+            if name.startswith(prefix)
+        }
+        if queries == "same":
+            rows = data.offsets[QUERIES]
+            scores = {name: values[:rows] for name, values in scores.items()}
+            return cls(data[:QUERIES], scores).with_level_pairs()
+        return cls(data, scores, sample=QUERIES).with_level_pairs()
+
+
+QUERIES = 600  # of each log
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownIdeal:
+    """The DCG of the best orders, known rather than drawn."""
+
+    expected: Floats
+
+    def correction(self, weights: Floats) -> float:
+        del weights
+        return 1.0
+
+
+def balanced(yes: Floats, no: Floats, seed: int) -> NDArray[np.bool_]:
+    """Choose one of two numbers in each place, so that all add up to about 0; the largest choices come first.
+
+    Then choices are changed one by one, and in the end two at once, where that comes nearer.
+
+    >>> balanced(np.array([3.0, 1, 2]), np.array([-3.0, -1, -2]), seed=0)
+    array([ True, False, False])
+    """
+    order = np.lexsort((np.random.default_rng(seed).random(len(yes)), -np.abs(yes - no)))
+    chosen, total = np.zeros(len(yes), dtype=bool), 0.0
+    for at in order:
+        chosen[at] = abs(total + yes[at]) <= abs(total + no[at])
+        total += yes[at] if chosen[at] else no[at]
+    change = np.where(chosen, no - yes, yes - no)
+    for at in order:
+        if abs(total + change[at]) < abs(total):
+            chosen[at], total, change[at] = not chosen[at], total + change[at], -change[at]
+    both = np.abs(total + change[:, None] + change)
+    both[np.diag_indices(len(both))] = np.inf
+    pair = np.unravel_index(int(both.argmin()), both.shape)
+    if both[pair] < abs(total):
+        chosen[list(pair)] ^= True
+    return chosen
+
+
+def small_world(seed: int = 0, queries: int = 600) -> KnownWorld:
+    """A world of twenty candidates with six features, whose relevance is a logistic function of these."""
+    random = np.random.default_rng(seed)
+    per_query, width = 20, 6
+    features = random.normal(size=(queries * per_query, width))
+    weights = np.array([1.5, -1.0, 0.8, 0.5, 0.0, 0.0])
+    labels = random.random(len(features)) < 1 / (1 + np.exp(2.5 - features @ weights))
+    data = cr.RankingDataset.from_arrays(features, np.repeat(np.arange(queries), per_query), labels.astype(float))
+
+    def ranker(noise: float, spread: float = 0.0) -> Floats:
+        found: Floats = features @ (weights + random.normal(0, noise, width)) + random.normal(0, spread, len(features))
+        return found
+
+    production = ranker(0.6)
+    scores = {
+        "production": production,
+        "other": ranker(0.6),
+        "strong": ranker(0.05),
+        "linear": ranker(0.3),
+        "noisy": production + random.normal(0, 1.0, len(features)),
+    }
+    return KnownWorld(data, scores, sample=None).with_level_pairs()
