@@ -30,7 +30,7 @@ def judge(world: SimulatedClicks) -> ClickJudge:
 
 def quick(world: SimulatedClicks, new: Any, old: Any = "production", **options: Any) -> Any:
     """A comparison without other models of the unseen, which take the most time."""
-    options = {"clicks": world.clicks, "propensities": world.rho, "models": False, "measures": "DCG@4", **options}
+    options = {"clicks": world.clicks, "propensities": world.rho, "thorough": False, "measures": "DCG@4", **options}
     return cr.compare(new, old, world.data, **options)
 
 
@@ -39,9 +39,8 @@ def quick(world: SimulatedClicks, new: Any, old: Any = "production", **options: 
 
 def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
     told: list[str] = []
-    found = cr.compare(
-        world.good, "production", world.data, clicks=world.clicks, propensities=world.rho, progress=told.append
-    )
+    options: dict[str, Any] = {"clicks": world.clicks, "propensities": world.rho, "trust_curve": True}
+    found = cr.compare(world.good, "production", world.data, progress=told.append, **options)
     assert list(found.measures) == ["DCG@4", "nDCG@4", "ARP", "Clicks@4"]
     assert found.verdict.decision == "better"
     assert (found.new, found.old, found.estimator) == ("new", "production", "doubly robust")
@@ -55,8 +54,9 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
         assert measure["low"] <= measure["difference"] <= measure["high"]
         assert measure["difference"] == pytest.approx(measure["new"] - measure["old"])
     assert "new against production on toy (synthetic), by clicks alone" in str(found)
-    again = cr.compare(world.good, "production", world.data, clicks=world.clicks, propensities=world.rho)
-    assert again.as_dict() == found.as_dict()
+    brief = cr.compare(world.good, "production", world.data, thorough=False, **options)
+    assert brief.checks == ()
+    assert (brief.verdict, brief.measures, brief.placebo) == (found.verdict, found.measures, found.placebo)
 
 
 def test_the_verdict_turns_with_the_rankers(world: SimulatedClicks) -> None:
@@ -72,7 +72,6 @@ def test_the_margin_is_a_hundredth_of_old_s_unless_it_is_given(world: SimulatedC
     assert found.verdict.margin == pytest.approx(0.01 * found.first.old.interval.estimate)
     same = quick(world, world.good, 2 * world.good, margin=0)
     assert (same.verdict.decision, same.verdict.margin) == ("no difference", 0)
-    assert quick(world, world.bad, "production", margin=10).verdict.decision in ("no difference", "worse")
     for margin in (-1, "x", float("nan")):
         with pytest.raises(UsageError, match="margin must be"):
             quick(world, world.good, margin=margin)
@@ -87,7 +86,6 @@ def test_rankers_of_one_order_do_not_differ_at_all(world: SimulatedClicks) -> No
             0,
         )
     assert found.verdict.decision == "no difference"
-    assert found.placebo is None
     assert not found.verdict.depends_on_unseen
     assert (found.unseen.results, found.unseen.break_even) == (0, None)
     production = quick(world, "production", "production")
@@ -102,19 +100,13 @@ def test_production_brings_the_clicks_it_had(world: SimulatedClicks) -> None:
 
 
 def test_an_assumed_curve_is_held_to_others_unless_it_is_trusted(world: SimulatedClicks) -> None:
-    """Results shown further down, first: by an assumed curve they seem better, by a flatter one they do not."""
-    scores = np.full(world.data.n_rows, -9.0)
-    scores[world.clicks.row] = world.clicks.position
-    options: dict[str, Any] = {"propensities": Propensities.power(1.6, 4), "measures": "DCG@4"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CldrankWarning)
-        assumed, trusted = (quick(world, world.good, scores, trust_curve=trust, **options) for trust in (False, True))
+    assumed, trusted = (quick(world, world.good, trust_curve=trust) for trust in (False, True))
     assert assumed.first == trusted.first
-    assert not assumed.curve_is_estimated
-    against = [check for check in assumed.checks if check.kind == "curve" and check.decision != "better"]
-    if assumed.placebo.passed:
-        assert trusted.verdict.decision == "better"
-        assert (assumed.verdict.decision == "cannot tell") == bool(against)
+    assert (assumed.verdict.decision, trusted.verdict.decision) == ("cannot tell", "better")
+    against = [check.name for check in assumed.checks if check.decision != "better"]
+    assert against
+    assert f"but not with {against[0]}" in assumed.verdict.reason
+    assert not trusted.checks
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -207,7 +199,7 @@ def test_too_few_queries_have_bounds_instead_of_a_model() -> None:
     assert found.unseen.break_even is not None
     first = found.first.difference
     assert (first.interval.low, first.interval.high) == (first.lowest.low, first.highest.high)
-    assert [check.kind for check in found.checks] == ["curve"] * 3 + ["control"]
+    assert [check.kind for check in found.checks] == ["curve"] * 3
     own = quick(small, small.good, estimator="ips")
     assert own.estimator == "IPS"
 
@@ -241,14 +233,6 @@ def test_clicks_on_one_query_say_nothing_of_others(world: SimulatedClicks, queri
     message = "1 query has clicks; a verdict from clicks needs 2" if queries else "has no clicks"
     with pytest.raises(DataError, match=message):
         quick(world, world.good, clicks=clicks)
-
-
-def test_one_query_with_nearly_all_pages_decides_nothing(world: SimulatedClicks) -> None:
-    factor = np.where(world.log.queries[world.clicks.row] == 0, 10_000, 1)
-    heavy = replace(world.clicks, impressions=world.clicks.impressions * factor, clicks=world.clicks.clicks * factor)
-    found = quick(world, world.good, world.bad, clicks=heavy)
-    usual = quick(world, world.good, world.bad)
-    assert found.first.difference.errors.queries > 3 * usual.first.difference.errors.queries
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------
@@ -290,14 +274,15 @@ def test_the_dataset_must_be_that_of_the_clicks(world: SimulatedClicks) -> None:
 
 
 def test_a_judge_gives_what_the_functions_give(world: SimulatedClicks, judge: ClickJudge) -> None:
-    found = judge.compare(world.good, "production", "DCG", names=("trees", "before"), models=False)
+    found = judge.compare(world.good, "production", "DCG", names=("trees", "before"), thorough=False)
     assert (found.new, found.old) == ("trees", "production")
     assert found.first == quick(world, world.good).first
     one = judge.evaluate(world.good, "DCG@2 Clicks", name="trees")
     other = cr.evaluate(world.good, world.data, "DCG@2 Clicks", clicks=world.clicks, propensities=world.rho)
     assert one.measures == other.measures
     assert (one.ranker, other.ranker) == ("trees", "the ranker")
-    assert one.measures["DCG@2"] == judge.compare(world.good, world.bad, "DCG@2", models=False).first.new
+    beside = judge.compare(world.good, "production", "DCG@2", thorough=False).first.new
+    assert one.measures["DCG@2"] == beside
     assert isinstance(judge.clicks.estimator, DoublyRobust)
 
 

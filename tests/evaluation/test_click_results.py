@@ -142,21 +142,11 @@ def test_one_ranker() -> None:
         left_out=3,
     )
     values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert (
-        values["measures"]["DCG@5"]
-        == pytest.approx(
-            {
-                "estimate": 2.0,
-                "low": 1.9,
-                "high": 2.2,
-                "confidence": 0.9,
-                "lowest": 1.6,
-                "highest": 2.6,
-                "errors": {"queries": 0.04, "propensities": 0.03, "model": 0.02, "extrapolation": 0.01},
-            }
-        )
-        or values["measures"]["DCG@5"]["errors"]["model"] == 0.02
+    measured = values["measures"]["DCG@5"]
+    assert [measured[name] for name in ("estimate", "low", "high", "confidence", "lowest", "highest")] == pytest.approx(
+        [2.0, 1.9, 2.2, 0.9, 1.6, 2.6]
     )
+    assert measured["errors"]["extrapolation"] == 0.01
     assert (values["ranker"], values["left_out"], values["curve_is_estimated"]) == ("trees", 3, True)
     assert "trees on toy (synthetic), by clicks alone" in str(found)
     assert repr(found) == str(found)

@@ -62,7 +62,8 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> Order:
 
 
 def model_of(predicted: Floats, groups: Floats | None = None) -> RelevanceModel:
-    return RelevanceModel(CLDRelevance(), predicted, predicted[None] if groups is None else groups, None, 0)
+    all_groups = predicted[None] if groups is None else groups
+    return RelevanceModel(CLDRelevance(), predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))
 
 
 # -- values ------------------------------------------------------------------------------------------------------
@@ -288,6 +289,13 @@ def test_where_all_is_seen_the_bounds_are_the_interval() -> None:
             assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
 
 
+def dcg_weights(tiny: TinyLog) -> dict[Candidate, float]:
+    """What the relevance of each candidate counts in the DCG of the reverse order."""
+    return {
+        one: dcg(tiny, reverse, {other: float(other == one) for other in tiny.candidates}, 3) for one in tiny.candidates
+    }
+
+
 @pytest.mark.parametrize("estimator", [DoublyRobust(), DirectMethod()])
 def test_the_fit_of_the_model_adds_its_jackknife_error(estimator: DoublyRobust | DirectMethod) -> None:
     tiny = TinyLog.drawn(seed=19)
@@ -304,7 +312,8 @@ def test_the_fit_of_the_model_adds_its_jackknife_error(estimator: DoublyRobust |
         values.append(dcg(tiny, reverse, some, 3))
     error = np.sqrt(4 / 5 * sum((value - np.mean(values)) ** 2 for value in values))
     assert found.errors.model == pytest.approx(error)
-    assert clicks.extrapolation(ours) == 1  # unknown: nothing was hidden
+    total = sum(weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen)
+    assert found.errors.extrapolation == pytest.approx(total)  # nothing was hidden: it may be off by 1
     wide = clicks.quantile * np.hypot(found.errors.queries, error)
     assert found.interval.low == pytest.approx(
         max(found.interval.estimate - wide - found.errors.extrapolation, found.lowest.low)
@@ -368,31 +377,61 @@ def test_the_check_holds_predictions_against_clicks_at_hidden_positions(
     fewest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cldrank.evaluation.estimating._FEWEST_HIDDEN", fewest)
-    tiny = TinyLog.drawn(seed=21, queries=12, pages=30)
-    log, hidden = tiny.log(RHO), np.random.default_rng(4).random(60)
-    clicks = ClickEstimator(log, DoublyRobust(), replace(model_of(hidden / 2), hidden=hidden, n_hidden=1))
-    found = clicks.hidden_check(order(log, tiny, reverse))
-    upper = {(page.query, one) for page in tiny.pages for one in page.shown[:2]}
+    tiny = TinyLog.drawn(seed=21, queries=12, pages=60)
+    clicks, hidden, lowest = hiding(tiny)
+    ours, theirs = (order(clicks.log, tiny, ranking) for ranking in (reverse, None))
     known, place = relevance_of(tiny, *parts(RHO)), {one: at for at, one in enumerate(tiny.candidates)}
     weighed = [0.0, 0.0, 0.0]
     for page in tiny.pages:
         for rank, one in enumerate(reverse(page.query), 1):
-            if (page.query, one) in tiny.seen - upper:
+            at = place[page.query, one]
+            if lowest[at]:
                 weight = (1 / np.log2(rank + 1) if rank <= 3 else 0.0) if fewest == 1 else 1.0
-                both = (hidden[place[page.query, one]], known[page.query, one], 1.0)
-                weighed = [sum_ + weight * value for sum_, value in zip(weighed, both, strict=True)]
-    assert found is not None
-    assert (found[0], found[1].value) == pytest.approx((weighed[0] / weighed[2], weighed[1] / weighed[2]))
-    assert clicks.extrapolation(order(log, tiny, reverse)) == pytest.approx(abs(found[0] - found[1].value))
-    assert clicks.extrapolation(order(log, tiny, None)) == 0  # it has no unseen
+                both = (hidden[at], known[page.query, one], 1.0)
+                weighed = [total + weight * value for total, value in zip(weighed, both, strict=True)]
+    expected = weighed[0] / weighed[2], weighed[1] / weighed[2]
+    for some in ((ours,), (ours, theirs), (ours, ours)):
+        found = clicks.hidden_check(*some)
+        assert found is not None
+        assert (found[0], found[1].value) == pytest.approx(expected)
+    shift = expected[1] - expected[0]
+    moved = clicks.checked(ours, theirs)
+    assert moved.model is not None
+    assert moved.model.predicted == pytest.approx(np.clip(hidden / 2 + shift / 2, 0, 1))
+    assert moved.model.allowance == pytest.approx(0.75 * abs(shift))
+    assert moved.model.level_error == pytest.approx(found[1].error(12) / 2)
+    compared = moved.compare(MEASURES[0], ours, theirs)
+    total = sum(weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen)
+    assert compared.errors.extrapolation == pytest.approx(0.75 * abs(shift) * total)
+    assert compared.errors.model >= moved.model.level_error * total
+    half = moved.quantile * np.hypot(compared.errors.queries, compared.errors.model) + compared.errors.extrapolation
+    low = max(compared.interval.estimate - half, compared.lowest.low)
+    assert compared.interval.low == pytest.approx(low)
+
+
+def hiding(tiny: TinyLog) -> tuple[ClickEstimator, Floats, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """An estimator whose model had some of the seen results hidden from it."""
+    log, random = tiny.log(RHO), np.random.default_rng(4)
+    hidden, lowest = random.random(log.data.n_rows), log.seen & (random.random(log.data.n_rows) < 0.4)
+    model = replace(model_of(hidden / 2), hidden=hidden, n_hidden=1, lowest=lowest)
+    return ClickEstimator(log, DoublyRobust(), model), hidden, lowest
+
+
+def test_without_a_check_nothing_is_moved() -> None:
+    tiny = TinyLog.drawn(seed=21)
+    clicks, *_ = hiding(tiny)
+    assert clicks.model is not None
+    for model in (None, replace(clicks.model, hidden=None), replace(clicks.model, lowest=clicks.model.lowest & False)):
+        bare = replace(clicks, estimator=Affine(), model=model)
+        assert bare.hidden_check(order(clicks.log, tiny, reverse)) is None
+        assert bare.checked(order(clicks.log, tiny, reverse)) is bare
 
 
 def test_comparisons_are_antisymmetric() -> None:
     tiny = TinyLog.drawn(seed=21, queries=12, pages=30)
-    log, hidden = tiny.log(RHO), np.random.default_rng(4).random(60)
-    clicks = ClickEstimator(log, DoublyRobust(), replace(model_of(hidden / 2), hidden=hidden, n_hidden=1))
-    both = [order(log, tiny, ranking) for ranking in (reverse, forward)]
+    clicks, *_ = hiding(tiny)
+    both = [order(clicks.log, tiny, ranking) for ranking in (reverse, forward)]
     for measure in (*MEASURES, ClickMeasure("nDCG", 3)):
-        one, other = clicks.compare(measure, *both), clicks.compare(measure, *both[::-1])
+        one, other = (clicks.checked(*some).compare(measure, *some) for some in (both, both[::-1]))
         assert (one.interval.low, one.lowest.low) == pytest.approx((-other.interval.high, -other.highest.high))
         assert one.errors == other.errors

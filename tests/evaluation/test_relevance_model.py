@@ -9,6 +9,7 @@ import pytest
 from simulated_clicks import Floats, SimulatedClicks, simulated
 
 import cldrank as cr
+from cldrank.clicks.simulate import FirstSwaps
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, warn
@@ -71,6 +72,31 @@ def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: i
     assert set(np.rint(10 * found.hidden).tolist()) == {3, 4}  # of the third and fourth fit
     own = np.rint(10 * found.predicted)
     assert np.rint(10 * found.hidden).tolist() == (own + 2).tolist()  # each leaves out the same queries
+
+
+def test_results_that_are_mostly_shown_below_are_hidden_with_all_their_clicks() -> None:
+    world, spy = simulated(sessions=30_000, policy=FirstSwaps(0.6)), Spy()
+    found = fit_model(world.log, spy, folds=2)
+    for row in range(world.data.n_rows):
+        own = world.clicks.row == row
+        shown, position = world.clicks.impressions[own], world.clicks.position[own]
+        assert found.lowest[row] == bool(len(shown) and (shown @ position) / shown.sum() > 3)
+    assert 20 < found.lowest.sum() < 80
+    for _, clicks, _ in spy.given[2:]:
+        assert len(clicks.row)
+    learned = sum(clicks.shown.sum() for _, clicks, _ in spy.given[2:])
+    assert learned == world.clicks.shown.sum() - found.lowest.sum()
+
+
+def test_a_model_that_is_moved_stays_between_0_and_1(world: SimulatedClicks) -> None:
+    model = fit_model(world.log, folds=2)
+    assert (model.allowance, model.level_error) == (1, 0)
+    moved = model.moved(0.3, allowance=0.2, level_error=0.05)
+    assert moved.predicted == pytest.approx(np.minimum(model.predicted + 0.3, 1))
+    assert moved.groups == pytest.approx(np.minimum(model.groups + 0.3, 1))
+    assert moved.hidden is model.hidden
+    assert (moved.allowance, moved.level_error) == (0.2, 0.05)
+    assert model.moved(-9, allowance=0, level_error=0).predicted.max() == 0
 
 
 def test_pages_of_one_result_have_nothing_to_hide() -> None:
@@ -149,7 +175,7 @@ def test_variance_is_that_of_the_jackknife() -> None:
     random = np.random.default_rng(0)
     sample = random.random(20)
     left_out = np.array([np.delete(sample, at).mean() for at in range(20)])
-    model = RelevanceModel(CLDRelevance(), sample, sample[None], None, 0)
+    model = RelevanceModel(CLDRelevance(), sample, sample[None], None, 0, sample > 1)
     assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 20)  # of a mean, it is the usual one
     assert model.variance(np.full(5, 0.3)) == pytest.approx(0)
 

@@ -94,7 +94,7 @@ def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(wor
     assert clicks.compare(DCG, new, old).errors.propensities > 0
     flat = log.with_curve(Propensities.power(0, 4))
     alone = ClickEstimator(flat, DoublyRobust(), fit_model(flat, folds=2))
-    expected = alone.compare(DCG, new, order_of("production", flat))
+    expected = alone.checked(new).compare(DCG, new, order_of("production", flat))
     assert expected.errors.propensities == 0
     assert check_naive(clicks, DCG, new, old, 0.01).gain == expected.interval
     for check in check_curves(clicks, DCG, new, old, 0.01):
@@ -172,19 +172,28 @@ def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: flo
     log = world.log.with_curve(Propensities.power(eta, 4))
     upside_down = -np.arange(world.data.n_rows, dtype=float)
     upside_down[world.clicks.row] = world.clicks.position  # of what was shown, the lowest first
-    clicks, measure, new, old, _ = given(log, upside_down)
-    found = run_placebo(clicks, measure, new, old)
+    clicks, measure, new, *_ = given(log, upside_down)
+    found = run_placebo(clicks, measure, new)
     assert found is not None
     assert found.passed == passes
     assert found.permutations == 20
     assert found.passed == (found.gain.low <= 0)
 
 
-def test_equal_orders_of_what_was_seen_need_no_placebo(world: SimulatedClicks) -> None:
-    clicks, measure, new, old, _ = given(world.log, world.good)
-    assert run_placebo(clicks, measure, new, new) is None
+def test_an_order_that_agrees_with_production_gains_nothing_by_it(world: SimulatedClicks) -> None:
+    """Compared with another ranker it would: so an order is held against production, whatever it is compared with."""
+    clicks, measure, new, *_ = given(world.log, world.good)
+    found = run_placebo(clicks, measure, new)
+    assert found is not None
+    assert found.passed
+    assert found.gain.estimate < 0
+    assert found.order == "the ranker"
+    assert found == run_placebo(clicks, measure, new)
+
+
+def test_orders_like_production_s_need_no_placebo(world: SimulatedClicks) -> None:
+    clicks, measure, _, production, _ = given(world.log, world.good)
+    assert run_placebo(clicks, measure, production) is None
     as_shown = np.full(world.data.n_rows, 5.0)  # all the unseen before what was shown, which stays in its order
     as_shown[world.clicks.row] = -world.clicks.position
-    assert run_placebo(clicks, measure, order_of(as_shown, world.log), old) is None
-    one, again = (run_placebo(clicks, measure, new, old) for _ in range(2))
-    assert one == again
+    assert run_placebo(clicks, measure, order_of(as_shown, world.log)) is None
