@@ -1,4 +1,4 @@
-"""Verdicts from clicks alone: how often intervals hold the truth, how often verdicts are right, and which estimator errs least.
+"""Verdicts from clicks alone: how often intervals hold the truth, how often verdicts are right, who errs least.
 
     CLDRANK_DATA=… python benchmarks/verdict.py prepare msrd msrd.npz
     python benchmarks/verdict.py prepare yahoo-like yahoo.npz
@@ -7,7 +7,7 @@
     python benchmarks/verdict.py tables FILE …
 
 `prepare` trains rankers and saves a world: queries, their labels and the scores of the rankers. `run` draws logs from
-it and judges them, and prints one JSON line per log; the first line of a setting holds the truth. `tables` prints what
+it and judges them, and prints one JSON line per log; the first lines hold the truth. `tables` prints what
 they show, in Markdown. Pages have 5 results, clicks are position-based with eta 1 and noise 0.1.
 """
 
@@ -25,7 +25,8 @@ HELPERS = Path(__file__).parent.parent / "tests" / "helpers"
 sys.path.insert(0, str(HELPERS))
 
 from judged_logs import LOGGING, PROPENSITIES, Setting, judged, truth_of  # noqa: E402
-from known_truth import KnownWorld, small_world  # noqa: E402
+from known_truth import KnownWorld  # noqa: E402
+from verdict_tables import tables  # noqa: E402
 
 import cldrank as cr  # noqa: E402
 from cldrank.data import RankingDataset, synthetic  # noqa: E402
@@ -35,7 +36,6 @@ from cldrank.workers import Workers  # noqa: E402
 
 FEATURES = 40  # of those that rankers know, for the model of the unseen: drawn at random
 POOL = {"msrd": 3256, "yahoo-like": 3000}
-TRAINED = {"production": 0.01, "other": 0.01}
 
 
 def main() -> None:
@@ -62,8 +62,6 @@ def main() -> None:
     elif options.command == "run":
         run(options)
     else:
-        from verdict_tables import tables
-
         print(tables(options.files))
 
 
@@ -104,7 +102,8 @@ def prepared(name: str, seed: int = 0) -> KnownWorld:
 
 def run(options: argparse.Namespace) -> None:
     asked = itertools.product(options.queries, options.logging, options.propensities, options.sessions)
-    settings = [Setting(str(options.world), *some, int(sessions)) for *some, sessions in asked]
+    world = str(options.world)
+    settings = [Setting(world, queries, logging, rho, int(sessions)) for queries, logging, rho, sessions in asked]
     out = None if options.out is None else options.out.open("a")
 
     def say(line: dict[str, object]) -> None:
@@ -114,7 +113,8 @@ def run(options: argparse.Namespace) -> None:
             print(text, file=out, flush=True)
 
     for queries, logging in itertools.product(options.queries, options.logging):
-        say({"truth": truth_of(str(options.world), queries, logging), "queries": queries, "logging": logging})
+        truth = truth_of(world, queries, logging)
+        say({"world": world, "queries": queries, "logging": logging, "truth": truth})
     tasks = [(setting, options.first + log) for setting in settings for log in range(options.logs)]
     with Workers(judged, options.jobs, 1) as workers:
         for finished in workers.run(tasks):

@@ -1,4 +1,4 @@
-"""Logs of a world whose truth is known, each judged as a user would; and how often the judgements were right."""
+"""Logs of a world whose truth is known, each judged as a user would."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 from known_truth import DEPTH, FIRST, MEASURES, PAIRS, KnownWorld, Pair, small_world
 
 from cldrank.errors import CldrankError, CldrankWarning
 from cldrank.evaluation.by_clicks import ClickJudge
 from cldrank.evaluation.deciding import decide
+from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.off_policy import ESTIMATORS, PolicyAware, off_policy
 from cldrank.propensity import Propensities
 from cldrank.tuning.judging import HeldOutClicks, mean_of
@@ -52,6 +52,20 @@ def truth_of(path: str, queries: str, logging: str) -> dict[str, dict[str, float
     return world_of(path, queries).truth(logging)
 
 
+class _Remembering(ClickJudge):
+    """A judge that remembers the model that it learned last."""
+
+    def learned(self, *orders: Any) -> tuple[ClickEstimator, str]:
+        found = super().learned(*orders)
+        self.__dict__["last"] = found
+        return found
+
+    @property
+    def last(self) -> tuple[ClickEstimator, str]:
+        found: tuple[ClickEstimator, str] = self.__dict__["last"]
+        return found
+
+
 def judged(task: tuple[Setting, int]) -> dict[str, Any]:
     """One log, judged about every pair: a flat record."""
     setting, seed = task
@@ -65,12 +79,12 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
         except CldrankError as error:
             return record | {"refused": str(error)}
         known = world.searched(clicks)
-        judge = ClickJudge.of(known.data, clicks[clicks.query_impressions > 0], rho)
+        judge = _Remembering.of(known.data, clicks[clicks.query_impressions > 0], rho)
         pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in PAIRS}
-    return record | {"without_model": judge.without_model, "pairs": pairs}
+    return record | {"pairs": pairs}
 
 
-def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Setting) -> dict[str, Any]:
+def _judged_pair(world: KnownWorld, judge: _Remembering, pair: Pair, setting: Setting) -> dict[str, Any]:
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
     found = judge.compare(new, old, thorough=False, trust_curve=setting.propensities == "true")
@@ -90,19 +104,20 @@ def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Sett
         "placebo": found.placebo is None or found.placebo.passed,
         "labels": by_labels,
         "measures": measured,
+        "without_model": judge.last[1],
         "estimators": _by_estimator(judge, new, old),
         "naive": _naive(judge, new, old),
         "concordance": _concordance(world, judge, pair),
     }
 
 
-def _by_estimator(judge: ClickJudge, new: Any, old: Any) -> dict[str, float]:
+def _by_estimator(judge: _Remembering, new: Any, old: Any) -> dict[str, float]:
     """The difference in the first measure, by each estimator."""
-    orders, found = (judge.order(new, "new"), judge.order(old, "old")), {}
+    orders, found, clicks = (judge.order(new, "new"), judge.order(old, "old")), {}, judge.last[0]
     for name in ESTIMATORS:
         estimator = off_policy(name)
-        if judge.clicks.model is not None or not estimator.uses_model:
-            found[name] = replace(judge.clicks, estimator=estimator).difference(FIRST, *orders).value
+        if clicks.model is not None or not estimator.uses_model:
+            found[name] = replace(clicks, estimator=estimator).difference(FIRST, *orders).value
     return found
 
 
@@ -114,7 +129,7 @@ def _naive(judge: ClickJudge, new: Any, old: Any) -> float:
     return clicks.difference(FIRST, *orders).value
 
 
-def _concordance(world: KnownWorld, judge: ClickJudge, pair: Pair) -> float | None:
+def _concordance(world: KnownWorld, judge: _Remembering, pair: Pair) -> float | None:
     """The difference in concordance with the corrected clicks, all of which are held out."""
     log = judge.clicks.log
     try:
@@ -124,17 +139,3 @@ def _concordance(world: KnownWorld, judge: ClickJudge, pair: Pair) -> float | No
     names = ("production" if name == "log" else name for name in (pair.new, pair.old))
     gains = [by_clicks.gains(world.scores[name]) for name in names]
     return mean_of(gains[0] - gains[1], by_clicks.weight).value
-
-
-# -- what many logs show -----------------------------------------------------------------------------------------
-
-
-def coverage(records: list[dict[str, Any]], pair: str, measure: str, truth: float) -> float:
-    """The share of intervals that hold the truth."""
-    ends = np.array([one["pairs"][pair]["measures"][measure][1:3] for one in records])
-    return float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())
-
-
-def share(records: list[dict[str, Any]], pair: str, decision: str) -> float:
-    """The share of logs with a decision."""
-    return float(np.mean([one["pairs"][pair]["decision"] == decision for one in records]))

@@ -83,8 +83,7 @@ class KnownWorld:
             ranks = segments.descending_ranks(self.scores[name], self.data.offsets)
             counted = np.where(ranks <= DEPTH, self.relevance / np.log2(ranks + 1.0), 0.0)
             values.append(np.bincount(self.data.row_queries, counted, self.data.n_queries))
-        found: Floats = values[0] - values[1]
-        return found
+        return np.asarray(values[0] - values[1], dtype=np.float64)
 
     def with_level_pairs(self, seed: int = 0) -> KnownWorld:
         """The same with rankers of exactly the same mean DCG: mixed of others, query by query."""
@@ -165,8 +164,8 @@ class KnownWorld:
 
     def true_difference(self, known: ClickEstimator, pair: Pair, measure: ClickMeasure, logging: str) -> Any:
         """A true difference, weighted by the pages of a log."""
-        orders = (order_of(self.given(name, logging), known.log) for name in (pair.new, pair.old))
-        return known.difference(measure, *orders, self.relevance)
+        new, old = (order_of(self.given(name, logging), known.log) for name in (pair.new, pair.old))
+        return known.difference(measure, new, old, self.relevance)
 
     def knowing(self, log: LoggedClicks) -> ClickEstimator:
         """An estimator that knows the DCG of the best order of each query."""

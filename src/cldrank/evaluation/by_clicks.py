@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy, off_policy
 from cldrank.evaluation.orders import PRODUCTION, Order, order_of
-from cldrank.evaluation.relevance_model import fit_model
 from cldrank.evaluation.sensitivity import check_curves, check_models, check_naive, run_placebo
 from cldrank.evaluation.settling import ways_to_settle
 from cldrank.evaluation.support import look_at_support
@@ -41,19 +40,17 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class ClickJudge:
-    """A log that is ready to judge rankers: what is learned from it is learned once, for as many as there are.
+    """A log that is ready to judge rankers.
 
-    clicks          estimates measures
+    clicks          estimates measures, as yet without a model of the unseen
     rows            (rows,) of the dataset, those of the queries that are judged by
     n_rows          of the whole dataset
-    without_model   why there is no model of the unseen; empty where there is one
     left_out        queries left out, since a ranker was trained on them
     """
 
     clicks: ClickEstimator
     rows: IntArray
     n_rows: int
-    without_model: str = ""
     left_out: int = 0
 
     @classmethod
@@ -68,7 +65,7 @@ class ClickJudge:
         seed: int = 0,
         trained: NDArray[np.bool_] | None = None,
     ) -> ClickJudge:
-        """Check what is given, and fit the model of the unseen.
+        """Check what is given.
 
         trained   (queries,) those that a ranker was trained on, and that are left out
         """
@@ -84,15 +81,16 @@ class ClickJudge:
         log = LoggedClicks(dataset[kept], clicks[kept], curve)
         _check_log(log, left_out)
         rows = segments.rows_of_segments(dataset.offsets, kept)
-        model, reason = None, ""
+        estimates = ClickEstimator(log, chosen, None, float(confidence), seed)
+        return cls(estimates, rows, dataset.n_rows, left_out)
+
+    def learned(self, *orders: Order) -> tuple[ClickEstimator, str]:
+        """What estimates measures of some orders, with a model of the unseen; or, without one, the reason why not."""
         try:
-            model = fit_model(log, seed=seed)
+            return self.clicks.learned(*orders), ""
         except CldrankError as error:
-            reason = str(error)
-            if chosen.uses_model:
-                chosen = off_policy("affine")
-        estimates = ClickEstimator(log, chosen, model, float(confidence), seed)
-        return cls(estimates, rows, dataset.n_rows, reason, left_out)
+            chosen = self.clicks.estimator
+            return replace(self.clicks, estimator=off_policy("affine") if chosen.uses_model else chosen), str(error)
 
     def order(self, model: Any, name: str) -> Order:
         """The order of a ranker, of scores of all rows of the dataset, or of the log itself."""
@@ -128,7 +126,7 @@ class ClickJudge:
         """
         wanted = self.measures(measures)
         ours, theirs = self.order(new, names[0]), self.order(old, names[1])
-        clicks = self.clicks.checked(ours, theirs)
+        clicks, reason = self.learned(ours, theirs)
         pairs = {str(one): _pair(clicks, one, ours, theirs) for one in wanted}
         first, pair = wanted[0], pairs[str(wanted[0])]
         least = _MARGIN * abs(pair.old.interval.estimate) if margin is None else check_number("margin", margin, least=0)
@@ -137,7 +135,7 @@ class ClickJudge:
         estimated = clicks.log.curve.uncertain
         checks, notes = _checks((clicks, first, ours, theirs, least), thorough, estimated or trust_curve)
         placebo = run_placebo(clicks, first, ours if pair.gain.estimate > 0 else theirs)
-        unseen = look_at_unseen(clicks, first, ours, theirs, self.without_model)
+        unseen = look_at_unseen(clicks, first, ours, theirs, reason)
         verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)
         return ClickComparison(
             data=clicks.log.data.name,
@@ -161,7 +159,7 @@ class ClickJudge:
     def evaluate(self, model: Any, measures: Any = None, *, name: str = "the ranker") -> ClickEvaluation:
         """Measure one ranker; see `cldrank.evaluate`."""
         wanted, order = self.measures(measures), self.order(model, name)
-        clicks = self.clicks.checked(order)
+        clicks, reason = self.learned(order)
         return ClickEvaluation(
             data=clicks.log.data.name,
             synthetic=clicks.log.data.synthetic,
@@ -171,7 +169,7 @@ class ClickJudge:
             curve_is_estimated=clicks.log.curve.uncertain,
             measures={str(one): clicks.estimate(one, order) for one in wanted},
             support=look_at_support(clicks, wanted[0], order, None),
-            unseen=look_at_unseen(clicks, wanted[0], order, None, self.without_model),
+            unseen=look_at_unseen(clicks, wanted[0], order, None, reason),
             left_out=self.left_out,
         )
 

@@ -15,14 +15,15 @@ from cldrank.evaluation.click_results import ClickEstimate, Errors
 from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
-from cldrank.evaluation.orders import LoggedOrder, Order
-from cldrank.evaluation.relevance_model import RelevanceModel
+from cldrank.evaluation.orders import Order, ScoreOrder
+from cldrank.evaluation.relevance_learners import RelevanceLearner
+from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, RelevanceModel, fit_model
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
-_ALLOWED = 0.75  # of the shift that hidden results show; what it covers was found in simulations
+_ALLOWED = 2 / 3  # of the error on hidden results, for that on unseen ones; what it covers was found in simulations
 _FEWEST_HIDDEN = 50  # results in the top of an order by which the model is checked; else all hidden ones are used
 
 
@@ -129,7 +130,7 @@ class ClickEstimator:
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: Order) -> Floats:
         values, share = measure.discounts(log.longest, log.affine), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
-            return np.where(log.seen, share * order.among_seen(log).mean(values), 0.0)
+            return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
         found: Floats = share * order.on_pages(values, log)
         if measure.kind == "nDCG":
             found *= self._per_ideal(measure, order, found)[log.queries]
@@ -165,6 +166,16 @@ class ClickEstimator:
         factor: Floats = self._corrections[cutoff, order] / ideal.expected
         return factor
 
+    def _among_seen(self, order: Order) -> Order:
+        """The order of what was shown, which is the same under every curve."""
+        if order not in self._seen_orders:
+            self._seen_orders[order] = order.among_seen(self.log)
+        return self._seen_orders[order]
+
+    @cached_property
+    def _seen_orders(self) -> dict[Order, Order]:
+        return {}
+
     @cached_property
     def _ideals(self) -> dict[int, IdealOrder]:
         return {}
@@ -191,21 +202,16 @@ class ClickEstimator:
             self.weights(measure, new) - self.weights(measure, old),
         )
 
-    def checked(self, *orders: Order) -> ClickEstimator:
-        """The same with a model that was held against results hidden from it, by their weight in some orders.
-
-            shift = observed - predicted       of the hidden results
-            level + shift / 2 ± 3/4 |shift|    of the unseen ones
-
-        Unseen results may differ from those shown as the hidden ones do, or not at all: so the model is moved half the
-        way, and allowed to be off by a little more than that.
-        """
-        check = self.hidden_check(*orders)
-        if check is None or self.model is None:
-            return self
-        shift, error = check[1].value - check[0], check[1].error(self.n_queries)
-        moved = self.model.moved(shift / 2, allowance=_ALLOWED * abs(shift), level_error=error / 2)
-        return replace(self, model=moved)
+    def learned(
+        self, *orders: Order, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
+    ) -> ClickEstimator:
+        """The same with a model of relevance for judging some orders, held against results that were hidden from it."""
+        ranked = [one for one in orders if isinstance(one, ScoreOrder)]
+        model = fit_model(self.log, learner, orders=ranked, folds=folds, seed=self.seed)
+        check = replace(self, model=model).hidden_check(*orders)
+        if check is not None:
+            model = replace(model, allowance=_ALLOWED * abs(check[0] - check[1].value))
+        return replace(self, model=model)
 
     def hidden_check(self, *orders: Order) -> tuple[float, Valued] | None:
         """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the orders.
@@ -216,7 +222,7 @@ class ClickEstimator:
         if model is None or model.hidden is None:
             return None
         discounts = ClickMeasure("DCG", log.clicks.depth)
-        others = [one for one in orders if not isinstance(one, LoggedOrder)]  # which has no unseen results
+        others = [one for one in orders if isinstance(one, ScoreOrder)]  # the log's own has no unseen results
         total = sum((self._weights(log, discounts, one) for one in others), np.zeros(log.data.n_rows))
         weights = np.where(model.lowest, total, 0.0)
         if np.count_nonzero(weights) < _FEWEST_HIDDEN:
@@ -239,7 +245,7 @@ class ClickEstimator:
         bias = 0.0
         if self.estimator.fills_unseen == "model" and self.model is not None:
             total = float(np.abs(weights[unseen]).sum())
-            bias, fit = self.model.allowance * total, float(np.hypot(fit, self.model.level_error * total))
+            bias = self.model.allowance * total
         low, high = _around(found.value, self.quantile * float(np.linalg.norm([sampled, curve, fit])))
         if self.estimator.fills_unseen == "model":
             low, high = max(low - bias, worst.low), min(high + bias, best.high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError
 from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.orders import ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDRelevance, RelevanceLearner
 
 Floats = NDArray[np.float64]
@@ -20,6 +22,7 @@ DEFAULT_LEARNER = CLDRelevance()
 FOLDS = 5
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
+_HIDDEN_FOLDS = 2  # which suffice, since nothing is said about how certain they are
 _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
 
 
@@ -36,7 +39,6 @@ class RelevanceModel:
     lowest      (rows,) which results those are
     allowance   how far the mean relevance of unseen results may be off, either way, since they are not like those that
                 were shown; 1 if nothing is known about that
-    level_error the standard error of the level, once it was moved
     """
 
     learner: RelevanceLearner
@@ -46,17 +48,6 @@ class RelevanceModel:
     n_hidden: int
     lowest: NDArray[np.bool_]
     allowance: float = 1.0
-    level_error: float = 0.0
-
-    def moved(self, by: float, *, allowance: float, level_error: float) -> RelevanceModel:
-        """The same with all predictions moved, between 0 and 1; what is hidden stays as it was predicted."""
-        return replace(
-            self,
-            predicted=np.clip(self.predicted + by, 0.0, 1.0),
-            groups=np.clip(self.groups + by, 0.0, 1.0),
-            allowance=allowance,
-            level_error=level_error,
-        )
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife that leaves out one at a time."""
@@ -68,15 +59,18 @@ def fit_model(
     log: LoggedClicks,
     learner: RelevanceLearner = DEFAULT_LEARNER,
     *,
+    orders: Sequence[ScoreOrder] = (),
     folds: int = FOLDS,
     seed: int = 0,
     check: bool = True,
 ) -> RelevanceModel:
     """Fit the model to a log; refused with DataError where the log is too small for it.
 
+    orders  those that will be judged: their discounts by rank are features, so that what the model gets wrong does not
+            go along with what they rank high
     check   whether to learn it once more without the results at the lowest positions
     """
-    data, depth = _complete(log.data), log.clicks.depth
+    data, depth = _with_ranks(_complete(log.data), orders, log.clicks.depth), log.clicks.depth
     n_searched = int((log.pages > 0).sum())
     if n_searched < _FEWEST_QUERIES:
         raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {n_searched}.")
@@ -87,7 +81,9 @@ def fit_model(
     hidden, lowest = None, _mean_position(log) > depth - n_hidden
     if n_hidden:
         try:
-            hidden = _fits(learner, data, log.clicks.where(~lowest[log.clicks.row]), log.curve, group, seed)[own]
+            shown = log.clicks.where(~lowest[log.clicks.row])
+            hidden = _fits(learner, data, shown, log.curve, group % _HIDDEN_FOLDS, seed)
+            hidden = hidden[group[log.queries] % _HIDDEN_FOLDS, np.arange(log.data.n_rows)]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
             n_hidden = 0
     return RelevanceModel(learner, groups[own], groups, hidden, n_hidden, lowest)
@@ -106,6 +102,20 @@ def _fits(
             queries = np.sort(random.choice(queries, _MOST_QUERIES, replace=False))
         found[left_out] = learner.predicted(data[queries], clicks[queries], curve, data, seed)
     return found
+
+
+def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) -> RankingDataset:
+    """The data with two more features for each order: its discounts, of all ranks, and of those on a page."""
+    columns = []
+    for order in orders:
+        discounts = 1 / np.log2(order.ranks + 1.0)
+        columns += [discounts, np.where(order.ranks <= depth, discounts, 0.0)]
+    if not columns:
+        return data
+    added = np.stack(columns, axis=1).astype(data.features.dtype)
+    names = tuple(f"discount {at}" for at in range(1, len(columns) + 1))
+    features = np.concatenate([data.features, added], axis=1)
+    return replace(data, features=features, feature_names=(*data.feature_names, *names))
 
 
 def _mean_position(log: LoggedClicks) -> Floats:

@@ -15,9 +15,8 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import Affine
-from cldrank.evaluation.orders import LoggedOrder, Order
+from cldrank.evaluation.orders import LoggedOrder, Order, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
-from cldrank.evaluation.relevance_model import fit_model
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.checks.raising import proven_bound
 
@@ -37,7 +36,7 @@ def check_curves(
     """The difference under steeper and flatter curves, and under one raised to the bound that the clicks give."""
     log = clicks.log
     for name, about, curve in _other_curves(log):
-        yield _check(name, about, "curve", _with_curve(clicks, curve), measure, new, old, margin)
+        yield _check(name, about, "curve", _with_curve(clicks, curve, new, old), measure, new, old, margin)
 
 
 def check_models(
@@ -50,11 +49,11 @@ def check_models(
     found, notes = [], []
     for name, about, learner in _OTHER_MODELS:
         try:
-            model = fit_model(clicks.log, learner, folds=_FOLDS, seed=clicks.seed)
+            other = clicks.learned(new, old, learner=learner, folds=_FOLDS)
         except CldrankError as error:
             notes.append(f"{about} was not tried as a model of the unseen: {error}")
             continue
-        found.append(_check(name, about, "model", replace(clicks, model=model), measure, new, old, margin))
+        found.append(_check(name, about, "model", other, measure, new, old, margin))
     return found, notes
 
 
@@ -64,21 +63,24 @@ def check_naive(
     """The difference as clicks have it, as if every position were examined alike."""
     flat = Propensities.power(0, max(clicks.log.clicks.depth, 1))
     about = "clicks as they are, uncorrected: what the log favours"
-    return _check("Naive", about, "control", _with_curve(clicks, flat), measure, new, old, margin)
+    return _check("Naive", about, "control", _with_curve(clicks, flat, new, old), measure, new, old, margin)
 
 
 def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: Order) -> Placebo | None:
-    """Permute clicks among the impressions of each position, and see whether an order still seems better than the log's.
+    """Permute clicks among the impressions of each position, and see whether an order still seems to gain on the log's.
 
-    Only results that were seen count, ranked among themselves. Whatever a permutation leaves is due to positions: with
-    the right curve, production's better results lie further up, and an order that mixes them gains nothing. A gain
-    means that the curve is too steep. None for an order like the log's own.
+    Results that were seen are ranked among themselves, by the order and by where they were shown, on average over
+    what people examined. Whatever a permutation leaves is due to positions: with the right curve, better results lie
+    further up, so that no order gains on that of the log. A gain means that the curve is too steep. None where there is
+    nothing to compare.
     """
     log = clicks.log
+    slope, _ = log.affine.at(log.clicks.position)
+    places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
+    shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
     by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
-    both = (one.among_seen(log) for one in (order, LoggedOrder(log)))
-    weights = [np.where(log.seen, clicks.weights(by, one), 0.0) for one in both]
-    gained = weights[0] - weights[1]
+    ours, theirs = (np.where(log.seen, clicks.weights(by, one.among_seen(log)), 0.0) for one in (order, shown))
+    gained = ours - theirs
     if not gained.any():
         return None
     random = np.random.default_rng([clicks.seed, 3])
@@ -126,14 +128,12 @@ def _other_curves(log: LoggedClicks) -> Iterator[tuple[str, str, Curve]]:
         yield "envelope", "the curve, raised to the lower bound that the clicks themselves give", raised
 
 
-def _with_curve(clicks: ClickEstimator, curve: Curve) -> ClickEstimator:
+def _with_curve(clicks: ClickEstimator, curve: Curve, new: Order, old: Order) -> ClickEstimator:
     """The same under another curve, with a model of its own; the curve counts as certain."""
     if isinstance(curve, Propensities):
         curve = replace(curve, replicates=None, covariance=None)
-    log = clicks.log.with_curve(curve)
-    if clicks.model is None:
-        return replace(clicks, log=log)
-    return replace(clicks, log=log, model=fit_model(log, clicks.model.learner, folds=_FOLDS, seed=clicks.seed))
+    other = replace(clicks, log=clicks.log.with_curve(curve))
+    return other if clicks.model is None else other.learned(new, old, learner=clicks.model.learner, folds=_FOLDS)
 
 
 def _check(
@@ -147,6 +147,6 @@ def _check(
     margin: float,
 ) -> SensitivityCheck:
     orders = [LoggedOrder(clicks.log) if isinstance(one, LoggedOrder) else one for one in (new, old)]
-    found = clicks.checked(*orders).compare(measure, *orders).interval
+    found = clicks.compare(measure, *orders).interval
     gain = turned(found, measure.higher_is_better)
     return SensitivityCheck(name, about, kind, gain, decide(gain, margin))  # type: ignore[arg-type]

@@ -56,7 +56,6 @@ def _predicted(clicks: ClickEstimator, weights: Floats) -> Interval:
     log = clicks.log
     mean = Valued.ratio(log.by_query(weights * model.predicted), log.by_query(weights))
     fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
-    errors = mean.error(clicks.n_queries), fit, model.level_error
-    half = clicks.quantile * float(np.linalg.norm(errors)) + model.allowance
+    half = clicks.quantile * float(np.hypot(mean.error(clicks.n_queries), fit)) + model.allowance
     low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
     return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)
