@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
+from tiny_estimates import MEASURES, RHO, TRUST, model_of, order, parts, plain
 from tiny_logs import (
-    Candidate,
     Ranking,
-    Relevance,
     TinyLog,
-    arp,
     dcg,
     expected_clicks,
     forward,
@@ -29,41 +25,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.estimating import ClickEstimator, Valued
 from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.off_policy import Affine, DirectMethod, DoublyRobust, SelfNormalised
-from cldrank.evaluation.orders import Order, order_of
-from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import RelevanceModel
-from cldrank.propensity import AffineClicks, Propensities
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-RHO = Propensities.power(1, 3)
-TRUST = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
-MEASURES = [ClickMeasure("DCG", 3), ClickMeasure("DCG", 2), ClickMeasure("Clicks", 3), ClickMeasure("ARP")]
-
-
-def parts(curve: Propensities | AffineClicks) -> tuple[list[float], list[float]]:
-    affine = curve if isinstance(curve, AffineClicks) else AffineClicks.from_propensities(curve)
-    return affine.slope.tolist(), affine.base.tolist()
-
-
-def plain(
-    tiny: TinyLog, measure: ClickMeasure, ranking: Ranking | None, relevance: Relevance, curve: Any = RHO
-) -> float:
-    """The measure in plain loops over pages."""
-    if measure.kind == "ARP":
-        return arp(tiny, ranking, relevance)
-    if measure.kind == "Clicks":
-        return expected_clicks(tiny, ranking, relevance, *parts(curve), measure.cutoff or 3)
-    return dcg(tiny, ranking, relevance, measure.cutoff or 3)
-
-
-def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> Order:
-    return order_of("production" if ranking is None else tiny.scores(ranking), log)
-
-
-def model_of(predicted: Floats, groups: Floats | None = None) -> RelevanceModel:
-    return RelevanceModel(CLDRelevance(), predicted, predicted[None] if groups is None else groups, None, 0)
-
+from cldrank.evaluation.off_policy import Affine, DoublyRobust, SelfNormalised
+from cldrank.evaluation.orders import order_of
+from cldrank.propensity import Propensities
 
 # -- values ------------------------------------------------------------------------------------------------------
 
@@ -246,153 +210,3 @@ def test_intervals_are_those_of_student(confidence: float) -> None:
     found = clicks.interval(0.3, 0.1)
     low, high = t.interval(confidence, df=4, loc=0.3, scale=0.1)
     assert (found.low, found.high, found.confidence, found.n) == pytest.approx((low, high, confidence, 5))
-
-
-# -- intervals and bounds ----------------------------------------------------------------------------------------
-
-
-def assignments(tiny: TinyLog, known: Relevance) -> list[dict[Candidate, float]]:
-    """The known relevance, with every choice of none and all for each of the unseen."""
-    unseen = [one for one in tiny.candidates if one not in tiny.seen]
-    choices = product((0.0, 1.0), repeat=len(unseen))
-    return [{**known, **dict(zip(unseen, choice, strict=True))} for choice in choices]
-
-
-@pytest.mark.parametrize("measure", MEASURES, ids=str)
-@pytest.mark.parametrize("old", [forward, None])
-def test_bounds_are_the_extremes_over_all_the_unseen_may_be(measure: ClickMeasure, old: Ranking | None) -> None:
-    tiny = TinyLog.drawn(seed=17)
-    log, known = tiny.log(RHO), relevance_of(tiny, *parts(RHO))
-    values = [
-        plain(tiny, measure, reverse, some) - plain(tiny, measure, old, some) for some in assignments(tiny, known)
-    ]
-    model = model_of(np.full(25, 0.3))
-    for estimator in (Affine(), SelfNormalised(), DoublyRobust()):
-        found = ClickEstimator(log, estimator, model).compare(measure, order(log, tiny, reverse), order(log, tiny, old))
-        assert found.lowest.estimate == pytest.approx(min(values)), estimator
-        assert found.highest.estimate == pytest.approx(max(values)), estimator
-        assert found.lowest.low <= found.interval.low <= found.interval.high <= found.highest.high
-        if estimator.fills_unseen != "model" and min(values) < max(values):
-            assert (found.interval.low, found.interval.high) == (found.lowest.low, found.highest.high)
-
-
-def test_where_all_is_seen_the_bounds_are_the_interval() -> None:
-    tiny = TinyLog.drawn(seed=18, size=4)
-    log = tiny.log(RHO)
-    assert log.seen.all()
-    for estimator in (Affine(), SelfNormalised(), DoublyRobust()):
-        clicks = ClickEstimator(log, estimator, model_of(np.full(20, 0.3)))
-        found = clicks.estimate(MEASURES[0], order_of(np.arange(20), log))
-        expected = clicks.interval(found.interval.estimate, found.errors.queries)
-        for interval in (found.interval, found.lowest, found.highest):
-            assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
-
-
-@pytest.mark.parametrize("estimator", [DoublyRobust(), DirectMethod()])
-def test_the_fit_of_the_model_adds_its_jackknife_error(estimator: DoublyRobust | DirectMethod) -> None:
-    tiny = TinyLog.drawn(seed=19)
-    log = tiny.log(RHO)
-    groups = np.random.default_rng(1).random((5, 25))
-    clicks = ClickEstimator(log, estimator, model_of(groups.mean(axis=0), groups))
-    ours = order(log, tiny, reverse)
-    found = clicks.estimate(MEASURES[0], ours)
-    values = []
-    for group in groups:
-        known = relevance_of(tiny, *parts(RHO))
-        seen = tiny.seen if isinstance(estimator, DoublyRobust) else set()
-        some = {one: known[one] if one in seen else group[at] for at, one in enumerate(tiny.candidates)}
-        values.append(dcg(tiny, reverse, some, 3))
-    error = np.sqrt(4 / 5 * sum((value - np.mean(values)) ** 2 for value in values))
-    assert found.errors.model == pytest.approx(error)
-    assert clicks.extrapolation(ours) == 1  # unknown: nothing was hidden
-    wide = clicks.quantile * np.hypot(found.errors.queries, error)
-    assert found.interval.low == pytest.approx(
-        max(found.interval.estimate - wide - found.errors.extrapolation, found.lowest.low)
-    )
-
-
-def test_the_direct_method_keeps_the_error_of_its_fit_where_all_is_seen() -> None:
-    tiny = TinyLog.drawn(seed=18, size=4)
-    groups = np.random.default_rng(1).random((5, 20))
-    clicks = ClickEstimator(tiny.log(RHO), DirectMethod(), model_of(groups.mean(axis=0), groups))
-    found = clicks.estimate(MEASURES[0], order_of(np.arange(20), clicks.log))
-    half = clicks.quantile * np.hypot(found.errors.queries, found.errors.model)
-    assert found.errors.model > 0
-    assert found.interval.high - found.interval.estimate == pytest.approx(half)
-
-
-def drawn_error(value: Callable[[list[float]], float], curve: Propensities) -> float:
-    return float(np.std([value(one.tolist()) for one in curve.draws(200, 0)], ddof=1))
-
-
-@pytest.mark.parametrize("measure", MEASURES, ids=str)
-def test_an_estimated_curve_adds_its_own_error(measure: ClickMeasure) -> None:
-    tiny = TinyLog.drawn(seed=20)
-    replicates = np.cumprod(np.random.default_rng(2).uniform(0.4, 0.9, (50, 3)), axis=1)
-    curve = Propensities(np.array([1, 0.5, 0.3]), method="Pivot", replicates=replicates)
-    certain = replace(curve, replicates=None)
-    found, usual = (
-        ClickEstimator(log, Affine()).estimate(measure, order(log, tiny, reverse))
-        for log in (tiny.log(curve), tiny.log(certain))
-    )
-
-    def value(rho: list[float]) -> float:
-        drawn = Propensities(np.array(rho), method="drawn")
-        return plain(tiny, measure, reverse, relevance_of(tiny, rho, [0] * 3), drawn)
-
-    assert found.errors.propensities == pytest.approx(drawn_error(value, curve), rel=1e-6)
-    assert found.errors.propensities > usual.errors.propensities == 0
-    assert found.interval.high - found.interval.low > usual.interval.high - usual.interval.low
-    assert found.errors.queries == pytest.approx(usual.errors.queries)
-
-
-def test_estimated_trust_adds_its_own_error() -> None:
-    tiny = TinyLog.drawn(seed=20)
-    covariance = np.diag([1e-3] * 3 + [1e-4] * 3)
-    known = replace(TRUST, covariance=covariance, confidence=0.9)
-    log = tiny.log(known)
-    found = ClickEstimator(log, Affine()).estimate(MEASURES[0], order(log, tiny, reverse))
-    slopes, bases = known.draws(200, 0)
-    values = [
-        dcg(tiny, reverse, relevance_of(tiny, slope.tolist(), base.tolist()), 3)
-        for slope, base in zip(slopes, bases, strict=True)
-    ]
-    assert found.errors.propensities == pytest.approx(np.std(values, ddof=1))
-
-
-# -- the check of the model --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fewest", [1, 10**6])
-def test_the_check_holds_predictions_against_clicks_at_hidden_positions(
-    fewest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cldrank.evaluation.estimating._FEWEST_HIDDEN", fewest)
-    tiny = TinyLog.drawn(seed=21, queries=12, pages=30)
-    log, hidden = tiny.log(RHO), np.random.default_rng(4).random(60)
-    clicks = ClickEstimator(log, DoublyRobust(), replace(model_of(hidden / 2), hidden=hidden, n_hidden=1))
-    found = clicks.hidden_check(order(log, tiny, reverse))
-    upper = {(page.query, one) for page in tiny.pages for one in page.shown[:2]}
-    known, place = relevance_of(tiny, *parts(RHO)), {one: at for at, one in enumerate(tiny.candidates)}
-    weighed = [0.0, 0.0, 0.0]
-    for page in tiny.pages:
-        for rank, one in enumerate(reverse(page.query), 1):
-            if (page.query, one) in tiny.seen - upper:
-                weight = (1 / np.log2(rank + 1) if rank <= 3 else 0.0) if fewest == 1 else 1.0
-                both = (hidden[place[page.query, one]], known[page.query, one], 1.0)
-                weighed = [sum_ + weight * value for sum_, value in zip(weighed, both, strict=True)]
-    assert found is not None
-    assert (found[0], found[1].value) == pytest.approx((weighed[0] / weighed[2], weighed[1] / weighed[2]))
-    assert clicks.extrapolation(order(log, tiny, reverse)) == pytest.approx(abs(found[0] - found[1].value))
-    assert clicks.extrapolation(order(log, tiny, None)) == 0  # it has no unseen
-
-
-def test_comparisons_are_antisymmetric() -> None:
-    tiny = TinyLog.drawn(seed=21, queries=12, pages=30)
-    log, hidden = tiny.log(RHO), np.random.default_rng(4).random(60)
-    clicks = ClickEstimator(log, DoublyRobust(), replace(model_of(hidden / 2), hidden=hidden, n_hidden=1))
-    both = [order(log, tiny, ranking) for ranking in (reverse, forward)]
-    for measure in (*MEASURES, ClickMeasure("nDCG", 3)):
-        one, other = clicks.compare(measure, *both), clicks.compare(measure, *both[::-1])
-        assert (one.interval.low, one.lowest.low) == pytest.approx((-other.interval.high, -other.highest.high))
-        assert one.errors == other.errors

@@ -91,7 +91,12 @@ def expected_log(curve: Propensities | AffineClicks, slope: Floats, base: Floats
     row, place = np.divmod(np.arange(9), 3)
     clicks = 10_000 * (slope[place] * relevance[row] + base[place])
     assert clicks == pytest.approx(np.rint(clicks))
-    cells = {"row": row, "position": place + 1, "impressions": np.full(9, 10_000), "clicks": np.rint(clicks)}
+    cells: dict[str, Any] = {
+        "row": row,
+        "position": place + 1,
+        "impressions": np.full(9, 10_000),
+        "clicks": np.rint(clicks),
+    }
     return LoggedClicks(data, ClickTable.from_arrays(data, **cells), curve)
 
 
@@ -124,7 +129,8 @@ def policy_log(seed: int, display: Floats) -> LoggedClicks:
             cells["position"].append(np.full(REPEATED, place + 1))
             cells["impressions"].append(shown)
             cells["clicks"].append(random.binomial(shown, (1.0, 0.5)[place] * TRUTH[one]))
-    table = ClickTable.from_arrays(data, **{name: np.concatenate(parts) for name, parts in cells.items()})
+    joined: dict[str, Any] = {name: np.concatenate(parts) for name, parts in cells.items()}
+    table = ClickTable.from_arrays(data, **joined)
     return LoggedClicks(data, table.with_display(np.tile(display, (REPEATED, 1))), Propensities.power(1, 2))
 
 

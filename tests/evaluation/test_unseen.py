@@ -23,7 +23,8 @@ TINY = TinyLog.drawn(seed=22, queries=12, pages=90)
 LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
-MODEL = RelevanceModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1)
+LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
+MODEL = RelevanceModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1, level_error=0.02)
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 DCG = ClickMeasure("DCG", 3)
 
@@ -107,14 +108,21 @@ def test_the_model_speaks_of_the_lifted_by_weight() -> None:
     assert found.model is not None
     assert found.model.estimate == pytest.approx(means[0])
     fit = math.sqrt(4 / 5 * sum((mean - np.mean(means[1:])) ** 2 for mean in means[1:]))
-    least = clicks.quantile * fit + clicks.extrapolation(NEW)
-    assert found.model.high - found.model.estimate >= min(least, 1 - found.model.estimate)
-    assert 0 <= found.model.low < found.model.estimate < found.model.high <= 1
+    share = {one: weight / sum(weights.values()) for one, weight in weights.items()}
+    queries = {one[0] for one in weights}
+    without = []
+    for query in queries:
+        rest = {one: weight for one, weight in share.items() if one[0] != query}
+        without.append(sum(weight * GUESS[place[one]] for one, weight in rest.items()) / sum(rest.values()))
+    sampled = math.sqrt(11 / 12 * sum((mean - means[0]) ** 2 for mean in without))
+    half = clicks.quantile * math.hypot(sampled, fit, 0.02) + 0.1
+    assert found.model.low == pytest.approx(max(means[0] - half, 0))
+    assert found.model.high == pytest.approx(min(means[0] + half, 1))
 
 
 def test_the_check_of_the_model_is_told() -> None:
     clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
-    found, check = look_at_unseen(clicks, DCG, NEW, PRODUCTION), clicks.hidden_check(NEW)
+    found, check = look_at_unseen(clicks, DCG, NEW, PRODUCTION), clicks.hidden_check(NEW, PRODUCTION)
     assert check is not None
     assert (found.hidden_positions, found.hidden_predicted) == (1, check[0])
     assert found.hidden_observed == clicks.interval(check[1].value, check[1].error(12))

@@ -134,7 +134,7 @@ class ClickJudge:
             progress("trying other assumptions")
         estimated = clicks.log.curve.uncertain
         checks, notes = _checks((clicks, first, ours, theirs, least), thorough, estimated or trust_curve)
-        placebo = run_placebo(clicks, first, ours)
+        placebo = run_placebo(clicks, first, ours if pair.gain.estimate > 0 else theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, reason)
         verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)
         return ClickComparison(

@@ -177,13 +177,16 @@ class SensitivityCheck:
 class Placebo:
     """Clicks permuted among the impressions of each position, so that no candidate differs from another.
 
-    gain     of the new order among results that were seen, the mean over `permutations`; with the right curve at most 0
+    gain     of an order over the log's own, among results that were seen, the mean over `permutations`; with the right
+             curve at most 0
     passed   whether it is not clearly above 0
+    order    the name of the order, which is the one of two that is ahead
     """
 
     gain: Interval
     permutations: int
     passed: bool
+    order: str = "new"
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ def judge_pair(
 ) -> ClickVerdict:
     """The verdict of the first measure.
 
+    placebo         of the order that is ahead
     curve_is_sure   whether the curve is known, or its uncertainty is: else the decision must hold under other curves,
                     too: under those that make the difference larger, its sign; under the others, the decision itself
     """
@@ -41,8 +42,8 @@ def judge_pair(
     reason = _grounds(pair, unseen, depends)
     if decision in ("better", "worse"):
         against = [one for one in checks if one.kind == "curve" and not _holds(one, pair.gain, decision)]
-        if placebo is not None and not placebo.passed and decision == "better":
-            return ClickVerdict("cannot tell", margin, _PLACEBO, depends_on_unseen=depends)
+        if placebo is not None and not placebo.passed:
+            return ClickVerdict("cannot tell", margin, _PLACEBO.format(placebo.order), depends_on_unseen=depends)
         if against and not curve_is_sure:
             named = listed(one.name for one in against)
             text = f"it would be {decision} with the curve that is assumed, but not with {named}: {_CURVE}"
@@ -58,8 +59,8 @@ def _holds(check: SensitivityCheck, gain: Interval, decision: Decision) -> bool:
 
 
 _PLACEBO = (
-    "with clicks permuted within positions, new still seems to gain, so the curve is too steep or positions differ in "
-    "more than examination; estimate the propensities before this is trusted."
+    "with clicks permuted within positions, {} still seems better than production, so the curve is too steep or "
+    "positions differ in more than examination; estimate the propensities before this is trusted."
 )
 _CURVE = "estimate the propensities, so that their uncertainty is known, or say that they are."
 

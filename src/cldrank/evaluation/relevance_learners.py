@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from cldrank.models.targets import PairSelection, PointSelection
 from cldrank.rankers import Provenance, Ranker
 
 Floats = NDArray[np.float64]
+_LEARNING_RATE = 0.01  # of CLD-pair, and how many queries it passes over: weights drawn at random are forgotten
+_PASSED_QUERIES, _EPOCHS = 3000, (12, 24)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ class CLDPairRelevance(RelevanceLearner):
         problem = PairSelection(
             observe(data, clicks, curve, "ips"), clicks.query_impressions, self.selection_weight, unshown_ratio=1.0
         )
-        ranker: Ranker = Linear().fit_pairs(problem, _context(data, seed)).ranker
+        epochs = int(np.clip(_PASSED_QUERIES // data.n_queries, *_EPOCHS))
+        network = replace(Linear().as_network(), learning_rate=_LEARNING_RATE, epochs=epochs)
+        ranker: Ranker = network.fit_pairs(problem, _context(data, seed)).ranker
         log = LoggedClicks(data, clicks, curve)
         seen = log.seen
         scores, relevance = ranker.predict(data)[seen], (log.surplus[seen] / log.exposure[seen])

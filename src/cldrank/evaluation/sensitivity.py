@@ -66,10 +66,10 @@ def check_naive(
     return _check("Naive", about, "control", _with_curve(clicks, flat, new, old), measure, new, old, margin)
 
 
-def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, new: Order) -> Placebo | None:
-    """Permute clicks among the impressions of each position, and see whether the new order still seems to gain.
+def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: Order) -> Placebo | None:
+    """Permute clicks among the impressions of each position, and see whether an order still seems to gain on the log's.
 
-    Results that were seen are ranked among themselves, by the new order and by where they were shown, on average over
+    Results that were seen are ranked among themselves, by the order and by where they were shown, on average over
     what people examined. Whatever a permutation leaves is due to positions: with the right curve, better results lie
     further up, so that no order gains on that of the log. A gain means that the curve is too steep. None where there is
     nothing to compare.
@@ -79,15 +79,14 @@ def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, new: Order) -> Pl
     places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
     shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
     by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
-    ours, theirs = (np.where(log.seen, clicks.weights(by, one.among_seen(log)), 0.0) for one in (new, shown))
+    ours, theirs = (np.where(log.seen, clicks.weights(by, one.among_seen(log)), 0.0) for one in (order, shown))
     gained = ours - theirs
     if not gained.any():
         return None
     random = np.random.default_rng([clicks.seed, 3])
     found = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
-    middle = float(found.mean())
-    gain = clicks.interval(middle, float(found.std(ddof=1)))
-    return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0)
+    gain = clicks.interval(float(found.mean()), float(found.std(ddof=1)))
+    return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0, order=order.name)
 
 
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:

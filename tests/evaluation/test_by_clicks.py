@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_clicks import SimulatedClicks, simulated
+
+import cldrank as cr
+from cldrank.clicks.simulate import FirstSwaps
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.evaluation import ClickJudge
+from cldrank.evaluation.off_policy import ESTIMATORS, DoublyRobust
+from cldrank.propensity import AffineClicks, Propensities
+
+
+@pytest.fixture(scope="module")
+def world() -> SimulatedClicks:
+    return simulated()
+
+
+@pytest.fixture(scope="module")
+def judge(world: SimulatedClicks) -> ClickJudge:
+    return ClickJudge.of(world.data, world.clicks, world.rho)
+
+
+def quick(world: SimulatedClicks, new: Any, old: Any = "production", **options: Any) -> Any:
+    """A comparison without other models of the unseen, which take the most time."""
+    options = {"clicks": world.clicks, "propensities": world.rho, "thorough": False, "measures": "DCG@4", **options}
+    return cr.compare(new, old, world.data, **options)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
+    told: list[str] = []
+    options: dict[str, Any] = {"clicks": world.clicks, "propensities": world.rho, "trust_curve": True}
+    found = cr.compare(world.good, "production", world.data, progress=told.append, **options)
+    assert list(found.measures) == ["DCG@4", "nDCG@4", "ARP", "Clicks@4"]
+    assert found.verdict.decision == "better"
+    assert (found.new, found.old, found.estimator) == ("new", "production", "doubly robust")
+    names = [check.name for check in found.checks]
+    assert names == ["η + 0.5", "η − 0.5", "envelope", "γ = 0.05", "γ = 0.3", "C = 0.02", "C = 1", "Naive"]
+    assert told == ["trying other assumptions"]
+    values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert {"verdict", "measures", "support", "unseen", "checks", "placebo", "settling"} <= set(values)
+    for measure in values["measures"].values():
+        assert {"new", "old", "difference", "low", "high"} <= set(measure)
+        assert measure["low"] <= measure["difference"] <= measure["high"]
+        assert measure["difference"] == pytest.approx(measure["new"] - measure["old"])
+    assert "new against production on toy (synthetic), by clicks alone" in str(found)
+    brief = cr.compare(world.good, "production", world.data, thorough=False, **options)
+    assert brief.checks == ()
+    assert (brief.verdict, brief.measures, brief.placebo) == (found.verdict, found.measures, found.placebo)
+
+
+def test_the_verdict_turns_with_the_rankers(world: SimulatedClicks) -> None:
+    assert quick(world, world.good, world.bad).verdict.decision == "better"
+    assert quick(world, world.bad, world.good).verdict.decision == "worse"
+    assert quick(world, world.good, world.bad, measures="ARP").verdict.decision == "better"
+    assert quick(world, world.bad, world.good, measures="ARP").verdict.decision == "worse"
+    assert quick(world, world.good, world.bad, measures="ARP").first.difference.interval.estimate < 0
+
+
+def test_the_margin_is_a_hundredth_of_old_s_unless_it_is_given(world: SimulatedClicks) -> None:
+    found = quick(world, world.good, world.bad)
+    assert found.verdict.margin == pytest.approx(0.01 * found.first.old.interval.estimate)
+    same = quick(world, world.good, 2 * world.good, margin=0)
+    assert (same.verdict.decision, same.verdict.margin) == ("no difference", 0)
+    for margin in (-1, "x", float("nan")):
+        with pytest.raises(UsageError, match="margin must be"):
+            quick(world, world.good, margin=margin)
+
+
+def test_rankers_of_one_order_do_not_differ_at_all(world: SimulatedClicks) -> None:
+    found = quick(world, world.good, np.exp(world.good), measures=None)
+    for pair in found.measures.values():
+        assert (pair.difference.interval.estimate, pair.difference.interval.low, pair.difference.interval.high) == (
+            0,
+            0,
+            0,
+        )
+    assert found.verdict.decision == "no difference"
+    assert not found.verdict.depends_on_unseen
+    assert (found.unseen.results, found.unseen.break_even) == (0, None)
+    production = quick(world, "production", "production")
+    assert production.first.difference.interval.high == 0
+
+
+def test_production_brings_the_clicks_it_had(world: SimulatedClicks) -> None:
+    found = cr.evaluate("production", world.data, "Clicks", clicks=world.clicks, propensities=world.rho)
+    value = found.measures["Clicks@4"].interval.estimate
+    assert value == pytest.approx(world.clicks.clicks.sum() / 6000)
+    assert (found.ranker, found.unseen.results) == ("production", 0)
+    assert found.support.shown == pytest.approx(1)
+
+
+def test_an_assumed_curve_is_held_to_others_unless_it_is_trusted(world: SimulatedClicks) -> None:
+    assumed, trusted = (quick(world, world.good, trust_curve=trust) for trust in (False, True))
+    assert assumed.first == trusted.first
+    assert (assumed.verdict.decision, trusted.verdict.decision) == ("cannot tell", "better")
+    against = [check.name for check in assumed.checks if check.decision != "better"]
+    assert against
+    assert f"but not with {against[0]}" in assumed.verdict.reason
+    assert not trusted.checks
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_judges(world: SimulatedClicks, name: str) -> None:
+    found = quick(world, world.good, world.bad, estimator=name, measures=None)
+    assert found.estimator == ESTIMATORS[name].label
+    for pair in found.measures.values():
+        assert pair.difference.lowest.low <= pair.difference.interval.low
+        assert pair.difference.interval.high <= pair.difference.highest.high
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_an_estimated_curve_widens_the_interval(world: SimulatedClicks) -> None:
+    swapped = simulated(policy=FirstSwaps(0.5), sessions=20_000)
+    rho = cr.propensity.Swap().fit(swapped.clicks)
+    assert rho.uncertain
+    options: dict[str, Any] = {"clicks": swapped.clicks, "propensities": rho}
+    found = quick(swapped, swapped.good, **options)
+    certain = quick(swapped, swapped.good, **options | {"propensities": replace(rho, replicates=None, covariance=None)})
+    assert found.curve_is_estimated
+    assert not certain.curve_is_estimated
+    assert found.first.difference.errors.propensities > certain.first.difference.errors.propensities == 0
+    both = [one.first.difference.interval.high - one.first.difference.interval.low for one in (found, certain)]
+    assert both[0] > both[1]
+
+
+def test_trust_in_positions_is_corrected_for(world: SimulatedClicks) -> None:
+    lifted = replace(world.clicks, clicks=world.clicks.clicks + world.clicks.impressions, every_click=True)
+    curve = AffineClicks(world.rho.values, np.ones(4))
+    with pytest.warns(CldrankWarning, match="counts every click"):
+        found = quick(world, world.good, clicks=lifted, propensities=curve)
+    usual = quick(world, world.good)
+    assert found.first.difference.interval.estimate == pytest.approx(usual.first.difference.interval.estimate)
+    with pytest.warns(CldrankWarning), pytest.raises(UsageError, match="knows of no trust"):
+        quick(world, world.good, clicks=lifted, propensities=curve, estimator="ips")
+
+
+# -- queries that were trained on --------------------------------------------------------------------------------
+
+
+def trained(world: SimulatedClicks, queries: slice) -> Any:
+    return cr.IPS().fit(world.data[queries], world.clicks[queries], world.rho)
+
+
+def test_queries_that_a_ranker_was_trained_on_are_left_out(world: SimulatedClicks) -> None:
+    method = trained(world, slice(0, 25))
+    for ranker in (method, method.ranker_):
+        with pytest.warns(CldrankWarning, match=r"25 queries of the log are left out.*; 35 remain"):
+            found = quick(world, ranker)
+        assert (found.left_out, found.support.queries) == (25, 35)
+    rest = SimulatedClicks(world.data[25:], world.clicks[25:], world.good[200:], world.bad[200:], world.relevance[200:])
+    alone = quick(rest, method.predict(rest.data))
+    assert found.first.difference.interval == alone.first.difference.interval
+    with pytest.warns(CldrankWarning, match="25 queries of the log are left out"):
+        backwards = quick(world, world.good, method)  # scores are those of all rows
+    assert backwards.left_out == 25
+    expected = quick(rest, rest.good, method.predict(rest.data))
+    assert backwards.first.difference.interval == expected.first.difference.interval
+
+
+def test_where_no_query_is_left_there_is_no_verdict(world: SimulatedClicks) -> None:
+    method = trained(world, slice(0, 60))
+    with pytest.raises(DataError, match=r"all 60 queries of the log were trained on.*held_out\(\)"):
+        quick(world, method)
+    with pytest.warns(CldrankWarning, match="60 queries of the log were trained on, so the verdict flatters"):
+        found = quick(world, method, allow_trained=True)
+    assert (found.left_out, found.support.queries) == (0, 60)
+    with pytest.warns(CldrankWarning, match="flatters"):
+        cr.evaluate(method, world.data, "DCG", clicks=world.clicks, propensities=world.rho, allow_trained=True)
+
+
+def test_only_queries_of_the_log_count_as_trained_on(world: SimulatedClicks) -> None:
+    method = trained(world, slice(0, 25))
+    later = replace(world, clicks=world.clicks.where(world.log.queries[world.clicks.row] >= 25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quick(later, method).left_out == 0
+        assert quick(later, method, allow_trained=True).left_out == 0
+
+
+# -- what logs may look like -------------------------------------------------------------------------------------
+
+
+def test_too_few_queries_have_bounds_instead_of_a_model() -> None:
+    small = simulated(queries=12, sessions=3000)
+    found = quick(small, small.good, measures=None)
+    assert found.estimator == "affine IPS"
+    assert "needs 20 queries, and there are 12" in found.unseen.without_model
+    assert found.unseen.model is None
+    assert found.unseen.break_even is not None
+    first = found.first.difference
+    assert (first.interval.low, first.interval.high) == (first.lowest.low, first.highest.high)
+    assert [check.kind for check in found.checks] == ["curve"] * 3
+    own = quick(small, small.good, estimator="ips")
+    assert own.estimator == "IPS"
+
+
+def test_pages_of_one_result(world: SimulatedClicks) -> None:
+    narrow = simulated(depth=1)
+    found = quick(narrow, narrow.good, measures=None)
+    assert list(found.measures) == ["DCG@1", "nDCG@1", "ARP", "Clicks@1"]
+    assert (found.unseen.hidden_predicted, found.unseen.hidden_positions) == (None, 0)
+    first = found.first.difference
+    assert (first.interval.low, first.interval.high) == pytest.approx((first.lowest.low, first.highest.high), rel=0.1)
+
+
+def test_missing_and_constant_features(world: SimulatedClicks) -> None:
+    cells = {name: getattr(world.clicks, name) for name in ("row", "position", "impressions", "clicks")}
+    ids = world.data.query_ids[world.log.queries]
+    for features, reason in ((np.array(world.data.features), ""), (np.ones((480, 2)), ".")):
+        if not reason:
+            features[::5, 1] = np.nan
+        data = cr.RankingDataset.from_arrays(features, ids, missing="keep")
+        table: Any = ClickTable.from_arrays(data, **cells)
+        found = quick(replace(world, data=data), world.good, clicks=table)
+        assert bool(found.unseen.without_model) == bool(reason)
+        assert found.estimator == ("affine IPS" if reason else "doubly robust")
+
+
+@pytest.mark.parametrize("queries", [[0], []])
+def test_clicks_on_one_query_say_nothing_of_others(world: SimulatedClicks, queries: list[int]) -> None:
+    kept = np.isin(world.log.queries[world.clicks.row], queries)
+    clicks = replace(world.clicks, clicks=np.where(kept, world.clicks.clicks, 0))
+    message = "1 query has clicks; a verdict from clicks needs 2" if queries else "has no clicks"
+    with pytest.raises(DataError, match=message):
+        quick(world, world.good, clicks=clicks)
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"new": "prodcution"}, UsageError, "'prodcution' is not a ranker"),
+        ({"new": np.ones(7)}, DataError, "new has 7 scores for 480 candidates"),
+        ({"new": object()}, UsageError, "object cannot score"),
+        ({"measures": "AP"}, UsageError, "AP cannot be estimated from clicks"),
+        ({"measures": "nDCG@10"}, UsageError, "says nothing of positions beyond 4"),
+        ({"estimator": "dr"}, UsageError, "there is no estimator 'dr'"),
+        ({"confidence": 1.0}, UsageError, "confidence must be"),
+        ({"seed": -1}, UsageError, "seed must be"),
+        ({"clicks": None}, UsageError, "clicks are missing"),
+        ({"propensities": None}, UsageError, "propensities are missing"),
+        ({"propensities": [1, 0.5]}, UsageError, "needs the Propensities"),
+        ({"propensities": Propensities.power(1, 2)}, DataError, "position 4|propensit"),
+        ({"clicks": "log.parquet"}, UsageError, "ClickTable"),
+    ],
+)
+def test_refusals(world: SimulatedClicks, changes: dict[str, Any], kind: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {"new": world.good, **changes}
+    with pytest.raises(kind, match=message):
+        quick(world, given.pop("new"), **given)
+
+
+def test_the_dataset_must_be_that_of_the_clicks(world: SimulatedClicks) -> None:
+    with pytest.raises(DataError):
+        cr.compare(world.good[8:], "production", world.data[1:], clicks=world.clicks, propensities=world.rho)
+    given: Any = world.data.features
+    with pytest.raises(UsageError, match="RankingDataset"):
+        cr.compare(world.good, "production", given, clicks=world.clicks, propensities=world.rho)
+
+
+# -- the judge ---------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_gives_what_the_functions_give(world: SimulatedClicks, judge: ClickJudge) -> None:
+    found = judge.compare(world.good, "production", "DCG", names=("trees", "before"), thorough=False)
+    assert (found.new, found.old) == ("trees", "production")
+    assert found.first == quick(world, world.good).first
+    one = judge.evaluate(world.good, "DCG@2 Clicks", name="trees")
+    other = cr.evaluate(world.good, world.data, "DCG@2 Clicks", clicks=world.clicks, propensities=world.rho)
+    assert one.measures == other.measures
+    assert (one.ranker, other.ranker) == ("trees", "the ranker")
+    beside = judge.compare(world.good, "production", "DCG@2", thorough=False).first.new
+    assert one.measures["DCG@2"] == beside
+    assert isinstance(judge.clicks.estimator, DoublyRobust)
+
+
+def test_scores_are_those_of_the_whole_dataset(world: SimulatedClicks) -> None:
+    searched = world.log.queries[world.clicks.row] % 2 == 0
+    some = ClickJudge.of(world.data, world.clicks.where(searched), world.rho)
+    assert some.clicks.n_queries == 30
+    assert some.order(world.good, "new").mean(np.arange(1.0, 9.0)).tolist() == [
+        rank
+        for query in range(0, 60, 2)
+        for rank in (np.argsort(np.argsort(-world.good[8 * query : 8 * query + 8])) + 1.0).tolist()
+    ]
+    with pytest.raises(DataError, match="new has 240 scores for 480 candidates"):
+        some.order(world.good[:240], "new")

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cldrank.evaluation.click_results import (
+    ClickComparison,
+    ClickEstimate,
+    ClickEvaluation,
+    ClickVerdict,
+    Errors,
+    MeasuredPair,
+    Placebo,
+    SensitivityCheck,
+    Support,
+    Unseen,
+    WayToSettle,
+    turned,
+)
+from cldrank.measures import Interval
+
+
+def interval(estimate: float, low: float, high: float) -> Interval:
+    return Interval(estimate, low, high, 0.9, 50)
+
+
+def estimate(value: float) -> ClickEstimate:
+    """Bounds wider than the interval, and all ends different."""
+    return ClickEstimate(
+        interval(value, value - 0.1, value + 0.2),
+        interval(value - 0.3, value - 0.4, value - 0.2),
+        interval(value + 0.5, value + 0.4, value + 0.6),
+        Errors(0.04, 0.03, 0.02, 0.01),
+    )
+
+
+def pair(name: str = "DCG@5", higher_is_better: bool = True) -> MeasuredPair:
+    return MeasuredPair(name, higher_is_better, estimate(2.0), estimate(1.5), estimate(0.5))
+
+
+def comparison(**changes: Any) -> ClickComparison:
+    parts: dict[str, Any] = {
+        "data": "toy",
+        "synthetic": True,
+        "new": "trees",
+        "old": "production",
+        "estimator": "doubly robust",
+        "curve": "power law, eta 1",
+        "curve_is_estimated": False,
+        "measures": {"DCG@5": pair(), "ARP": pair("ARP", higher_is_better=False)},
+        "support": Support(5, 50, 1000, 5000, 700, 0.8, 1.0, 321.5, 3.5, 0.04, 0.1, -0.002),
+        "unseen": Unseen(12, 0.4, interval(0.2, 0.1, 0.3), interval(0.4, 0.3, 0.5), 0.3, interval(0.3, 0.2, 0.4), 1),
+        "checks": (SensitivityCheck("η + 0.5", "a steeper curve", "curve", interval(0.4, 0.1, 0.7), "better"),),
+        "placebo": Placebo(interval(-0.1, -0.2, 0.0), 20, passed=True),
+        "verdict": ClickVerdict("better", 0.015, "DCG@5 differs.", depends_on_unseen=True),
+        "settling": (WayToSettle("A/B test", 4000, "half of the pages"), WayToSettle("swaps", None, "cannot")),
+        "left_out": 3,
+        "notes": ("a note",),
+    }
+    return ClickComparison(**parts | changes)
+
+
+def test_a_difference_becomes_a_gain() -> None:
+    whole = interval(-0.2, -0.3, -0.05)
+    assert turned(whole, higher_is_better=True) is whole
+    assert turned(whole, higher_is_better=False) == interval(0.2, 0.05, 0.3)
+
+
+def test_gains_and_bounds_of_a_pair() -> None:
+    up, down = pair(), pair("ARP", higher_is_better=False)
+    assert (up.gain.low, up.gain.estimate, up.gain.high) == pytest.approx((0.4, 0.5, 0.7))
+    assert (up.bounds.low, up.bounds.estimate, up.bounds.high) == pytest.approx((0.1, 0.5, 1.1))
+    assert (down.gain.low, down.gain.estimate, down.gain.high) == pytest.approx((-0.7, -0.5, -0.4))
+    assert (down.bounds.low, down.bounds.estimate, down.bounds.high) == pytest.approx((-1.1, -0.5, -0.1))
+
+
+def test_the_verdict_in_words() -> None:
+    words = {
+        decision: ClickVerdict(decision, 0.01234, "", False).words
+        for decision in ("better", "worse", "no difference", "cannot tell")
+    }
+    assert words == {
+        "better": "better",
+        "worse": "worse",
+        "no difference": "no difference larger than 0.0123",
+        "cannot tell": "cannot tell",
+    }
+
+
+def test_everything_is_in_the_dictionary() -> None:
+    found = comparison().as_dict()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found | {"notes": ["a note"]}
+    assert (found["verdict"], found["decision"], found["margin"]) == ("better", "better", 0.015)
+    assert (found["new"], found["old"], found["data"], found["synthetic"]) == ("trees", "production", "toy", True)
+    first = found["measures"]["DCG@5"]
+    assert [first[name] for name in ("new", "old", "difference", "low", "high")] == pytest.approx(
+        [2.0, 1.5, 0.5, 0.4, 0.7]
+    )
+    assert (first["lowest"], first["highest"]) == pytest.approx((0.1, 1.1))
+    assert first["new_interval"] == pytest.approx([1.9, 2.2])
+    assert first["old_interval"] == pytest.approx([1.4, 1.7])
+    assert first["errors"] == {"queries": 0.04, "propensities": 0.03, "model": 0.02, "extrapolation": 0.01}
+    assert not found["measures"]["ARP"]["higher_is_better"]
+    assert found["support"]["shown"] == 0.8
+    assert found["unseen"]["break_even"]["estimate"] == 0.2
+    assert found["checks"][0]["name"] == "η + 0.5"
+    assert found["placebo"]["passed"] is True
+    assert [way["pages"] for way in found["settling"]] == [4000, None]
+    assert (found["left_out"], found["depends_on_unseen"], found["reason"]) == (3, True, "DCG@5 differs.")
+
+
+def test_what_there_is_not_is_null() -> None:
+    found = comparison(placebo=None, unseen=Unseen(0, 0.0, None, None), settling=(), checks=()).as_dict()
+    assert found["placebo"] is None
+    assert found["unseen"]["model"] is None
+    json.dumps(found, allow_nan=False)
+
+
+def test_no_difference_is_said_in_the_words_of_the_issue() -> None:
+    level = ClickVerdict("no difference", 0.015, "", depends_on_unseen=False)
+    assert comparison(verdict=level).as_dict()["verdict"] == "no difference larger than 0.015"
+
+
+def test_the_first_measure_decides() -> None:
+    assert comparison().first.measure == "DCG@5"
+
+
+def test_one_ranker() -> None:
+    whole = comparison()
+    found = ClickEvaluation(
+        data="toy",
+        synthetic=True,
+        ranker="trees",
+        estimator="doubly robust",
+        curve="power law, eta 1",
+        curve_is_estimated=True,
+        measures={"DCG@5": estimate(2.0)},
+        support=whole.support,
+        unseen=whole.unseen,
+        left_out=3,
+    )
+    values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    measured = values["measures"]["DCG@5"]
+    assert [measured[name] for name in ("estimate", "low", "high", "confidence", "lowest", "highest")] == pytest.approx(
+        [2.0, 1.9, 2.2, 0.9, 1.6, 2.6]
+    )
+    assert measured["errors"]["extrapolation"] == 0.01
+    assert (values["ranker"], values["left_out"], values["curve_is_estimated"]) == ("trees", 3, True)
+    assert "trees on toy (synthetic), by clicks alone" in str(found)
+    assert repr(found) == str(found)

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_estimates import MEASURES, RHO, TRUST, Floats, model_of, order, parts, plain
+from tiny_logs import (
+    Candidate,
+    Ranking,
+    Relevance,
+    TinyLog,
+    dcg,
+    forward,
+    relevance_of,
+    reverse,
+)
+
+from cldrank.evaluation.click_measures import ClickMeasure
+from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.off_policy import Affine, DirectMethod, DoublyRobust, SelfNormalised
+from cldrank.evaluation.orders import order_of
+from cldrank.propensity import Propensities
+
+# -- intervals and bounds ----------------------------------------------------------------------------------------
+
+
+def assignments(tiny: TinyLog, known: Relevance) -> list[dict[Candidate, float]]:
+    """The known relevance, with every choice of none and all for each of the unseen."""
+    unseen = [one for one in tiny.candidates if one not in tiny.seen]
+    choices = product((0.0, 1.0), repeat=len(unseen))
+    return [{**known, **dict(zip(unseen, choice, strict=True))} for choice in choices]
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=str)
+@pytest.mark.parametrize("old", [forward, None])
+def test_bounds_are_the_extremes_over_all_the_unseen_may_be(measure: ClickMeasure, old: Ranking | None) -> None:
+    tiny = TinyLog.drawn(seed=17)
+    log, known = tiny.log(RHO), relevance_of(tiny, *parts(RHO))
+    values = [
+        plain(tiny, measure, reverse, some) - plain(tiny, measure, old, some) for some in assignments(tiny, known)
+    ]
+    model = model_of(np.full(25, 0.3))
+    for estimator in (Affine(), SelfNormalised(), DoublyRobust()):
+        found = ClickEstimator(log, estimator, model).compare(measure, order(log, tiny, reverse), order(log, tiny, old))
+        assert found.lowest.estimate == pytest.approx(min(values)), estimator
+        assert found.highest.estimate == pytest.approx(max(values)), estimator
+        assert found.lowest.low <= found.interval.low <= found.interval.high <= found.highest.high
+        if estimator.fills_unseen != "model" and min(values) < max(values):
+            assert (found.interval.low, found.interval.high) == (found.lowest.low, found.highest.high)
+
+
+def test_where_all_is_seen_the_bounds_are_the_interval() -> None:
+    tiny = TinyLog.drawn(seed=18, size=4)
+    log = tiny.log(RHO)
+    assert log.seen.all()
+    for estimator in (Affine(), SelfNormalised(), DoublyRobust()):
+        clicks = ClickEstimator(log, estimator, model_of(np.full(20, 0.3)))
+        found = clicks.estimate(MEASURES[0], order_of(np.arange(20), log))
+        expected = clicks.interval(found.interval.estimate, found.errors.queries)
+        for interval in (found.interval, found.lowest, found.highest):
+            assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+
+
+def dcg_weights(tiny: TinyLog) -> dict[Candidate, float]:
+    """What the relevance of each candidate counts in the DCG of the reverse order."""
+    return {
+        one: dcg(tiny, reverse, {other: float(other == one) for other in tiny.candidates}, 3) for one in tiny.candidates
+    }
+
+
+@pytest.mark.parametrize("estimator", [DoublyRobust(), DirectMethod()])
+def test_the_fit_of_the_model_adds_its_jackknife_error(estimator: DoublyRobust | DirectMethod) -> None:
+    tiny = TinyLog.drawn(seed=19)
+    log = tiny.log(RHO)
+    groups = np.random.default_rng(1).random((5, 25))
+    clicks = ClickEstimator(log, estimator, model_of(groups.mean(axis=0), groups))
+    ours = order(log, tiny, reverse)
+    found = clicks.estimate(MEASURES[0], ours)
+    values = []
+    for group in groups:
+        known = relevance_of(tiny, *parts(RHO))
+        seen = tiny.seen if isinstance(estimator, DoublyRobust) else set()
+        some = {one: known[one] if one in seen else group[at] for at, one in enumerate(tiny.candidates)}
+        values.append(dcg(tiny, reverse, some, 3))
+    error = np.sqrt(4 / 5 * sum((value - np.mean(values)) ** 2 for value in values))
+    assert found.errors.model == pytest.approx(error)
+    total = sum(weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen)
+    assert found.errors.extrapolation == pytest.approx(total)  # nothing was hidden: it may be off by 1
+    wide = clicks.quantile * np.hypot(found.errors.queries, error)
+    assert found.interval.low == pytest.approx(
+        max(found.interval.estimate - wide - found.errors.extrapolation, found.lowest.low)
+    )
+
+
+def test_the_direct_method_keeps_the_error_of_its_fit_where_all_is_seen() -> None:
+    tiny = TinyLog.drawn(seed=18, size=4)
+    groups = np.random.default_rng(1).random((5, 20))
+    clicks = ClickEstimator(tiny.log(RHO), DirectMethod(), model_of(groups.mean(axis=0), groups))
+    found = clicks.estimate(MEASURES[0], order_of(np.arange(20), clicks.log))
+    half = clicks.quantile * np.hypot(found.errors.queries, found.errors.model)
+    assert found.errors.model > 0
+    assert found.interval.high - found.interval.estimate == pytest.approx(half)
+
+
+def drawn_error(value: Callable[[list[float]], float], curve: Propensities) -> float:
+    return float(np.std([value(one.tolist()) for one in curve.draws(200, 0)], ddof=1))
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=str)
+def test_an_estimated_curve_adds_its_own_error(measure: ClickMeasure) -> None:
+    tiny = TinyLog.drawn(seed=20)
+    replicates: Any = np.cumprod(np.random.default_rng(2).uniform(0.4, 0.9, (50, 3)), axis=1)
+    curve = Propensities(np.array([1, 0.5, 0.3]), method="Pivot", replicates=replicates)
+    certain = replace(curve, replicates=None)
+    found, usual = (
+        ClickEstimator(log, Affine()).estimate(measure, order(log, tiny, reverse))
+        for log in (tiny.log(curve), tiny.log(certain))
+    )
+
+    def value(rho: list[float]) -> float:
+        drawn = Propensities(np.array(rho), method="drawn")
+        return plain(tiny, measure, reverse, relevance_of(tiny, rho, [0] * 3), drawn)
+
+    assert found.errors.propensities == pytest.approx(drawn_error(value, curve), rel=1e-6)
+    assert found.errors.propensities > usual.errors.propensities == 0
+    assert found.interval.high - found.interval.low > usual.interval.high - usual.interval.low
+    assert found.errors.queries == pytest.approx(usual.errors.queries)
+
+
+def test_estimated_trust_adds_its_own_error() -> None:
+    tiny = TinyLog.drawn(seed=20)
+    covariance = np.diag([1e-3] * 3 + [1e-4] * 3)
+    known = replace(TRUST, covariance=covariance, confidence=0.9)
+    log = tiny.log(known)
+    found = ClickEstimator(log, Affine()).estimate(MEASURES[0], order(log, tiny, reverse))
+    slopes, bases = known.draws(200, 0)
+    values = [
+        dcg(tiny, reverse, relevance_of(tiny, slope.tolist(), base.tolist()), 3)
+        for slope, base in zip(slopes, bases, strict=True)
+    ]
+    assert found.errors.propensities == pytest.approx(np.std(values, ddof=1))
+
+
+# -- the check of the model --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fewest", [1, 10**6])
+def test_the_check_holds_predictions_against_clicks_at_hidden_positions(
+    fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cldrank.evaluation.estimating._FEWEST_HIDDEN", fewest)
+    tiny = TinyLog.drawn(seed=21, queries=12, pages=60)
+    clicks, hidden, lowest = hiding(tiny)
+    ours, theirs = (order(clicks.log, tiny, ranking) for ranking in (reverse, None))
+    known, place = relevance_of(tiny, *parts(RHO)), {one: at for at, one in enumerate(tiny.candidates)}
+    weighed = [0.0, 0.0, 0.0]
+    for page in tiny.pages:
+        for rank, one in enumerate(reverse(page.query), 1):
+            at = place[page.query, one]
+            if lowest[at]:
+                weight = (1 / np.log2(rank + 1) if rank <= 3 else 0.0) if fewest == 1 else 1.0
+                both = (hidden[at], known[page.query, one], 1.0)
+                weighed = [total + weight * value for total, value in zip(weighed, both, strict=True)]
+    expected = weighed[0] / weighed[2], weighed[1] / weighed[2]
+    found = clicks.hidden_check(ours, theirs)
+    assert found is not None
+    for some in (found, clicks.hidden_check(ours), clicks.hidden_check(ours, ours)):
+        assert some is not None
+        assert (some[0], some[1].value) == pytest.approx(expected)
+    shift = expected[1] - expected[0]
+    moved = clicks.checked(ours, theirs)
+    assert moved.model is not None
+    assert moved.model.predicted == pytest.approx(np.clip(hidden / 2 + shift / 2, 0, 1))
+    assert moved.model.allowance == pytest.approx(0.75 * abs(shift))
+    assert moved.model.level_error == pytest.approx(found[1].error(12) / 2)
+    compared = moved.compare(MEASURES[0], ours, theirs)
+    total = sum(weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen)
+    assert compared.errors.extrapolation == pytest.approx(0.75 * abs(shift) * total)
+    assert compared.errors.model >= moved.model.level_error * total
+    half = moved.quantile * np.hypot(compared.errors.queries, compared.errors.model) + compared.errors.extrapolation
+    low = max(compared.interval.estimate - half, compared.lowest.low)
+    assert compared.interval.low == pytest.approx(low)
+
+
+def hiding(tiny: TinyLog) -> tuple[ClickEstimator, Floats, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """An estimator whose model had some of the seen results hidden from it."""
+    log, random = tiny.log(RHO), np.random.default_rng(4)
+    hidden, lowest = random.random(log.data.n_rows), log.seen & (random.random(log.data.n_rows) < 0.4)
+    model = replace(model_of(hidden / 2), hidden=hidden, n_hidden=1, lowest=lowest)
+    return ClickEstimator(log, DoublyRobust(), model), hidden, lowest
+
+
+def test_without_a_check_nothing_is_moved() -> None:
+    tiny = TinyLog.drawn(seed=21)
+    clicks, *_ = hiding(tiny)
+    assert clicks.model is not None
+    for model in (None, replace(clicks.model, hidden=None), replace(clicks.model, lowest=clicks.model.lowest & False)):
+        bare = replace(clicks, estimator=Affine(), model=model)
+        assert bare.hidden_check(order(clicks.log, tiny, reverse)) is None
+        assert bare.checked(order(clicks.log, tiny, reverse)) is bare
+
+
+def test_comparisons_are_antisymmetric() -> None:
+    tiny = TinyLog.drawn(seed=21, queries=12, pages=30)
+    clicks, *_ = hiding(tiny)
+    both = [order(clicks.log, tiny, ranking) for ranking in (reverse, forward)]
+    for measure in (*MEASURES, ClickMeasure("nDCG", 3)):
+        one, other = (clicks.checked(*some).compare(measure, *some) for some in (both, both[::-1]))
+        assert (one.interval.low, one.lowest.low) == pytest.approx((-other.interval.high, -other.highest.high))
+        assert one.errors == other.errors

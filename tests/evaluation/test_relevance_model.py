@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_clicks import Floats, SimulatedClicks, simulated
+
+import cldrank as cr
+from cldrank.clicks.simulate import FirstSwaps
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import CldrankError, CldrankWarning, DataError, warn
+from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
+from cldrank.evaluation.relevance_model import RelevanceModel, fit_model
+from cldrank.propensity import AffineClicks
+
+
+@dataclass(frozen=True)
+class Spy(RelevanceLearner):
+    """Predicts how many fits there were before, and keeps what it was given."""
+
+    given: list[tuple[RankingDataset, ClickTable, RankingDataset]] = field(default_factory=list)
+    fails_at_depth: int = 0
+
+    def _predicted(
+        self, data: RankingDataset, clicks: ClickTable, curve: Curve, wanted: RankingDataset, seed: int
+    ) -> Floats:
+        del curve, seed
+        if clicks.depth == self.fails_at_depth:
+            raise DataError("nothing to learn from.")
+        self.given.append((data, clicks, wanted))
+        warn(CldrankWarning("this should not be heard of: it is about a means to an end."))
+        return np.full(wanted.n_rows, 0.1 * len(self.given))
+
+
+@pytest.fixture(scope="module")
+def world() -> SimulatedClicks:
+    return simulated()
+
+
+def test_nothing_is_predicted_from_clicks_on_itself(world: SimulatedClicks) -> None:
+    spy = Spy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit_model(world.log, spy, folds=5, check=False)
+    assert len(spy.given) == 5
+    assert found.groups.shape == (5, world.data.n_rows)
+    groups = np.rint(found.predicted / 0.1).astype(int) - 1  # which fit each prediction is of
+    for fit, (data, clicks, wanted) in enumerate(spy.given):
+        learned = set(data.query_ids.tolist())
+        own = set(world.data.query_ids[np.unique(world.log.queries[groups == fit])].tolist())
+        assert not learned & own
+        assert len(own) == 12
+        assert learned | own == set(world.data.query_ids.tolist())
+        assert len(clicks) == data.n_queries
+        assert wanted.n_rows == world.data.n_rows
+    assert (found.hidden, found.n_hidden) == (None, 0)
+
+
+@pytest.mark.parametrize(("depth", "n_hidden"), [(2, 1), (3, 1), (4, 1), (5, 2), (8, 2)])
+def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: int) -> None:
+    spy = Spy()
+    found = fit_model(simulated(depth=depth, sessions=2000).log, spy, folds=2)
+    depths = [clicks.depth for _, clicks, _ in spy.given]
+    assert depths == [depth] * 2 + [depth - n_hidden] * 2
+    assert found.n_hidden == n_hidden
+    assert found.hidden is not None
+    assert set(np.rint(10 * found.hidden).tolist()) == {3, 4}  # of the third and fourth fit
+    own = np.rint(10 * found.predicted)
+    assert np.rint(10 * found.hidden).tolist() == (own + 2).tolist()  # each leaves out the same queries
+
+
+def test_results_that_are_mostly_shown_below_are_hidden_with_all_their_clicks() -> None:
+    world, spy = simulated(sessions=30_000, policy=FirstSwaps(0.6)), Spy()
+    found = fit_model(world.log, spy, folds=2)
+    for row in range(world.data.n_rows):
+        own = world.clicks.row == row
+        shown, position = world.clicks.impressions[own], world.clicks.position[own]
+        assert found.lowest[row] == bool(len(shown) and (shown @ position) / shown.sum() > 3)
+    assert 20 < found.lowest.sum() < 80
+    for _, clicks, _ in spy.given[2:]:
+        assert len(clicks.row)
+    learned = sum(clicks.shown.sum() for _, clicks, _ in spy.given[2:])
+    assert learned == world.clicks.shown.sum() - found.lowest.sum()
+
+
+def test_a_model_that_is_moved_stays_between_0_and_1(world: SimulatedClicks) -> None:
+    model = fit_model(world.log, folds=2)
+    assert (model.allowance, model.level_error) == (1, 0)
+    moved = model.moved(0.3, allowance=0.2, level_error=0.05)
+    assert moved.predicted == pytest.approx(np.minimum(model.predicted + 0.3, 1))
+    assert moved.groups == pytest.approx(np.minimum(model.groups + 0.3, 1))
+    assert moved.hidden is model.hidden
+    assert (moved.allowance, moved.level_error) == (0.2, 0.05)
+    assert model.moved(-9, allowance=0, level_error=0).predicted.max() == 0
+
+
+def test_pages_of_one_result_have_nothing_to_hide() -> None:
+    found = fit_model(simulated(depth=1, sessions=1000).log, Spy(), folds=2)
+    assert (found.hidden, found.n_hidden) == (None, 0)
+
+
+def test_a_check_that_cannot_be_made_is_left_out(world: SimulatedClicks) -> None:
+    found = fit_model(world.log, Spy(fails_at_depth=3), folds=2)
+    assert (found.hidden, found.n_hidden) == (None, 0)
+    with pytest.raises(DataError, match="nothing to learn from"):
+        fit_model(world.log, Spy(fails_at_depth=4), folds=2)
+
+
+def test_too_few_queries_are_refused() -> None:
+    small = simulated(queries=19, sessions=500)
+    with pytest.raises(DataError, match="a model of relevance needs 20 queries, and there are 19"):
+        fit_model(small.log, Spy())
+    fit_model(simulated(queries=20, sessions=500).log, Spy())
+
+
+def test_queries_that_were_never_searched_are_not_learned_from(world: SimulatedClicks) -> None:
+    clicks = world.clicks.where(world.log.queries[world.clicks.row] < 30)
+    spy = Spy()
+    fit_model(LoggedClicks(world.data, clicks, world.rho), spy, folds=2, check=False)
+    assert sum(data.n_queries for data, _, _ in spy.given) == 30
+
+
+def test_many_queries_are_drawn_from(world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cldrank.evaluation.relevance_model._MOST_QUERIES", 7)
+    spy = Spy()
+    fit_model(world.log, spy, folds=3)
+    assert [data.n_queries for data, _, _ in spy.given] == [7] * 6
+
+
+def test_predictions_are_probabilities(world: SimulatedClicks) -> None:
+    class Wild(Spy):
+        def _predicted(
+            self, data: RankingDataset, clicks: ClickTable, curve: Curve, wanted: RankingDataset, seed: int
+        ) -> Floats:
+            return 30 * super()._predicted(data, clicks, curve, wanted, seed) - 4
+
+    found = fit_model(world.log, Wild(), folds=3, check=False)
+    assert np.unique(found.groups).tolist() == [0, 1]
+
+
+def test_missing_values_count_as_the_mean_of_their_feature(world: SimulatedClicks) -> None:
+    features = np.array(world.data.features)
+    features[::7, 0] = np.nan
+    features[:, 2] = np.nan
+    ids = world.data.query_ids[world.log.queries]
+    data = RankingDataset.from_arrays(features, ids, missing="keep")
+    spy = Spy()
+    fit_model(LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho), spy, check=False)
+    for learned, _, wanted in spy.given:
+        assert not learned.has_missing
+        assert not wanted.has_missing
+        assert wanted.features[::7, 0] == pytest.approx(np.nanmean(features[:, 0]), abs=1e-6)
+        assert not wanted.features[:, 2].any()
+        assert wanted.features[1, 0] == features[1, 0]
+
+
+def cells(clicks: ClickTable) -> dict[str, Any]:
+    return {name: getattr(clicks, name) for name in ("row", "position", "impressions", "clicks")}
+
+
+def test_constant_features_are_refused() -> None:
+    world = simulated(sessions=1000)
+    data = replace(world.data, features=np.ones_like(world.data.features))
+    log = LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho)
+    with pytest.raises(CldrankError, match="constant|equal|same"):
+        fit_model(log, check=False)
+
+
+def test_variance_is_that_of_the_jackknife() -> None:
+    random = np.random.default_rng(0)
+    sample = random.random(20)
+    left_out = np.array([np.delete(sample, at).mean() for at in range(20)])
+    model = RelevanceModel(CLDRelevance(), sample, sample[None], None, 0, sample > 1)
+    assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 20)  # of a mean, it is the usual one
+    assert model.variance(np.full(5, 0.3)) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("learner", "least"), [(CLDRelevance(), 0.6), (CLDPairRelevance(), 0.35)])
+def test_relevance_is_learned_on_its_own_scale(learner: RelevanceLearner, least: float) -> None:
+    world, fresh = simulated(queries=60, sessions=20_000), simulated(queries=60, seed=1)
+    found = learner.predicted(world.data, world.clicks, world.rho, fresh.data, seed=0)
+    assert np.corrcoef(found, fresh.relevance)[0, 1] > least
+    assert found.mean() == pytest.approx(fresh.relevance.mean(), abs=0.15)
+    trusting = replace(world.clicks, clicks=world.clicks.clicks + world.clicks.impressions, every_click=True)
+    curve = AffineClicks(world.rho.values, np.ones(4))
+    other = learner.predicted(world.data, trusting, curve, fresh.data, seed=0)
+    assert other == pytest.approx(found, abs=0.01)  # each impression brings one click more, and the curve knows
+
+
+def test_the_seed_decides_the_groups(world: SimulatedClicks) -> None:
+    one, again, other = (fit_model(world.log, folds=2, seed=seed, check=False) for seed in (0, 0, 1))
+    assert one.predicted.tolist() == again.predicted.tolist()
+    assert one.predicted.tolist() != other.predicted.tolist()
+
+
+def test_models_are_exported_to_the_judge(world: SimulatedClicks) -> None:
+    judge = cr.evaluation.ClickJudge.of(world.data, world.clicks, world.rho)
+    assert judge.clicks.model is not None
+    assert judge.clicks.model.predicted.tolist() == fit_model(world.log).predicted.tolist()

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_clicks import SimulatedClicks, simulated
+from tiny_logs import TinyLog, dcg, relevance_of, reverse
+
+from cldrank.errors import DataError
+from cldrank.evaluation import sensitivity
+from cldrank.evaluation.click_measures import ClickMeasure
+from cldrank.evaluation.deciding import decide
+from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.off_policy import Affine, DoublyRobust
+from cldrank.evaluation.orders import order_of
+from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance
+from cldrank.evaluation.relevance_model import fit_model
+from cldrank.evaluation.sensitivity import check_curves, check_models, check_naive, run_placebo
+from cldrank.propensity import AffineClicks, Propensities
+
+DCG = ClickMeasure("DCG", 3)
+RHO = Propensities.power(1, 3)
+TRUST = AffineClicks(np.array([0.8, 0.5, 0.3]), np.array([0.1, 0.05, 0.02]))
+
+
+@pytest.fixture(scope="module")
+def world() -> SimulatedClicks:
+    return simulated()
+
+
+def given(log: LoggedClicks, scores: Any) -> tuple[ClickEstimator, ClickMeasure, Any, Any, float]:
+    return ClickEstimator(log, Affine()), DCG, order_of(scores, log), order_of("production", log), 0.01
+
+
+# -- curves ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("curve", [RHO, TRUST])
+def test_steeper_and_flatter_curves_are_those_of_the_formula(curve: Propensities | AffineClicks) -> None:
+    tiny = TinyLog.drawn(seed=30)
+    clicks, *others = given(tiny.log(curve), tiny.scores(reverse))
+    found = {check.name: check for check in check_curves(clicks, *others)}
+    affine = clicks.log.affine
+    ranks = np.arange(1, 4)
+    for name, slope in (
+        ("η + 0.5", affine.slope * ranks**-0.5),
+        ("η − 0.5", np.minimum(affine.slope * ranks**0.5, affine.slope[0])),
+    ):
+        relevance = relevance_of(tiny, slope.tolist(), affine.base.tolist())
+        expected = dcg(tiny, reverse, relevance, 3) - dcg(tiny, None, relevance, 3)
+        assert found[name].gain.estimate == pytest.approx(expected)
+        assert found[name].kind == "curve"
+        assert found[name].decision == decide(found[name].gain, 0.01)
+    assert ("envelope" in found) == isinstance(curve, Propensities)
+
+
+def test_the_envelope_raises_a_curve_that_clicks_refute(world: SimulatedClicks) -> None:
+    steep = world.log.with_curve(Propensities.power(3, 4))
+    clicks, *others = given(steep, world.good)
+    found = {check.name: check.gain.estimate for check in check_curves(clicks, *others)}
+    assert found["envelope"] != pytest.approx(clicks.difference(*others[:3]).value, rel=0.05)
+    clicks, *others = given(world.log.with_curve(Propensities.power(0, 4)), world.good)
+    found = {check.name: check.gain.estimate for check in check_curves(clicks, *others)}
+    assert found["envelope"] == pytest.approx(clicks.difference(*others[:3]).value)  # there is nothing to raise
+
+
+def test_ranks_are_turned_into_gains() -> None:
+    tiny = TinyLog.drawn(seed=30)
+    clicks, _, new, old, margin = given(tiny.log(RHO), tiny.scores(reverse))
+    naive = check_naive(clicks, ClickMeasure("ARP"), new, old, margin)
+    flat = ClickEstimator(tiny.log(Propensities.power(0, 3)), Affine())
+    found = flat.compare(ClickMeasure("ARP"), new, order_of("production", flat.log)).interval
+    assert (naive.gain.estimate, naive.gain.low) == pytest.approx((-found.estimate, -found.high))
+
+
+def test_naive_counts_clicks_as_they_are() -> None:
+    tiny = TinyLog.drawn(seed=30)
+    for curve in (RHO, TRUST):
+        found = check_naive(*given(tiny.log(curve), tiny.scores(reverse)))
+        relevance = relevance_of(tiny, [1.0] * 3, [0.0] * 3)
+        assert found.gain.estimate == pytest.approx(dcg(tiny, reverse, relevance, 3) - dcg(tiny, None, relevance, 3))
+        assert (found.name, found.kind) == ("Naive", "control")
+
+
+def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(world: SimulatedClicks) -> None:
+    replicates = world.rho.values ** np.random.default_rng(0).uniform(0.5, 1.5, (20, 1))
+    estimated = Propensities(world.rho.values, method="Pivot", replicates=replicates)
+    log = world.log.with_curve(estimated)
+    clicks = ClickEstimator(log, DoublyRobust(), fit_model(log))
+    new, old = order_of(world.good, log), order_of("production", log)
+    assert clicks.compare(DCG, new, old).errors.propensities > 0
+    flat = log.with_curve(Propensities.power(0, 4))
+    alone = ClickEstimator(flat, DoublyRobust(), fit_model(flat, folds=2))
+    expected = alone.checked(new).compare(DCG, new, order_of("production", flat))
+    assert expected.errors.propensities == 0
+    assert check_naive(clicks, DCG, new, old, 0.01).gain == expected.interval
+    for check in check_curves(clicks, DCG, new, old, 0.01):
+        assert np.isfinite([check.gain.low, check.gain.high]).all()
+
+
+# -- models ------------------------------------------------------------------------------------------------------
+
+
+def test_other_models_are_at_the_ends_of_their_ranges(world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = []
+
+    def fit(log: LoggedClicks, learner: Any, *, folds: int, seed: int) -> Any:
+        assert (log, folds, seed) == (world.log, 2, 5)
+        fitted.append(learner)
+        if learner == CLDPairRelevance(1.0):
+            raise DataError("it cannot be learned.")
+        return replace(usual, predicted=np.full(len(usual.predicted), 0.1 * len(fitted)))
+
+    world = replace(world)
+    log = world.log
+    usual = fit_model(log, check=False)
+    monkeypatch.setattr(type(world), "log", log)
+    monkeypatch.setattr(sensitivity, "fit_model", fit)
+    clicks = ClickEstimator(log, DoublyRobust(), usual, seed=5)
+    new, old = order_of(world.good, log), order_of("production", log)
+    found, notes = check_models(clicks, DCG, new, old, 0.01)
+    assert fitted == [CLDRelevance(0.05), CLDRelevance(0.3), CLDPairRelevance(0.02), CLDPairRelevance(1.0)]
+    assert [check.name for check in found] == ["γ = 0.05", "γ = 0.3", "C = 0.02"]
+    assert {check.kind for check in found} == {"model"}
+    assert notes == ["CLD-pair with C 1 was not tried as a model of the unseen: it cannot be learned."]
+    gains = [check.gain.estimate for check in found]
+    assert gains[1] - gains[0] == pytest.approx(gains[2] - gains[1])  # by what the unseen count in it
+    assert gains[1] > gains[0]
+
+
+# -- placebo -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every_click", [False, True])
+def test_permuting_keeps_the_clicks_of_each_position_and_deals_them_evenly(every_click: bool) -> None:
+    tiny = TinyLog.drawn(seed=31, queries=4, pages=200)
+    log = tiny.log(RHO)
+    if every_click:
+        log = LoggedClicks(log.data, replace(log.clicks, clicks=log.clicks.clicks * 2, every_click=True), RHO)
+    random = np.random.default_rng(0)
+    table, dealt = log.clicks, []
+    for _ in range(300):
+        permuted = sensitivity._permuted(log, random).clicks
+        assert permuted.impressions.tolist() == table.impressions.tolist()
+        assert (permuted.clicks <= permuted.impressions).all()
+        for position in (1, 2, 3):
+            at = table.position == position
+            assert permuted.clicks[at].sum() == min(table.clicks[at].sum(), table.impressions[at].sum())
+        dealt.append(permuted.clicks)
+    for position in (1, 2, 3):
+        at = table.position == position
+        rate = table.clicks[at].sum() / table.impressions[at].sum()
+        assert np.mean(dealt, axis=0)[at] == pytest.approx(table.impressions[at] * rate, rel=0.1)
+
+
+def test_very_many_impressions_can_be_dealt() -> None:
+    tiny = TinyLog.drawn(seed=31)
+    log = LoggedClicks(tiny.data(), tiny.table(times=10**8), RHO)
+    permuted = sensitivity._permuted(log, np.random.default_rng(0)).clicks
+    for position in (1, 2, 3):
+        at = log.clicks.position == position
+        assert permuted.clicks[at].sum() == log.clicks.clicks[at].sum()
+        rates = permuted.clicks[at] / log.clicks.impressions[at]
+        assert rates == pytest.approx(rates.mean(), rel=0.01)
+
+
+@pytest.mark.parametrize(("eta", "passes"), [(1.0, True), (0.5, True), (3.0, False)])
+def test_a_curve_that_is_too_steep_is_found_out(world: SimulatedClicks, eta: float, passes: bool) -> None:
+    log = world.log.with_curve(Propensities.power(eta, 4))
+    upside_down = -np.arange(world.data.n_rows, dtype=float)
+    upside_down[world.clicks.row] = world.clicks.position  # of what was shown, the lowest first
+    clicks, measure, new, *_ = given(log, upside_down)
+    found = run_placebo(clicks, measure, new)
+    assert found is not None
+    assert found.passed == passes
+    assert found.permutations == 20
+    assert found.passed == (found.gain.low <= 0)
+
+
+def test_an_order_that_agrees_with_production_gains_nothing_by_it(world: SimulatedClicks) -> None:
+    """Compared with another ranker it would: so an order is held against production, whatever it is compared with."""
+    clicks, measure, new, *_ = given(world.log, world.good)
+    found = run_placebo(clicks, measure, new)
+    assert found is not None
+    assert found.passed
+    assert found.gain.estimate < 0
+    assert found.order == "the ranker"
+    assert found == run_placebo(clicks, measure, new)
+
+
+def test_orders_like_production_s_need_no_placebo(world: SimulatedClicks) -> None:
+    clicks, measure, _, production, _ = given(world.log, world.good)
+    assert run_placebo(clicks, measure, production) is None
+    as_shown = np.full(world.data.n_rows, 5.0)  # all the unseen before what was shown, which stays in its order
+    as_shown[world.clicks.row] = -world.clicks.position
+    assert run_placebo(clicks, measure, order_of(as_shown, world.log)) is None
