@@ -215,16 +215,18 @@ def test_pages_of_one_result(world: SimulatedClicks) -> None:
 
 
 def test_missing_and_constant_features(world: SimulatedClicks) -> None:
-    cells = {name: getattr(world.clicks, name) for name in ("row", "position", "impressions", "clicks")}
-    ids = world.data.query_ids[world.log.queries]
-    for features, reason in ((np.array(world.data.features), ""), (np.ones((480, 2)), ".")):
-        if not reason:
-            features[::5, 1] = np.nan
-        data = cr.RankingDataset.from_arrays(features, ids, missing="keep")
-        table: Any = ClickTable.from_arrays(data, **cells)
-        found = quick(replace(world, data=data), world.good, clicks=table)
-        assert bool(found.unseen.without_model) == bool(reason)
-        assert found.estimator == ("affine IPS" if reason else "doubly robust")
+    cells: Any = {name: getattr(world.clicks, name) for name in ("row", "position", "impressions", "clicks")}
+    missing = np.array(world.data.features)
+    missing[::5, 1] = np.nan
+    for features in (missing, np.ones((480, 2))):
+        data = cr.RankingDataset.from_arrays(features, world.data.query_ids[world.log.queries], missing="keep")
+        found = quick(replace(world, data=data), world.good, clicks=ClickTable.from_arrays(data, **cells))
+        assert found.estimator == "doubly robust"  # what is judged is a feature, too
+        assert not found.unseen.without_model
+        production = cr.evaluate(
+            "production", data, "DCG", clicks=ClickTable.from_arrays(data, **cells), propensities=world.rho
+        )
+        assert bool(production.unseen.without_model) == (features is not missing)
 
 
 @pytest.mark.parametrize("queries", [[0], []])
