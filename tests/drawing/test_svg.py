@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -50,6 +51,9 @@ class TestDots:
     def test_a_value_stands_out_in_the_grid(self) -> None:
         figure = Figure("t", (Series("s", (Point(0, 1.1),)),), Axis.of_labels("a"), Axis.from_zero(1.1), marked=1.0)
         assert draw_figure(figure).count('class="marked"') == 1
+        between = replace(figure, marked=0.97)  # where there is no tick
+        assert draw_figure(between).count('class="marked"') == 1
+        assert draw_figure(between).count('class="grid"') == draw_figure(figure).count('class="grid"') + 1
 
 
 @pytest.mark.parametrize("top", [0.0, 1e-6, 0.037, 1.0, 7.0, 999.0, 1.23e9])

@@ -84,7 +84,7 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
     return record | {"pairs": pairs}
 
 
-def _judged_pair(world: KnownWorld, judge: _Remembering, pair: Pair, setting: Setting) -> dict[str, Any]:
+def _judged_pair(world: KnownWorld, judge: Any, pair: Pair, setting: Setting) -> dict[str, Any]:
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
     found = judge.compare(new, old, thorough=False, trust_curve=setting.propensities == "true")

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from cldrank._version import __version__
 from cldrank.cli import (
     clicks,
+    compare,
     data,
     demo,
     evaluate,
@@ -29,7 +30,8 @@ from cldrank.cli import (
     tune,
 )
 from cldrank.cli.derived import add_command
-from cldrank.cli.output import flush, print_error, say
+from cldrank.cli.options import JsonFileCommand
+from cldrank.cli.output import flush, print_error, print_warning
 from cldrank.errors import CldrankError, CldrankWarning, UsageError
 
 _STOPPED = "stopped; nothing half-written is left behind."
@@ -73,8 +75,8 @@ def _root(
     """Unbiased top-k learning to rank from click logs.
 
     Load features, train, and compare rankers honestly. Exit codes: 0 all went well; 1 the work failed, as on damaged
-    data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking; 130 stopped by
-    Ctrl-C.
+    data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking, or a comparison
+    by clicks that the new ranker is worse (4: no difference; 5: cannot tell); 130 stopped by Ctrl-C.
     """
     del version, debug  # both act before any command runs
 
@@ -85,8 +87,8 @@ app.add_typer(propensity.app, name="propensity")
 add_command(app, simulate.simulate, simulate.derived_options)
 app.add_typer(train.app, name="train")
 app.add_typer(tune.app, name="tune")
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(evaluate.compare)
+app.command("evaluate", cls=JsonFileCommand)(evaluate.evaluate)
+app.command("compare", cls=JsonFileCommand)(compare.compare)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("export")(export.export)
@@ -131,7 +133,7 @@ def _show_warning(
     """Our warnings in one line; those of other packages are for developers and stay silent."""
     del category, filename, lineno, file, line
     if isinstance(message, CldrankWarning):
-        say(f"warning: {message.said('shell')}")
+        print_warning(message.said("shell"))
 
 
 def _terminate(number: int, frame: object) -> None:

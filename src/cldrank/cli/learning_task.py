@@ -42,6 +42,38 @@ class Sources:
         options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
     ] = None
 
+    def clicks_on(self, dataset: RankingDataset, log: options.LogReading) -> ClickTable:
+        """The clicks that are named, on the candidates of a dataset."""
+        from cldrank.clicks.table import ClickTable
+
+        named = self.clicks or []
+        with working("reading clicks …"):
+            table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **log.chosen())
+        if self.depth is None:
+            return table
+        if self.depth > table.depth:
+            raise UsageError(
+                f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}."
+            )
+        return table.first(self.depth)
+
+    def curve_for(self, table: ClickTable) -> Propensities | AffineClicks | None:
+        """The propensities (or slopes and bases) of the positions of clicks; None where none are named."""
+        from cldrank.propensity import AffineClicks, Propensities
+        from cldrank.propensity.storage import load_estimate
+
+        if self.propensity is None:
+            return None
+        found = load_estimate(self.propensity) if Path(self.propensity).is_file() else None
+        if not isinstance(found, AffineClicks):
+            found = Propensities.parse(self.propensity, max(table.depth, 1))
+        if len(found) < table.depth:
+            raise UsageError(
+                f"{self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
+                f"--depth {len(found)} treats pages as if they ended there."
+            )
+        return found
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearningTask(Sources):
@@ -74,27 +106,22 @@ class LearningTask(Sources):
 
     def read(self) -> tuple[RankingDataset, ClickTable | None, Propensities | AffineClicks | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
-        from cldrank.clicks.table import ClickTable
-
         dataset = self.reading.load(self.features)
         if not self.clicks:
             return dataset, None, None
-        with working("reading clicks …"):
-            named = self.clicks[0] if len(self.clicks) == 1 else self.clicks
-            table = ClickTable.read(named, dataset, **self.log.chosen())
-        if self.depth is not None:
-            if self.depth > table.depth:
-                raise UsageError(
-                    f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}."
-                )
-            table = table.first(self.depth)
-        found = self._curve(max(table.depth, 1))
-        if found is not None and len(found) < table.depth:
+        table = self.clicks_on(dataset, self.log)
+        return dataset, table, self.curve_for(table)
+
+    def curve_for(self, table: ClickTable) -> Propensities | AffineClicks | None:
+        """The same, if the method can use it."""
+        from cldrank.propensity import AffineClicks
+
+        found = super().curve_for(table)
+        if isinstance(found, AffineClicks) and self.method.required != "trust":
             raise UsageError(
-                f"{self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
-                f"--depth {len(found)} treats pages as if they ended there."
+                f"{self.propensity} holds slopes and bases, not propensities; train affine-ips, say, with it."
             )
-        return dataset, table, found
+        return found
 
     def judging(self, ranker: Path) -> str:
         """How a ranker that was trained with `--hold-out` is judged, as the end of a sentence."""
@@ -104,22 +131,6 @@ class LearningTask(Sources):
         for option, values in (("--features", self.features), ("--clicks", self.clicks)):
             words += [word for value in values for word in (option, value)]
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
-
-    def _curve(self, depth: int) -> Propensities | AffineClicks | None:
-        from cldrank.propensity import AffineClicks, Propensities
-        from cldrank.propensity.storage import load_estimate
-
-        if self.propensity is None:
-            return None
-        if Path(self.propensity).is_file():
-            found = load_estimate(self.propensity)
-            if isinstance(found, AffineClicks):
-                if self.method.required != "trust":
-                    raise UsageError(
-                        f"{self.propensity} holds slopes and bases, not propensities; train affine-ips, say, with it."
-                    )
-                return found
-        return Propensities.parse(self.propensity, depth)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from cldrank.cli.output import console, working
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
@@ -18,6 +19,9 @@ from cldrank.files import check_writable
 if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.rankers import Ranker
+
+
+STDOUT = "-"
 
 
 def spelled(usage: str, about: str, **more: Any) -> Any:
@@ -34,6 +38,14 @@ def _reading(usage: str, about: str, **more: Any) -> Any:
 
 
 Json = Annotated[bool, spelled("--json", "Print the result as JSON, for programs.")]
+JsonFile = Annotated[
+    str | None,
+    spelled(
+        "--json FILE",
+        "Print the result as JSON, for programs; with a file, which ends in .json, write it there and print tables.",
+        show_default=False,
+    ),
+]
 Features = Annotated[
     list[str],
     spelled(
@@ -45,6 +57,43 @@ Features = Annotated[
 ]
 OptionalFeatures = Annotated[list[str] | None, spelled("--features -f FILE", "The candidates to align the cells to.")]
 Seed = Annotated[int, spelled("--seed", "The same seed gives the same result.", min=0)]
+
+
+class JsonFileCommand(TyperCommand):
+    """A command whose `--json` may be followed by a file, which typer's options cannot say."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse options; `--json` without a file means standard output."""
+        named = list(args)  # parsing takes them out
+        try:
+            return super().parse_args(ctx, _with_json_file(args))
+        except Exception as error:
+            if "unexpected extra argument" in str(error) and "--json" in named[:-1]:
+                word = named[named.index("--json") + 1]
+                raise UsageError(f"if {word} is the file of --json, write --json={word}, or end it in .json.") from None
+            raise
+
+
+def _with_json_file(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--json` alone spelled out; only what ends in .json is its file, the rest is a ranker.
+
+    >>> _with_json_file(["new", "--json", "old"]), _with_json_file(["new", "--json", "out.json"])
+    (['new', '--json=-', 'old'], ['new', '--json', 'out.json'])
+    >>> _with_json_file(["--", "--json"])  # a file of that name
+    ['--', '--json']
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    found = list(arguments)
+    for at in range(end):
+        following = arguments[at + 1] if at + 1 < end else ""
+        if arguments[at] == "--json" and not (following == "-" or following.endswith(".json")):
+            found[at] = f"--json={STDOUT}"
+    return found
+
+
+def json_path(named: str | None) -> Path | None:
+    """The file that `--json` names, if it names one."""
+    return None if named in (None, STDOUT) else Path(str(named))
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:

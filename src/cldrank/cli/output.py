@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from cldrank.errors import UsageError
-from cldrank.files import replacing
+from cldrank.files import replacing, save_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,12 @@ def print_error(text: str) -> None:
     messages.print(text, markup=False)
 
 
+def print_warning(text: str) -> None:
+    """A line on standard error about something to know before a result is used."""
+    messages.print("[yellow]warning:[/]", end=" ")
+    messages.print(text, markup=False)
+
+
 def say(text: str) -> None:
     """A remark, which is not a result, on standard error."""
     messages.print(text, markup=False, style="dim")
@@ -42,8 +48,16 @@ def say(text: str) -> None:
 def print_json(value: Any) -> None:
     """A result for programs: one JSON document, valid everywhere (without NaN)."""
     target = sys.stderr if console.stderr else sys.stdout
-    json.dump(_plain(value), target, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    target.write("\n")
+    target.write(_as_json(value))
+
+
+def save_as_json(value: Any, path: Path) -> None:
+    """The same in a file, whole or not at all."""
+    save_text(path, _as_json(value))
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
 
 
 def print_title(text: str) -> None:
@@ -124,10 +138,10 @@ def print_wide(head: str, rows: Rows, columns: Sequence[str], bold: Container[st
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """Show that something is going on, if a terminal is there."""
-    with messages.status(text):
-        yield
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """Show that something is going on, if a terminal is there; a function to say what comes next."""
+    with messages.status(text) as status:
+        yield status.update
 
 
 def progress_bar() -> Progress:

@@ -41,7 +41,7 @@ class Figure:
 
     kind          "curves": lines with bands · "dots": lines with whiskers · "bars": columns from 0 ·
                   "rows": one row per series, whose values run across
-    marked        a value whose grid line stands out
+    marked        a value with a grid line that stands out
     references    what the rings are, such as "published"; empty where there are none
     """
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from cldrank.evaluation.by_labels import data_label
 from cldrank.measures import Interval
+from cldrank.wording import listed
 
 Decision = Literal["better", "worse", "no difference", "cannot tell"]
 
@@ -263,14 +264,21 @@ class ClickComparison:
 
     def __str__(self) -> str:
         lines = [f"{self.new} against {self.old} on {data_label(self.data, self.synthetic)}, by clicks alone"]
-        width = max(map(len, self.measures))
+        width = max(7, *map(len, self.measures))
+        interval = f"{self.first.difference.interval.confidence:.0%} interval"
+        lines.append(f"  {'measure':<{width}}  {'new':>8}  {'old':>8}  {'difference':>10}  {interval:>18}")
         for name, pair in self.measures.items():
             found = pair.difference.interval
             lines.append(
-                f"  {name:<{width}}  {pair.new.interval.estimate:.4f}  {pair.old.interval.estimate:.4f}  "
-                f"{found.estimate:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+                f"  {name:<{width}}  {pair.new.interval.estimate:>8.4f}  {pair.old.interval.estimate:>8.4f}  "
+                f"{found.estimate:>+10.4f}  {f'{found.low:+.4f} … {found.high:+.4f}':>18}"
             )
-        return "\n".join([*lines, f"{self.verdict.words}: {self.verdict.reason}"])
+        lines.append(f"{self.verdict.words}: {self.verdict.reason}")
+        if self.settling:
+            ways = (f"{way.name} ({way.pages:,} pages)" for way in self.settling if way.pages is not None)
+            does = "settle" if self.verdict.decision == "cannot tell" else "confirm"
+            lines.append(f"what would {does} it: {listed(ways, 'or') or 'none of the experiments considered'}")
+        return "\n".join(lines)
 
     __repr__ = __str__
 

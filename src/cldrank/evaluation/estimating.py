@@ -210,7 +210,8 @@ class ClickEstimator:
         model = fit_model(self.log, learner, orders=ranked, folds=folds, seed=self.seed)
         check = replace(self, model=model).hidden_check(*orders)
         if check is not None:
-            model = replace(model, allowance=_ALLOWED * abs(check[0] - check[1].value))
+            off, error = check[1].value - check[0], check[1].error(self.n_queries)
+            model = replace(model, allowance=_ALLOWED * float(np.hypot(off, error)))
         return replace(self, model=model)
 
     def hidden_check(self, *orders: Order) -> tuple[float, Valued] | None:

@@ -50,9 +50,11 @@ class RelevanceModel:
     allowance: float = 1.0
 
     def variance(self, values: Floats) -> float:
-        """The variance of a number that was computed from each group: the jackknife that leaves out one at a time."""
-        n = len(values)
-        return float((n - 1) / n * ((values - values.mean()) ** 2).sum())
+        """The variance of a number that was computed from each group: the jackknife that leaves out one at a time.
+
+        Σ (value - mean)^2     = (n - 1) / n Σ … for a fit to all, times n / (n - 1) for fits without a group
+        """
+        return float(((values - values.mean()) ** 2).sum())
 
 
 def fit_model(

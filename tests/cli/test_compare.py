@@ -1,0 +1,232 @@
+"""`compare` and `evaluate` by clicks alone: what is printed and written, exit codes, refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.evaluation.click_results import WayToSettle
+
+Run = Callable[..., Any]
+LOG = ["--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1"]
+
+
+@pytest.fixture
+def scores(folder: Path) -> cr.RankingDataset:
+    """Files of scores: good.txt, bad.txt (the reverse), noise.txt and another.txt (both random)."""
+    data = cr.load(folder / "train.parquet")
+    good = data.features[:, 0] + 0.5 * data.features[:, 1]
+    files = {"good": good, "bad": -good, "noise": data.features[:, 2], "another": data.features[:, 3]}
+    for name, values in files.items():
+        np.savetxt(folder / f"{name}.txt", values)
+    return data
+
+
+def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
+    ran = run("compare", "good.txt", "production", *LOG, "--quick", "--json", "out.json", "--html", "out.html")
+    assert ran.code == 0
+    for words in (
+        "good.txt against production on train, by clicks alone",
+        "60 queries, 2,400 pages, 12,000 impressions",
+        "power law, eta 1 (without a known uncertainty)",
+        "90% interval",
+        "What the log can see",
+        "The unseen",
+        "would be better even if none of them were relevant",
+        "η + 0.5",
+        "passed: nothing is gained where nothing can be",
+        "Verdict: better",
+    ):
+        assert words in ran.out
+    assert "wrote out.json" in ran.err
+    assert "wrote out.html" in ran.err
+    assert "good.txt is better than production" in (folder / "out.html").read_text(encoding="utf-8")
+
+    written = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    clicks = cr.ClickTable.read(folder / "cells.parquet", scores)
+    assert written["verdict"] == "better"
+    assert list(written["measures"]) == ["DCG@5", "nDCG@5", "ARP", "Clicks@5"]
+    # production's expected clicks per page are those that it had
+    assert written["measures"]["Clicks@5"]["old"] == pytest.approx(clicks.clicks.sum() / 2400)
+    good = np.loadtxt(folder / "good.txt")
+    rho = cr.Propensities.power(1, 5)
+    expected = cr.compare(good, "production", scores, clicks=clicks, propensities=rho, thorough=False)
+    for name, pair in expected.measures.items():
+        found = written["measures"][name]
+        interval = pair.difference.interval
+        assert found["difference"] == pytest.approx(found["new"] - found["old"])
+        assert (found["low"], found["high"]) == pytest.approx((interval.low, interval.high))
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "code", "verdict"),
+    [
+        ("good.txt", "production", 0, "better"),
+        ("production", "good.txt", 3, "worse"),
+        ("good.txt", "good.txt", 4, "no difference larger than 0.1"),
+        ("noise.txt", "another.txt", 5, "cannot tell"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(
+    run: Run, scores: cr.RankingDataset, new: str, old: str, code: int, verdict: str
+) -> None:
+    ran = run("compare", new, old, *LOG, "--quick", "--margin", "0.1", "--json")
+    assert (ran.code, ran.json["verdict"]) == (code, verdict)
+    assert ran.json["margin"] == 0.1
+
+
+def test_what_would_settle_it(run: Run, scores: cr.RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = (WayToSettle("A/B test", 4234, "half of the pages"), WayToSettle("more of this log", None, "too little"))
+    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ways)
+    ran = run("compare", "noise.txt", "another.txt", *LOG, "--quick")
+    assert (
+        "What would settle it\n  An A/B test of about 4,200 pages would settle it.\n    Half of the pages.\n"
+        "  More of this log would not settle it: too little.\n"
+    ) in ran.out
+    monkeypatch.setattr("cldrank.evaluation.by_clicks.ways_to_settle", lambda *_: ())
+    assert "What would settle it" not in run("compare", "noise.txt", "another.txt", *LOG, "--quick").out
+
+
+def test_options_reach_the_judge(run: Run, scores: cr.RankingDataset) -> None:
+    common = ["compare", "good.txt", "production", *LOG, "--json", "-m", "ARP,nDCG@3"]
+    found = run(*common, "--quick", "--confidence", "0.5", "--estimator", "self-normalised").json
+    assert list(found["measures"]) == ["ARP", "nDCG@3"]
+    assert found["measures"]["ARP"]["confidence"] == 0.5
+    assert found["estimator"] == "self-normalised IPS"
+    assert not [one for one in found["checks"] if one["kind"] == "model"]
+    assert [one for one in run(*common).json["checks"] if one["kind"] == "model"]
+    # ARP is better when it is lower
+    assert found["decision"] == "better"
+    assert found["measures"]["ARP"]["difference"] < 0
+
+
+def test_an_assumed_curve_must_hold_under_others_unless_it_is_trusted(run: Run, scores: cr.RankingDataset) -> None:
+    np.savetxt("fair.txt", scores.features[:, :3] @ [1, 0.5, 0.4])  # better, but not with a flatter curve
+    decisions = [
+        run("compare", "fair.txt", "production", *LOG, "--quick", "--json", *more).json["decision"]
+        for more in ([], ["--trust-propensity"])
+    ]
+    assert decisions == ["cannot tell", "better"]
+
+
+@pytest.mark.filterwarnings("always")
+def test_production_is_a_word_and_a_folder_of_that_name_has_a_path(run: Run, folder: Path) -> None:
+    run("train", "oracle", "-f", "train.parquet", "-o", "./production")
+    assert run("evaluate", "./production", "-f", "train.parquet").code == 0
+    refused = run("evaluate", "production", "-f", "train.parquet")
+    assert refused.code == 2
+    assert "production is the order of a log, which --clicks names (the folder is ./production)." in refused.err
+    found = run("compare", "./production", "production", *LOG, "--quick", "--allow-trained", "--json").json
+    assert (found["new"], found["old"]) == ("./production", "production")
+
+
+@pytest.mark.filterwarnings("always")
+def test_queries_trained_on_are_left_out_loudly(run: Run, folder: Path) -> None:
+    run("train", "cld", *LOG, "--out", "held", "--hold-out", "0.5")
+    ran = run("compare", "held", "production", *LOG, "--quick")
+    assert re.search(r"warning: \d+ queries of the log are left out, since a ranker was trained on them", ran.err)
+    assert re.search(r"clicks; \d+ queries left out, since a ranker was trained on them", ran.out)
+    ran = run("compare", "held", "production", *LOG, "--quick", "--allow-trained")
+    assert re.search(r"warning: \d+ queries of the log were trained on, so the verdict flatters", ran.err)
+    assert "60 queries, 2,400 pages" in ran.out
+    run("train", "cld", *LOG, "--out", "all")
+    refused = run("evaluate", "all", *LOG)
+    assert refused.code == 1
+    assert "train with --hold-out 0.2" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["good.txt", "production", *LOG[:4]], "name the propensities of positions as well: --propensity"),
+        (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
+        (["good.txt", "production", *LOG[:2]], "production is the order of a log, which --clicks names."),
+        (["production", "production", *LOG], "production would be compared with itself"),
+        (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--quick"], "--margin and --quick are of use with clicks"),
+        (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),
+        (["good.txt", "bad.txt", *LOG, "-m", "AP"], "AP cannot be estimated from clicks"),
+        (["good.txt", "bad.txt", *LOG, "-m", "Clicks@9"], "choose a cutoff from 1 to 5"),
+        (["good.txt", "bad.txt", *LOG, "--margin", "-1"], "--margin must be a number of at least 0, not -1.0."),
+        (["good.txt", "bad.txt", *LOG, "--estimator", "magic"], "there is no estimator 'magic'; there are ips,"),
+        (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6 is deeper than the clicks"),
+        (["good.txt", "bad.txt", *LOG, "--json", "a.json", "--html", "a.json"], "a.json would be written twice"),
+        (["good.txt", "bad.txt", *LOG, "--json=good.txt"], "good.txt is an input and would be overwritten"),
+        (["good.txt", "bad.txt", *LOG, "--json", "out"], "write --json=out, or end it in .json."),
+    ],
+)
+def test_refusals(run: Run, scores: cr.RankingDataset, arguments: list[str], said: str) -> None:
+    ran = run("compare", *arguments)
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert ran.out == ""
+
+
+def test_propensities_that_are_too_short(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
+    (folder / "short.json").write_text("[1, 0.5]")
+    short = [*LOG[:5], "short.json"]
+    assert "--depth 2 treats pages as if they ended there" in run("compare", "good.txt", "production", *short).err
+    found = run("compare", "good.txt", "production", *short, "--depth", "2", "--quick", "--json").json
+    assert list(found["measures"]) == ["DCG@2", "nDCG@2", "ARP", "Clicks@2"]
+
+
+def test_slopes_and_bases(run: Run, scores: cr.RankingDataset, folder: Path) -> None:
+    cr.propensity.AffineClicks.of(1 / np.arange(1, 6), 0.9, 0.05).save(folder / "affine.json")
+    affine = [*LOG[:5], "affine.json", "--quick"]
+    assert run("compare", "good.txt", "production", *affine).code == 0
+    refused = run("compare", "good.txt", "production", *affine, "--estimator", "ips")
+    assert (refused.code, "trust" in refused.err) == (2, True)
+
+
+class TestEvaluate:
+    def test_one_ranker_by_clicks(self, run: Run, scores: cr.RankingDataset) -> None:
+        shown = run("evaluate", "good.txt", *LOG)
+        assert shown.code == 0
+        for words in ("good.txt on train, by clicks alone", "whatever the unseen are", "the model says"):
+            assert words in shown.out
+        found = run("evaluate", "production", *LOG, "--json").json
+        clicks = cr.ClickTable.read("cells.parquet", scores)
+        assert found["ranker"] == "production"
+        assert found["measures"]["Clicks@5"]["estimate"] == pytest.approx(clicks.clicks.sum() / 2400)
+
+    @pytest.mark.usefixtures("scores")
+    @pytest.mark.parametrize("option", [["--record"], ["--per-query", "x.parquet"], ["--skip-empty"]])
+    def test_what_is_for_labels_is_refused(self, run: Run, option: list[str]) -> None:
+        ran = run("evaluate", "good.txt", *LOG, *option)
+        assert (ran.code, f"{option[0]} is for labels" in ran.err) == (2, True)
+
+
+@pytest.mark.usefixtures("scores")
+class TestJson:
+    """`--json` alone prints; with a file it writes, and tables are printed as well."""
+
+    @pytest.mark.parametrize("command", [["evaluate", "good.txt"], ["compare", "good.txt", "bad.txt"]])
+    def test_a_file_by_labels(self, run: Run, folder: Path, command: list[str]) -> None:
+        printed = run(*command, "-f", "train.parquet", "-m", "AP", "--json")
+        ran = run(*command, "-f", "train.parquet", "-m", "AP", "--json", "out.json")
+        assert "on train, 60 queries" in ran.out
+        assert json.loads((folder / "out.json").read_text()) == printed.json
+
+    def test_it_swallows_neither_rankers_nor_options(self, run: Run) -> None:
+        expected = run("compare", "good.txt", "bad.txt", *LOG[:2], "--json").json
+        assert run("compare", "--json", "good.txt", "bad.txt", *LOG[:2]).json == expected
+        assert run("compare", "good.txt", "--json", "bad.txt", *LOG[:2]).json == expected
+        assert run("compare", "--json", *LOG[:2], "--", "good.txt", "bad.txt").json == expected
+        assert run("compare", "good.txt", "bad.txt", *LOG[:2], "--json", "-").json == expected
+        assert run("compare", *LOG[:2], "--json", "--", "good.txt", "bad.txt").json == expected
+
+    def test_any_name_with_an_equals_sign(self, run: Run, folder: Path) -> None:
+        run("compare", "good.txt", "bad.txt", *LOG[:2], "--json=out")
+        assert "measures" in json.loads((folder / "out").read_text())
+
+    def test_nothing_is_written_where_nothing_came_of_it(self, run: Run, folder: Path) -> None:
+        (folder / "short.txt").write_text("1\n2\n")
+        ran = run("compare", "good.txt", "short.txt", *LOG, "--json", "out.json", "--html", "out.html")
+        assert (ran.code, "has 2 scores for 480 rows" in ran.err) == (1, True)
+        assert not list(folder.glob("*out*"))

@@ -1,0 +1,195 @@
+"""The verdict as a page: everything is on it, nothing else is needed, and it can be read in a browser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Checked, look, seen_in
+
+import cldrank as cr
+from cldrank.evaluation import ClickComparison
+from cldrank.evaluation.caveats import Caveat, caveats_of
+from cldrank.evaluation.click_results import WayToSettle
+
+EVIL = "<script>alert('x')</script>&\"'"
+
+
+@pytest.fixture(scope="module")
+def result() -> ClickComparison:
+    """Sixty queries of eight candidates, of which five were shown, and a ranker that lifts some of the others."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(480, 4))
+    labels = features[:, 0] + 0.5 * features[:, 1] + 0.5 * random.normal(size=480) > 0.7
+    data = cr.RankingDataset.from_arrays(features, np.arange(480) // 8)
+    order = np.argsort(-(features[:, 0] + random.normal(size=480)).reshape(60, 8), axis=1)[:, :5]
+    rows, position = (np.arange(60)[:, None] * 8 + order).ravel(), np.tile(np.arange(1, 6), 60)
+    clicked = random.binomial(40, np.where(labels[rows], 0.9, 0.1) / position)
+    clicks = cr.ClickTable.from_arrays(data, row=rows, position=position, impressions=np.full(300, 40), clicks=clicked)
+    new = features[:, 0] + 0.5 * features[:, 1] + 0.7 * features[:, 2]
+    rho = cr.Propensities.power(1, 5)
+    options: dict[str, Any] = {"thorough": True, "trust_curve": True, "names": (EVIL, "production")}
+    return cr.compare(new, "production", data, clicks=clicks, propensities=rho, **options)
+
+
+def with_ways(result: ClickComparison) -> ClickComparison:
+    """The same with something that would settle it."""
+    ways = (WayToSettle("interleaving test", 4234, f"mixed {EVIL}"), WayToSettle("more of this log", None, "no"))
+    return replace(result, settling=ways)
+
+
+class TestPage:
+    def test_is_well_formed_and_needs_nothing_else(self, result: ClickComparison) -> None:
+        page = with_ways(result).to_html()
+        checked = Checked(page)
+        assert checked.addresses == []
+        assert "url(" not in page
+        assert "@import" not in page
+        assert checked.seen.count("svg") == 4  # gains, errors, the unseen, other assumptions
+        titles = (
+            "What the log can see",
+            "Estimates",
+            "The unseen",
+            "Other assumptions",
+            "When this must not be trusted",
+        )
+        for title in titles:
+            assert f">{title}<" in page
+        assert "prefers-color-scheme: dark" in page
+
+    def test_names_are_escaped(self, result: ClickComparison) -> None:
+        page = with_ways(result).to_html()
+        assert "script" not in Checked(page).seen
+        assert page.count("&lt;script&gt;") >= 4
+
+    def test_tables_have_the_numbers(self, result: ClickComparison) -> None:
+        rows = {row[0]: row for row in Checked(result.to_html()).rows}
+        for name, pair in result.measures.items():
+            low, high = pair.difference.interval.low, pair.difference.interval.high
+            assert rows[name][1:3] == [f"{one.interval.estimate:.4f}" for one in (pair.new, pair.old)]
+            assert rows[name][4].replace("−", "-") == f"{low:+.4f} … {high:+.4f}"
+        for check in result.checks:
+            assert check.decision in rows[check.name]
+        ways = Checked(with_ways(result).to_html()).rows[1:3]
+        assert [row[:2] for row in ways] == [["interleaving test", "4,200"], ["more of this log", "never"]]
+
+    def test_right_is_better_whatever_the_measure(self, result: ClickComparison) -> None:
+        page = result.to_html()
+        chart = page[page.index('aria-label="Gain by measure"') :]
+        values = [float(part.split('"', 1)[0]) for part in chart.split('data-value="')[1:5]]
+        pairs = list(result.measures.values())
+        assert pairs[2].measure == "ARP"
+        for value, pair in zip(values, pairs, strict=True):
+            sign = 1 if pair.higher_is_better else -1
+            relative = 100 * (pair.new.interval.estimate / pair.old.interval.estimate - 1)
+            assert value == pytest.approx(sign * relative, rel=1e-3)
+
+    @pytest.mark.parametrize(
+        ("decision", "tone", "said"),
+        [
+            ("better", "ok", "is better than production, by DCG@5."),
+            ("worse", "blocking", "is worse than production, by DCG@5."),
+            ("no difference", "note", "and production do not differ by more than 0.02 in DCG@5."),
+            ("cannot tell", "warning", "is better than production, by DCG@5."),
+        ],
+    )
+    def test_the_verdict_is_on_top(self, result: ClickComparison, decision: Any, tone: str, said: str) -> None:
+        judged = replace(result, new="n", verdict=replace(result.verdict, decision=decision, margin=0.02))
+        page = judged.to_html()
+        assert f'<section class="verdict {tone}">' in page
+        assert said in page
+        assert ("cannot tell whether" in page) == (decision == "cannot tell")
+        settles = "What would settle it" in with_ways(judged).to_html()
+        assert settles == (decision == "cannot tell")  # else an experiment would confirm it
+
+    def test_without_anything_unseen_and_without_clicks(self, result: ClickComparison) -> None:
+        unseen = replace(result.unseen, results=0, break_even=None, model=None)
+        page = replace(result, unseen=unseen, checks=(), placebo=None).to_html()
+        assert Checked(page).seen.count("svg") == 2
+        assert "nothing rests on a model" in page
+        pair = result.first
+        nothing = replace(pair.old, interval=replace(pair.old.interval, estimate=0.0))
+        measures = {"DCG@5": replace(pair, old=nothing)}
+        assert "Gain by measure" not in replace(result, measures=measures).to_html()
+
+    def test_a_break_even_beyond_the_scale_stays_inside(self, result: ClickComparison) -> None:
+        even = result.unseen.break_even
+        assert even is not None
+        far = replace(result.unseen, break_even=replace(even, estimate=7.0, low=5.0, high=9.0))
+        page = replace(result, unseen=far).to_html()
+        assert "would not be better even if all of them were relevant" in page
+        chart = page[page.index('aria-label="How relevant the unseen are"') :]
+        assert float(chart.split('data-value="')[1].split('"')[0]) <= 104
+
+
+def topics(result: ClickComparison) -> dict[str, Caveat]:
+    return {one.topic: one for one in caveats_of(result)}
+
+
+class TestCaveats:
+    def test_what_is_assumed_is_said_and_comes_first(self, result: ClickComparison) -> None:
+        found = topics(result)
+        assert found["Propensities"].mark == "warning"
+        assert "assumed" in found["Propensities"].found
+        assert found["Placebo"].mark == "ok"
+        assert [one.mark for one in found.values()] == sorted(
+            (one.mark for one in found.values()), key=["warning", "ok", "note"].index
+        )
+        assert "left out" not in found["The same users and queries"].found
+
+    def test_what_this_comparison_found(self, result: ClickComparison) -> None:
+        placebo, unseen = result.placebo, result.unseen
+        assert placebo is not None
+        assert unseen.hidden_observed is not None
+        off = replace(unseen, hidden_predicted=unseen.hidden_observed.high + 0.1)
+        doubtful = topics(
+            replace(
+                result,
+                curve_is_estimated=True,
+                placebo=replace(placebo, passed=False),
+                unseen=off,
+                support=replace(result.support, shown=0.5, queries=12),
+                verdict=replace(result.verdict, depends_on_unseen=True, margin=0.0),
+                left_out=3,
+                synthetic=True,
+            )
+        )
+        assert doubtful["Propensities"].mark == "ok"
+        for topic in ("Placebo", "The unseen", "The model of the unseen", "Enough to go by", "Synthetic data"):
+            assert doubtful[topic].mark == "warning"
+        assert "50.0% of the top 5" in doubtful["The unseen"].found
+        assert "3 queries left out" in doubtful["The same users and queries"].found
+
+    def test_all_was_shown(self, result: ClickComparison) -> None:
+        verdict = replace(result.verdict, depends_on_unseen=False)
+        seen = replace(result, support=replace(result.support, shown=1.0), verdict=verdict)
+        assert topics(seen)["The unseen"].mark == "ok"
+
+
+@pytest.fixture(scope="module")
+def written(result: ClickComparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page as a file, with a script that notes what runs over the edge of what."""
+    path = tmp_path_factory.mktemp("page") / "verdict.html"
+    script = """<script>
+    const wide = [...document.querySelectorAll("main *:not(svg *)")].filter(one =>
+      one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".scroll"));
+    const cut = [...document.querySelectorAll("svg text")].filter(one => {
+      const text = one.getBoundingClientRect(), figure = one.closest("svg").getBoundingClientRect();
+      return text.left < figure.left - 1 || text.right > figure.right + 1;
+    });
+    document.body.dataset.seen = JSON.stringify({
+      wide: wide.map(one => one.outerHTML.slice(0, 80)), cut: cut.map(one => one.textContent),
+      svg: document.querySelectorAll("svg").length,
+    });</script></body>"""
+    path.write_text(with_ways(result).to_html().replace("</body>", script), encoding="utf-8")
+    return path
+
+
+class TestInABrowser:
+    @pytest.mark.parametrize("width", [1200, 500])
+    def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
+        seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
+        assert seen == {"wide": [], "cut": [], "svg": 4}
