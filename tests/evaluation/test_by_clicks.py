@@ -110,6 +110,29 @@ def test_an_assumed_curve_is_held_to_others_unless_it_is_trusted(world: Simulate
     assert not trusted.checks
 
 
+def test_an_estimated_curve_is_not_held_to_others(world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cldrank.evaluation.by_clicks.check_models", lambda *_: ([], []))
+    replicates = world.rho.values ** np.random.default_rng(0).normal(1, 0.01, (20, 1))
+    rho = Propensities(world.rho.values, method="Swap", replicates=replicates)
+    found = quick(world, world.good, propensities=rho, thorough=True)
+    assert "cannot tell" in {check.decision for check in found.checks if check.kind == "curve"}
+    assert (found.verdict.decision, found.curve_is_estimated) == ("better", True)
+
+
+@pytest.mark.filterwarnings("ignore:.*refute:cldrank.errors.CldrankWarning")
+def test_a_curve_that_is_too_steep_withholds_the_verdict_in_either_direction(world: SimulatedClicks) -> None:
+    upside_down = np.full(world.data.n_rows, -9.0)
+    upside_down[world.clicks.row] = world.clicks.position
+    options: dict[str, Any] = {"propensities": Propensities.power(3, 4), "trust_curve": True}
+    forth = quick(world, upside_down, "production", **options)
+    back = quick(world, "production", upside_down, names=("new", "before"), **options)
+    assert forth.first.gain.low > 0
+    assert back.first.gain.high < 0
+    for found, name in ((forth, "new"), (back, "before")):
+        assert found.verdict.decision == "cannot tell"
+        assert f"{name} still seems better than production" in found.verdict.reason
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_judges(world: SimulatedClicks, name: str) -> None:
     found = quick(world, world.good, world.bad, estimator=name, measures=None)
@@ -215,16 +238,18 @@ def test_pages_of_one_result(world: SimulatedClicks) -> None:
 
 
 def test_missing_and_constant_features(world: SimulatedClicks) -> None:
-    cells = {name: getattr(world.clicks, name) for name in ("row", "position", "impressions", "clicks")}
-    ids = world.data.query_ids[world.log.queries]
-    for features, reason in ((np.array(world.data.features), ""), (np.ones((480, 2)), ".")):
-        if not reason:
-            features[::5, 1] = np.nan
-        data = cr.RankingDataset.from_arrays(features, ids, missing="keep")
-        table: Any = ClickTable.from_arrays(data, **cells)
-        found = quick(replace(world, data=data), world.good, clicks=table)
-        assert bool(found.unseen.without_model) == bool(reason)
-        assert found.estimator == ("affine IPS" if reason else "doubly robust")
+    cells: Any = {name: getattr(world.clicks, name) for name in ("row", "position", "impressions", "clicks")}
+    missing = np.array(world.data.features)
+    missing[::5, 1] = np.nan
+    for features in (missing, np.ones((480, 2))):
+        data = cr.RankingDataset.from_arrays(features, world.data.query_ids[world.log.queries], missing="keep")
+        found = quick(replace(world, data=data), world.good, clicks=ClickTable.from_arrays(data, **cells))
+        assert found.estimator == "doubly robust"  # what is judged is a feature, too
+        assert not found.unseen.without_model
+        production = cr.evaluate(
+            "production", data, "DCG", clicks=ClickTable.from_arrays(data, **cells), propensities=world.rho
+        )
+        assert bool(production.unseen.without_model) == (features is not missing)
 
 
 @pytest.mark.parametrize("queries", [[0], []])

@@ -172,16 +172,13 @@ def test_the_check_holds_predictions_against_clicks_at_hidden_positions(
         assert some is not None
         assert (some[0], some[1].value) == pytest.approx(expected)
     shift = expected[1] - expected[0]
-    moved = clicks.checked(ours, theirs)
-    assert moved.model is not None
-    assert moved.model.predicted == pytest.approx(np.clip(hidden / 2 + shift / 2, 0, 1))
-    assert moved.model.allowance == pytest.approx(0.75 * abs(shift))
-    assert moved.model.level_error == pytest.approx(found[1].error(12) / 2)
-    compared = moved.compare(MEASURES[0], ours, theirs)
+    learned = relearned(clicks, monkeypatch).learned(ours, theirs)
+    assert learned.model is not None
+    assert learned.model.allowance == pytest.approx(2 / 3 * abs(shift))
+    compared = learned.compare(MEASURES[0], ours, theirs)
     total = sum(weight for one, weight in dcg_weights(tiny).items() if one not in tiny.seen)
-    assert compared.errors.extrapolation == pytest.approx(0.75 * abs(shift) * total)
-    assert compared.errors.model >= moved.model.level_error * total
-    half = moved.quantile * np.hypot(compared.errors.queries, compared.errors.model) + compared.errors.extrapolation
+    assert compared.errors.extrapolation == pytest.approx(2 / 3 * abs(shift) * total)
+    half = learned.quantile * np.hypot(compared.errors.queries, compared.errors.model) + compared.errors.extrapolation
     low = max(compared.interval.estimate - half, compared.lowest.low)
     assert compared.interval.low == pytest.approx(low)
 
@@ -194,14 +191,24 @@ def hiding(tiny: TinyLog) -> tuple[ClickEstimator, Floats, np.ndarray[Any, np.dt
     return ClickEstimator(log, DoublyRobust(), model), hidden, lowest
 
 
-def test_without_a_check_nothing_is_moved() -> None:
+def relearned(clicks: ClickEstimator, monkeypatch: pytest.MonkeyPatch) -> ClickEstimator:
+    """The same without a model, which will learn just the one that it had."""
+    monkeypatch.setattr("cldrank.evaluation.estimating.fit_model", lambda *_, **__: clicks.model)
+    return replace(clicks, model=None)
+
+
+def test_a_model_that_nothing_was_hidden_from_may_be_wrong_about_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = TinyLog.drawn(seed=21)
     clicks, *_ = hiding(tiny)
+    ours = order(clicks.log, tiny, reverse)
     assert clicks.model is not None
-    for model in (None, replace(clicks.model, hidden=None), replace(clicks.model, lowest=clicks.model.lowest & False)):
-        bare = replace(clicks, estimator=Affine(), model=model)
-        assert bare.hidden_check(order(clicks.log, tiny, reverse)) is None
-        assert bare.checked(order(clicks.log, tiny, reverse)) is bare
+    for model in (replace(clicks.model, hidden=None), replace(clicks.model, lowest=clicks.model.lowest & False)):
+        bare = replace(clicks, model=model)
+        assert bare.hidden_check(ours) is None
+        learned = relearned(bare, monkeypatch).learned(ours).model
+        assert learned is not None
+        assert learned.allowance == 1
+    assert replace(clicks, model=None).hidden_check(ours) is None
 
 
 def test_comparisons_are_antisymmetric() -> None:
@@ -209,6 +216,6 @@ def test_comparisons_are_antisymmetric() -> None:
     clicks, *_ = hiding(tiny)
     both = [order(clicks.log, tiny, ranking) for ranking in (reverse, forward)]
     for measure in (*MEASURES, ClickMeasure("nDCG", 3)):
-        one, other = (clicks.checked(*some).compare(measure, *some) for some in (both, both[::-1]))
+        one, other = (clicks.compare(measure, *some) for some in (both, both[::-1]))
         assert (one.interval.low, one.lowest.low) == pytest.approx((-other.interval.high, -other.highest.high))
         assert one.errors == other.errors

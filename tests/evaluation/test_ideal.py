@@ -95,6 +95,20 @@ def test_the_best_of_draws_is_better_than_the_best_of_means() -> None:
     assert found < 1 / np.log2(np.arange(2, 6)) @ np.ones(4)
 
 
+def test_the_correction_is_the_mean_of_ratios_over_that_with_the_expected_ideal() -> None:
+    world = simulated(queries=200, sessions=2000)
+    ideal = IdealOrder(world.log, None, 4)
+    weights = world.log.row_pages * (np.arange(1600) % 8 < 2)
+    found = ideal.correction(weights)
+    assert abs(found - 1) > 0.001
+    above, below = [], []
+    for relevance, best_dcg in ideal._draws():
+        sums = (weights * relevance).reshape(-1, 8).sum(axis=1)
+        above.append(sums / np.maximum(best_dcg, 0.05 * best_dcg.mean()))
+        below.append(sums / ideal.expected)
+    assert found == pytest.approx(np.sum(above) / np.sum(below))
+
+
 def test_the_same_seed_draws_the_same() -> None:
     world = simulated(queries=30, sessions=300)
     one, again, other = (IdealOrder(world.log, None, 4, seed).expected for seed in (0, 0, 1))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, warn
 from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.orders import ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.evaluation.relevance_model import RelevanceModel, fit_model
 from cldrank.propensity import AffineClicks
@@ -88,15 +90,24 @@ def test_results_that_are_mostly_shown_below_are_hidden_with_all_their_clicks() 
     assert learned == world.clicks.shown.sum() - found.lowest.sum()
 
 
-def test_a_model_that_is_moved_stays_between_0_and_1(world: SimulatedClicks) -> None:
-    model = fit_model(world.log, folds=2)
-    assert (model.allowance, model.level_error) == (1, 0)
-    moved = model.moved(0.3, allowance=0.2, level_error=0.05)
-    assert moved.predicted == pytest.approx(np.minimum(model.predicted + 0.3, 1))
-    assert moved.groups == pytest.approx(np.minimum(model.groups + 0.3, 1))
-    assert moved.hidden is model.hidden
-    assert (moved.allowance, moved.level_error) == (0.2, 0.05)
-    assert model.moved(-9, allowance=0, level_error=0).predicted.max() == 0
+def test_orders_that_are_judged_are_features(world: SimulatedClicks) -> None:
+    orders = [ScoreOrder.of(name, scores, world.log) for name, scores in (("a", world.good), ("b", world.bad))]
+    spy = Spy()
+    fit_model(world.log, spy, orders=orders, folds=2)
+    for data, _, wanted in spy.given:
+        assert data.n_features == wanted.n_features == 3 + 4
+        assert wanted.features[:, :3].tolist() == world.data.features.tolist()
+        for at, one in enumerate(orders):
+            discounts = [1 / math.log2(rank + 1) for rank in one.ranks]
+            on_page = [value if rank <= 4 else 0.0 for value, rank in zip(discounts, one.ranks, strict=True)]
+            assert wanted.features[:, 3 + 2 * at] == pytest.approx(discounts)
+            assert wanted.features[:, 4 + 2 * at] == pytest.approx(on_page)
+
+
+def test_features_may_be_called_as_those_of_orders(world: SimulatedClicks) -> None:
+    data = replace(world.data, feature_names=("discount 1", "discount 2", "x"))
+    log = LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho)
+    fit_model(log, Spy(), orders=[ScoreOrder.of("a", world.good, log)], folds=2)
 
 
 def test_pages_of_one_result_have_nothing_to_hide() -> None:
@@ -129,7 +140,7 @@ def test_many_queries_are_drawn_from(world: SimulatedClicks, monkeypatch: pytest
     monkeypatch.setattr("cldrank.evaluation.relevance_model._MOST_QUERIES", 7)
     spy = Spy()
     fit_model(world.log, spy, folds=3)
-    assert [data.n_queries for data, _, _ in spy.given] == [7] * 6
+    assert [data.n_queries for data, _, _ in spy.given] == [7] * 5
 
 
 def test_predictions_are_probabilities(world: SimulatedClicks) -> None:
@@ -198,7 +209,10 @@ def test_the_seed_decides_the_groups(world: SimulatedClicks) -> None:
     assert one.predicted.tolist() != other.predicted.tolist()
 
 
-def test_models_are_exported_to_the_judge(world: SimulatedClicks) -> None:
+def test_the_judge_learns_for_the_orders_that_it_judges(world: SimulatedClicks) -> None:
     judge = cr.evaluation.ClickJudge.of(world.data, world.clicks, world.rho)
-    assert judge.clicks.model is not None
-    assert judge.clicks.model.predicted.tolist() == fit_model(world.log).predicted.tolist()
+    order = ScoreOrder.of("new", world.good, world.log)
+    learned, reason = judge.learned(order)
+    assert not reason
+    assert learned.model is not None
+    assert learned.model.predicted.tolist() == fit_model(world.log, orders=[order]).predicted.tolist()

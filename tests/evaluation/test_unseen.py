@@ -24,7 +24,7 @@ LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
 LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
-MODEL = RelevanceModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1, level_error=0.02)
+MODEL = RelevanceModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 DCG = ClickMeasure("DCG", 3)
 
@@ -115,7 +115,7 @@ def test_the_model_speaks_of_the_lifted_by_weight() -> None:
         rest = {one: weight for one, weight in share.items() if one[0] != query}
         without.append(sum(weight * GUESS[place[one]] for one, weight in rest.items()) / sum(rest.values()))
     sampled = math.sqrt(11 / 12 * sum((mean - means[0]) ** 2 for mean in without))
-    half = clicks.quantile * math.hypot(sampled, fit, 0.02) + 0.1
+    half = clicks.quantile * math.hypot(sampled, fit) + 0.1
     assert found.model.low == pytest.approx(max(means[0] - half, 0))
     assert found.model.high == pytest.approx(min(means[0] + half, 1))
 

@@ -36,9 +36,8 @@ def judge_pair(
     curve_is_sure   whether the curve is known, or its uncertainty is: else the decision must hold under other curves,
                     too: under those that make the difference larger, its sign; under the others, the decision itself
     """
-    bounds = pair.bounds
-    alone, decision = decide(bounds, margin), decide(pair.gain, margin)
-    depends = decision != "cannot tell" and alone != decision
+    decision = decide(pair.gain, margin)
+    depends = decide(pair.bounds, margin) != decision
     reason = _grounds(pair, unseen, depends)
     if decision in ("better", "worse"):
         against = [one for one in checks if one.kind == "curve" and not _holds(one, pair.gain, decision)]

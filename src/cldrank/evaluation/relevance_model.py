@@ -107,7 +107,10 @@ def _fits(
 
 
 def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) -> RankingDataset:
-    """The data with two more features for each order: its discounts, of all ranks, and of those on a page."""
+    """The data with two more features for each order: its discounts, of all ranks, and of those on a page.
+
+    Features lose their names, which those added might have already.
+    """
     columns = []
     for order in orders:
         discounts = 1 / np.log2(order.ranks + 1.0)
@@ -115,9 +118,8 @@ def _with_ranks(data: RankingDataset, orders: Sequence[ScoreOrder], depth: int) 
     if not columns:
         return data
     added = np.stack(columns, axis=1).astype(data.features.dtype)
-    names = tuple(f"discount {at}" for at in range(1, len(columns) + 1))
     features = np.concatenate([data.features, added], axis=1)
-    return replace(data, features=features, feature_names=(*data.feature_names, *names))
+    return replace(data, features=features, feature_names=tuple(map(str, range(features.shape[1]))))
 
 
 def _mean_position(log: LoggedClicks) -> Floats:

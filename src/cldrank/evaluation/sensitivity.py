@@ -15,7 +15,7 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import Affine
-from cldrank.evaluation.orders import LoggedOrder, Order, ScoreOrder
+from cldrank.evaluation.orders import Order, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.checks.raising import proven_bound
@@ -146,7 +146,5 @@ def _check(
     old: Order,
     margin: float,
 ) -> SensitivityCheck:
-    orders = [LoggedOrder(clicks.log) if isinstance(one, LoggedOrder) else one for one in (new, old)]
-    found = clicks.compare(measure, *orders).interval
-    gain = turned(found, measure.higher_is_better)
+    gain = turned(clicks.compare(measure, new, old).interval, measure.higher_is_better)
     return SensitivityCheck(name, about, kind, gain, decide(gain, margin))  # type: ignore[arg-type]
