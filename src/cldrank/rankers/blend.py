@@ -69,10 +69,7 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     array([2., 1.])
     """
     for one in members:
-        if not isinstance(one, LinearRanker | NetworkRanker | TreeRanker):
-            raise UsageError(
-                f"{kind_of(one)} cannot be blended with another ranker; linear models, networks and trees can."
-            )
+        check_blendable(one)
     used = [(one, float(weight)) for one, weight in zip(members, weights, strict=True) if weight]
     rankers, shares = [one for one, _ in used], np.array([weight for _, weight in used])
     if not rankers or not (np.isfinite(shares).all() and (shares > 0).all()):
@@ -92,6 +89,14 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
             return NetworkRanker(layers=_side_by_side(rankers, shares), **parts)
         del parts["scaling"]
     return BlendRanker(members=rankers, weights=tuple(shares), **parts)
+
+
+def check_blendable(ranker: Ranker) -> None:
+    """Refuse a ranker that cannot be a part of a blend."""
+    if not isinstance(ranker, LinearRanker | NetworkRanker | TreeRanker):
+        raise UsageError(
+            f"{kind_of(ranker)} cannot be blended with another ranker; linear models, plain networks and trees can."
+        )
 
 
 def _same_scaling(scalings: Sequence[Scaling | None]) -> bool:
