@@ -30,6 +30,10 @@ from cldrank.safety.sequence import SHARES, BlendTrial, UnsafeError, judge_blend
 from cldrank.wording import kind_of
 
 Curve = Propensities | AffineClicks
+_STEEP = (
+    " It also gains with clicks permuted within positions: the curve is too steep, and the propensities should be "
+    "estimated."
+)
 _SEED = 1  # of the hashes that hold queries out: not those that `cldrank train --hold-out` holds out
 
 
@@ -164,11 +168,12 @@ class Safe:
         return UnsafeError(
             "the clicks on {:,} queries held out do not show that even {} is safe: its {} differs from production's by "
             "{:+.4f} ({:+.4f} to {:+.4f}), and at most {:.4f} ({:.1%}) may be lost. It shows {:.1%} of production's "
-            "results. Keep production; more clicks{}, or a larger margin ({}) may help.",
+            "results.{} Keep production; more clicks{}, or a larger margin ({}) may help.",
             gain.n,
             who,
             measure,
             *(gain.estimate, gain.low, gain.high, self.margin * value, self.margin, likeness),
+            "" if trial.placebo else _STEEP,
             Spelling(others.format("production='…'"), others.format("--production-feature NAME")),
             Spelling("margin", "--safe-margin"),
         )

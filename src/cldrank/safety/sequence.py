@@ -9,6 +9,7 @@ from cldrank.errors import DataError
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.orders import PRODUCTION
+from cldrank.evaluation.sensitivity import run_placebo
 from cldrank.measures import Interval
 from cldrank.rankers import Ranker
 
@@ -23,12 +24,19 @@ class UnsafeError(DataError):
 class BlendTrial:
     """A blend, judged against production.
 
-    share   of the learned ranker
-    gain    over production, with its interval
+    share     of the learned ranker
+    gain      over production, with its interval
+    placebo   whether it gains nothing where there is nothing to gain, with clicks permuted within positions; if it
+              does, the curve is too steep, and gains are not to be trusted
     """
 
     share: float
     gain: Interval
+    placebo: bool = True
+
+    def is_safe(self, margin: float) -> bool:
+        """Whether it is shown that no more than the margin can be lost."""
+        return self.placebo and self.gain.low >= -margin
 
 
 def judge_blends(judge: ClickJudge, measure: ClickMeasure, blends: Mapping[float, Ranker]) -> list[BlendTrial]:
@@ -37,7 +45,9 @@ def judge_blends(judge: ClickJudge, measure: ClickMeasure, blends: Mapping[float
     found = []
     for share, ranker in blends.items():
         order = judge.order(ranker.predict(judge.clicks.log.data), f"{share:.0%} learned")
-        found.append(BlendTrial(share, judge.clicks.compare(measure, order, production).interval))
+        gain = judge.clicks.compare(measure, order, production).interval
+        placebo = run_placebo(judge.clicks, measure, order, production)
+        found.append(BlendTrial(share, gain, placebo is None or placebo.passed))
     return found
 
 
@@ -54,7 +64,7 @@ def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]
     """
     found: list[BlendTrial] = []
     for one in sorted(trials, key=lambda one: one.share):
-        if not one.gain.low >= -margin:
+        if not one.is_safe(margin):
             break
         found.append(one)
     return found
