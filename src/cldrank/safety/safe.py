@@ -13,7 +13,7 @@ from cldrank.arguments import check_number
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of, held_out
-from cldrank.errors import Spelling, UsageError
+from cldrank.errors import CldrankWarning, Spelling, UsageError, warn
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_clicks, check_dataset, needed
 from cldrank.estimators.needs import uses_clicks
@@ -26,14 +26,15 @@ from cldrank.rankers import Ranker, blended
 from cldrank.rankers.blend import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
 from cldrank.safety.imitation import feature_alone, imitate, overlap, production_column, spread
-from cldrank.safety.sequence import SHARES, BlendTrial, UnsafeError, judge_blends, most_gained, safe_trials
+from cldrank.safety.sequence import SHARES, BlendTrial, UnsafeError, confidences, judge_blends, most_gained, safe_trials
 from cldrank.wording import kind_of
 
 Curve = Propensities | AffineClicks
 _STEEP = (
-    " It also gains with clicks permuted within positions: the curve is too steep, and the propensities should be "
-    "estimated."
+    " With clicks permuted within positions it seems to gain {:.4f}, which is subtracted: the curve is too steep; "
+    "estimate the propensities."
 )
+_LIKE = 0.8  # of production's results, those that its score must explain
 _SEED = 1  # of the hashes that hold queries out: not those that `cldrank train --hold-out` holds out
 
 
@@ -44,13 +45,13 @@ class Safe:
         score = (1 - share) * imitation of production + share * learned ranker, both in units of their own spread
 
     Shares 0, 0.1, … 1 are judged against production, the order of the log, by the clicks on queries held out, by DCG at
-    the length of a page. From 0 upwards, a share is safe as long as the lower end of its gain is not below minus the
-    margin; of those that are, the one with the highest gain is kept. If none is, not even the imitation,
-    `UnsafeError` says so, and production is to stay.
+    the length of a page. A share is safe if the lower end of its gain is not below minus the margin, and so it is for
+    all shares below, or for all above. Of those that are, the one with the highest gain is kept. If none is, not even
+    the imitation, `UnsafeError` says so, and production is to stay.
 
     method       what to train; it is fitted to the queries that are not held out
     margin       how much worse than production the ranker may be, as a share of production's DCG
-    confidence   of the intervals of gains, two-sided: 0.9 leaves 5% to the chance that an unsafe ranker is kept
+    confidence   that no unsafe ranker is kept, whatever the number of shares
     hold_out     the share of queries that judge
     production   the feature that is production's score, if there is one; then share 0 is production itself
 
@@ -60,7 +61,7 @@ class Safe:
 
     method: Method
     margin: float = 0.01
-    confidence: float = 0.9
+    confidence: float = 0.95
     hold_out: float = 0.5
     production: str | None = None
 
@@ -71,8 +72,11 @@ class Safe:
     def __post_init__(self) -> None:
         if not isinstance(self.method, Method):
             raise UsageError(f"Safe trains a method such as CLD(), not {kind_of(self.method)}.")
+        if not uses_clicks(self.method.required):
+            label = self.method.label
+            raise UsageError("{} learns from labels, and {} judges by clicks.", label, Spelling("Safe", "--safe"))
         check_number("margin", self.margin, least=0, below=1)
-        check_number("confidence", self.confidence, above=0, below=1)
+        check_number("confidence", self.confidence, least=0.5, below=1)
         check_number("hold_out", self.hold_out, above=0, below=1)
 
     def fit(self, dataset: RankingDataset, clicks: ClickTable, propensities: Curve) -> Self:
@@ -80,14 +84,16 @@ class Safe:
         self._check(dataset, clicks, propensities)
         held = held_out(dataset.query_ids, self.hold_out, _SEED)
         self._check_sides(held, clicks)
-        judge = ClickJudge.of(dataset[held], clicks[held], propensities, confidence=self.confidence)
+        usual, strict = confidences(self.confidence)
+        judge = ClickJudge.of(dataset[held], clicks[held], propensities, confidence=usual)
         part, part_clicks = dataset[~held], clicks[~held]
         self.method.fit(part, *needed(self.method.required, part_clicks, propensities))
         blends = self._blends(part, part_clicks)
         measure = ClickMeasure("DCG", clicks.depth)
-        trials = judge_blends(judge, measure, blends)
+        trials = judge_blends(judge, measure, blends, strict)
         value = judge.clicks.estimate(measure, judge.order(PRODUCTION, PRODUCTION)).interval.estimate
         likeness = self._overlap(judge, blends[0.0])
+        self._warn_of_feature(likeness)
         safe = safe_trials(trials, self.margin * value)
         if not safe:
             raise self._unsafe(trials[0], str(measure), value, likeness)
@@ -103,7 +109,7 @@ class Safe:
             gain=chosen.gain.estimate,
             low=chosen.gain.low,
             high=chosen.gain.high,
-            confidence=float(self.confidence),
+            confidence=usual,
             queries=judge.clicks.n_queries,
             tried={f"{one.share:g}": one.gain.low for one in trials},
         )
@@ -121,8 +127,6 @@ class Safe:
     def _check(self, dataset: Any, clicks: Any, propensities: Any) -> None:
         """Refuse what cannot be judged before anything is fitted."""
         label = self.method.label
-        if not uses_clicks(self.method.required):
-            raise UsageError("{} learns from labels, and {} judges by clicks.", label, Spelling("Safe", "--safe"))
         check_clicks(clicks, check_dataset(dataset, label), label)
         if propensities is None:
             raise UsageError(
@@ -161,6 +165,16 @@ class Safe:
         log = judge.clicks.log
         return overlap(segments.descending_ranks(imitation.predict(log.data), log.data.offsets), log.clicks)
 
+    def _warn_of_feature(self, likeness: float) -> None:
+        if self.production is not None and likeness < _LIKE:
+            warn(
+                CldrankWarning(
+                    "only {:.1%} of the results that the log shows are at the top by {!r}; is it production's score?",
+                    likeness,
+                    self.production,
+                )
+            )
+
     def _unsafe(self, trial: BlendTrial, measure: str, value: float, likeness: float) -> UnsafeError:
         gain, feature = trial.gain, self.production
         who = "an imitation of production" if feature is None else f"{feature!r}, as production's score,"
@@ -173,7 +187,7 @@ class Safe:
             who,
             measure,
             *(gain.estimate, gain.low, gain.high, self.margin * value, self.margin, likeness),
-            "" if trial.placebo else _STEEP,
+            _STEEP.format(trial.placebo) if trial.placebo > self.margin * value else "",
             Spelling(others.format("production='…'"), others.format("--production-feature NAME")),
             Spelling("margin", "--safe-margin"),
         )
