@@ -115,7 +115,7 @@ def main() -> None:
     arguments.add_argument("--first", type=int, default=0, help="the number of the first log")
     arguments.add_argument("--scene", choices=["good", "perfect", "wrong", "trees"], nargs="+", default=["good"])
     arguments.add_argument("--on", choices=["vali", "test"], default="vali")
-    arguments.add_argument("--hold-out", type=float, default=0.5, help="the share of queries that judge")
+    arguments.add_argument("--hold-out", type=float, default=0.3, help="the share of queries that judge")
     arguments.add_argument("--each", action="store_true")
     asked = arguments.parse_args()
     if catalogue.get("msrd").find() is None:

@@ -40,10 +40,10 @@ WITH_BEST = cr.RankingDataset.from_arrays(
 )
 
 
-def log(sessions: int, scores: NDArray[Any] | None = None, noise: float = 0.1, seed: int = 0) -> cr.ClickTable:
-    """Clicks on the pages of production; with noise 1, any result is clicked as soon as another."""
+def log(sessions: int, scores: NDArray[Any] | None = None, data: cr.RankingDataset = DATA) -> cr.ClickTable:
+    """Clicks on the pages of production."""
     own = DATA.features[:, 0] if scores is None else scores
-    return Simulation(DATA, own, PositionBased(1, noise), depth=5).draw(sessions, seed=seed)
+    return Simulation(data, own, PositionBased(1, 0.1), depth=5).draw(sessions, seed=0)
 
 
 def dcg(ranker: Any, data: cr.RankingDataset) -> float:
@@ -115,7 +115,7 @@ class TestWhatIsKept:
 
     def test_figures_are_those_of_the_judge(self, clear: Safe) -> None:
         clicks = log(100_000)
-        held = held_out(DATA.query_ids, 0.5, seed=1)
+        held = held_out(DATA.query_ids, 0.3, seed=1)
         judge = ClickJudge.of(DATA[held], clicks[held], RHO, confidence=0.92)
         found = judge.compare(clear.ranker_, "production", "DCG@5").measures["DCG@5"]
         safety = clear.safety_
@@ -137,7 +137,7 @@ class TestWhatIsKept:
         assert whole.gain.low + whole.placebo > 0 > whole.gain.low
 
     def test_queries_that_judge_are_not_learned_from(self, clear: Safe) -> None:
-        held = held_out(DATA.query_ids, 0.5, seed=1)
+        held = held_out(DATA.query_ids, 0.3, seed=1)
         part, clicks = DATA[~held], log(100_000)[~held]
         alone = cr.IPS().fit(part, clicks, RHO)
         np.testing.assert_array_equal(clear.method.predict(DATA), alone.predict(DATA))
@@ -186,7 +186,7 @@ class TestWhatItTells:
         assert f"| share of the learned ranker | {safety.share:.0%} |" in card
         assert f"{safety.gain:+.4f} ({safety.low:+.4f} to {safety.high:+.4f}, 92% interval)" in card
         assert (
-            "safety.Safe(IPS(), margin=0.01, confidence=0.95, hold_out=0.5).fit(dataset, clicks, propensities)" in card
+            "safety.Safe(IPS(), margin=0.01, confidence=0.95, hold_out=0.3).fit(dataset, clicks, propensities)" in card
         )
         origin = cr.load_ranker(tmp_path / "ranker").provenance
         assert origin.safety == safety
@@ -228,4 +228,4 @@ class TestRefused:
             pytest.warns(cr.errors.CldrankWarning, match="are at the top by 'a'; is it production's score"),
             pytest.raises(UnsafeError, match="that even 'a', as production's score, is safe: its DCG@5 differs"),
         ):
-            Safe(cr.Naive(), margin=0, production="a").fit(DATA, log(300), RHO)
+            Safe(cr.Naive(), production="a").fit(WITH_BEST, log(2000, BEST, data=WITH_BEST), RHO)

@@ -49,15 +49,14 @@ IsSafe = Annotated[
     bool,
     options.spelled(
         "--safe",
-        "Depart from production only as far as the clicks support: half of the queries judge blends of the learned "
-        "ranker and an imitation of production against the order of the log.",
+        "Depart from production only as far as the clicks on other queries support.",
     ),
 ]
 SafeMargin = Annotated[
     float | None,
     options.spelled(
         "--safe-margin SHARE",
-        "With --safe: how much of production's DCG the ranker may lose at most. [default: 0.01]",
+        "With --safe: the share of production's DCG that may be lost. [default: 0.01]",
         show_default=False,
     ),
 ]
@@ -65,7 +64,7 @@ ProductionFeature = Annotated[
     str | None,
     options.spelled(
         "--production-feature NAME",
-        "With --safe: the feature that is production's score, which then stands for production itself.",
+        "With --safe: the feature that is production's score, if there is one.",
         show_default=False,
     ),
 ]

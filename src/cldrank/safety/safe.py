@@ -62,7 +62,7 @@ class Safe:
     method: Method
     margin: float = 0.01
     confidence: float = 0.95
-    hold_out: float = 0.5
+    hold_out: float = 0.3
     production: str | None = None
 
     ranker_: Ranker = field(init=False, repr=False)
@@ -142,9 +142,10 @@ class Safe:
         for side, verb in ((held, "judge by"), (~held, "learn from")):
             if not (searched & side).any():
                 raise UsageError(
-                    "of {:,} queries with impressions, half are to learn from and half to judge by, and there is none "
-                    "to {}; a log of more queries is needed.",
+                    "of {:,} queries with impressions, {:.4g} of them to judge by, there is none to {}; a log of more "
+                    "queries is needed.",
                     int(searched.sum()),
+                    self.hold_out,
                     verb,
                 )
 
