@@ -64,7 +64,7 @@ class Scene:
         fractions = {"good": (0.01,), "perfect": (1.0,)}.get(name, (0.01, 1.0))
         rankers = [SVMRank(fraction=fraction).fit(self.train) for fraction in fractions]
         if name == "trees":
-            rankers[-1] = Oracle(model=cr.Trees(rounds=200)).fit(self.train)  # type: ignore[call-overload]
+            rankers[-1] = Oracle(model=cr.Trees(rounds=200)).fit(self.train)
         self.productions = [
             (one.predict(self.train), true_dcg(one.predict(self.judged), self.judged)) for one in rankers
         ]

@@ -55,7 +55,7 @@ class TestTraining:
         assert done.code == 0, done.err
         held = cr.data.held_out(data.query_ids, 0.25)
         ranker = cr.load_ranker("ranker")
-        np.testing.assert_array_equal(ranker.saw(data.query_ids), ~held)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(ranker.saw(data.query_ids), ~held)
         expected = Safe(cr.IPS(), margin=0.2).fit(data[~held], clicks[~held], RHO)
         np.testing.assert_array_equal(ranker.predict(data), expected.predict(data))
         assert f"{held.sum()} of 60 queries are held out; " in done.out
@@ -75,7 +75,9 @@ class TestTraining:
 
     def test_what_is_not_safe_is_not_saved(self, run: Run, clicks: cr.ClickTable) -> None:
         """The exit code lets a pipeline keep production."""
-        few = cr.ClickTable(clicks.candidates, clicks.row, clicks.position, 0 * clicks.row + 1, clicks.clicks // 40)
+        few = cr.ClickTable(
+            clicks.candidates, clicks.row, clicks.position, 0 * clicks.row + 1, (clicks.clicks > 15).astype(np.int64)
+        )
         few.save("cells.parquet")
         done = run("train", "ips", *FROM, "--safe", "--safe-margin", "0", "-o", "ranker")
         assert done.code == 1

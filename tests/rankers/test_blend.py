@@ -50,7 +50,9 @@ class TestOneRankerOfTheSameKind:
 
     def test_trees_rely_on_what_both_rely_on(self) -> None:
         members = (trees(3), trees(4, seed=1))
-        gains = [one.importance().gain for one in (*members, blended(members, WEIGHTS))]
+        found = blended(members, WEIGHTS)
+        assert isinstance(found, TreeRanker)
+        gains = [one.importance().gain for one in (*members, found)]
         np.testing.assert_allclose(gains[2], WEIGHTS[0] * gains[0] + WEIGHTS[1] * gains[1], rtol=1e-5)
 
     def test_a_weight_of_0_leaves_the_other_as_it_is(self) -> None:

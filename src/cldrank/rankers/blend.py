@@ -151,7 +151,7 @@ def _side_by_side(rankers: Sequence[Any], weights: NDArray[np.float64]) -> list[
 def _joined_trees(rankers: Sequence[Any], weights: NDArray[np.float64]) -> bytes:
     """The file of all trees one after the other, leaves times the weight; gains, which say what matters, as well."""
     whole = parsed_trees(rankers[-1].content, len(rankers[-1].feature_names))
-    trees = []
+    trees: list[dict[str, Any]] = []
     for one, weight in zip(rankers, weights, strict=True):
         for tree in one.trees:
             leaf = np.array(tree["left_children"]) == _LEAF

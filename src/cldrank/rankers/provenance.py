@@ -213,10 +213,11 @@ class SafetyRecord(Record):
 
     def __str__(self) -> str:
         rest = "an imitation of production" if self.is_imitated else f"production's score ({self.production})"
-        blend = rest if not self.share else f"{self.share:.0%} learned, {1 - self.share:.0%} {rest}"
-        kept = "nothing that was learned is shown to be better: " if not self.share else ""
+        blend = f"{self.share:.0%} learned, {1 - self.share:.0%} {rest}"
+        if self.share in (0, 1):
+            blend = "learned as it is" if self.share else f"nothing learned is shown to gain, so {rest} alone"
         return (
-            f"safe: {kept}{blend}; {self.measure} {self.gain:+.4f} ({self.low:+.4f} to {self.high:+.4f}) over "
+            f"safe: {blend}; {self.measure} {self.gain:+.4f} ({self.low:+.4f} to {self.high:+.4f}) over "
             f"production's {self.value:.4f}, by the clicks on {self.queries:,} queries; {self.margin:.4f} may be lost"
         )
 

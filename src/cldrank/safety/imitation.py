@@ -34,7 +34,7 @@ def heights(clicks: ClickTable) -> Floats:
     """
     shares = clicks.impressions / clicks.query_impressions[clicks.candidates.row_queries[clicks.row]]
     up = shares * (clicks.depth + 1 - clicks.position) / max(clicks.depth, 1)
-    return np.bincount(clicks.row, up, clicks.candidates.n_rows)
+    return np.bincount(clicks.row, up, clicks.candidates.n_rows).astype(np.float64, copy=False)
 
 
 def imitate(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
