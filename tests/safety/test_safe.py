@@ -18,6 +18,8 @@ from cldrank.evaluation import ClickJudge
 from cldrank.models import MLP, Linear, Trees
 from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker
 from cldrank.safety import BlendTrial, Safe, UnsafeError
+from cldrank.safety.imitation import imitate
+from cldrank.scaling import Standard
 
 RHO = cr.Propensities.power(1, 5)
 
@@ -74,7 +76,7 @@ class TestWhatIsKept:
         assert kept.safety_.share >= 0.9
         assert all(low > 0 for share, low in kept.safety_.tried.items() if float(share) > 0.2)
 
-    @pytest.mark.parametrize("method", [cr.Naive(), cr.IPS()])
+    @pytest.mark.parametrize("method", [cr.Naive(), cr.IPS(), cr.IPS(model=Linear(scaling=Standard(clip=0.3)))])
     def test_nothing_where_clicks_are_noise(self, method: Any) -> None:
         """Production's own order is kept, exactly, if its score is known and nothing may be lost."""
         clicks = Simulation(WITH_BEST, BEST, PositionBased(1, 1.0), depth=5).draw(3000, seed=1)
@@ -135,6 +137,16 @@ class TestWhatIsKept:
         assert kept.safety_.share <= 0.3
         whole = kept.trials_[-1]
         assert whole.gain.low + whole.placebo > 0 > whole.gain.low
+
+    def test_a_blend_adds_up_both_in_units_of_their_spread(self, clear: Safe) -> None:
+        held = held_out(DATA.query_ids, 0.3, seed=1)
+        part, share = DATA[~held], clear.safety_.share
+        assert 0 < share < 1
+        rankers = (imitate(clear.method.ranker_, clear.method, part, log(100_000)[~held]), clear.method.ranker_)
+        tables = [one.predict(part).reshape(-1, 8) for one in rankers]
+        deviations = [(table - table.mean(axis=1, keepdims=True)).std() for table in tables]
+        imitation, learned = (one.predict(DATA) / deviation for one, deviation in zip(rankers, deviations, strict=True))
+        np.testing.assert_allclose(clear.predict(DATA), (1 - share) * imitation + share * learned, rtol=1e-9, atol=1e-9)
 
     def test_queries_that_judge_are_not_learned_from(self, clear: Safe) -> None:
         held = held_out(DATA.query_ids, 0.3, seed=1)

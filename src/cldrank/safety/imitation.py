@@ -80,18 +80,18 @@ def production_column(name: str, dataset: RankingDataset) -> int:
     return dataset.feature_names.index(name)
 
 
-def spread(scores: Floats, dataset: RankingDataset) -> float:
+def within_spread(scores: Floats, dataset: RankingDataset) -> float:
     """The standard deviation of scores within queries.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
-    >>> spread(np.array([0.0, 2.0, 10.0, 12.0]), data)
+    >>> within_spread(np.array([0.0, 2.0, 10.0, 12.0]), data)
     1.0
     """
     means = segments.sums_of_segments(scores, dataset.offsets) / np.maximum(dataset.sizes, 1)
     return float(np.sqrt(np.mean((scores - means[dataset.row_queries]) ** 2)))
 
 
-def overlap(ranks: NDArray[np.int64], clicks: ClickTable) -> float:
+def shown_alike(ranks: NDArray[np.int64], clicks: ClickTable) -> float:
     """The share of production's results that an order shows as well, on pages of the same length."""
     queries = clicks.candidates.row_queries[clicks.row]
     lengths = np.zeros(clicks.n_queries, dtype=np.int64)

@@ -25,7 +25,7 @@ from cldrank.propensity import AffineClicks, Propensities
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.blend import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
-from cldrank.safety.imitation import feature_alone, imitate, overlap, production_column, spread
+from cldrank.safety.imitation import feature_alone, imitate, production_column, shown_alike, within_spread
 from cldrank.safety.sequence import SHARES, BlendTrial, UnsafeError, confidences, judge_blends, most_gained, safe_trials
 from cldrank.wording import kind_of
 
@@ -157,14 +157,14 @@ class Safe:
             alone = imitation = imitate(learned, self.method, part, clicks)
         else:
             alone, imitation = feature_alone(self.production, learned, part)
-        units = [1 / (spread(one.predict(part), part) or 1.0) for one in (imitation, learned)]
+        units = [1 / (within_spread(one.predict(part), part) or 1.0) for one in (imitation, learned)]
         blends = {share: blended((imitation, learned), ((1 - share) * units[0], share * units[1])) for share in SHARES}
         return {**blends, 0.0: alone}
 
     @staticmethod
     def _overlap(judge: ClickJudge, imitation: Ranker) -> float:
         log = judge.clicks.log
-        return overlap(segments.descending_ranks(imitation.predict(log.data), log.data.offsets), log.clicks)
+        return shown_alike(segments.descending_ranks(imitation.predict(log.data), log.data.offsets), log.clicks)
 
     def _warn_of_feature(self, likeness: float) -> None:
         if self.production is not None and likeness < _LIKE:
