@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.arguments import check_number
 from cldrank.cli import methods, options
 from cldrank.cli.learning_task import HeldOut, LearningTask
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, say, working
@@ -142,6 +141,7 @@ def _kept_near(method: Method, safe: bool, margin: float | None, feature: str | 
         if alone is not None:
             raise UsageError(f"{alone} is for --safe, which keeps the ranker near production; say --safe, too.")
         return None
+    from cldrank.arguments import check_number
     from cldrank.safety import Safe
 
     known: dict[str, Any] = {"production": feature}
@@ -154,6 +154,8 @@ def _learn(
     chosen: LearningTask, kept: Safe | None, hold_out: float | None, bar: bool
 ) -> tuple[RankingDataset, HeldOut | None, list[str]]:
     """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
+    from cldrank.arguments import check_number
+
     if hold_out is not None:
         check_number("hold_out", hold_out, above=0, below=1)
     dataset, table, rho = chosen.read()
