@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cldrank import models as models
     from cldrank import propensity as propensity
     from cldrank import rankers as rankers
+    from cldrank import safety as safety
     from cldrank import scaling as scaling
     from cldrank import tuning as tuning
     from cldrank.clicks.table import ClickTable as ClickTable
@@ -65,7 +66,7 @@ _HOMES = {
     "tune": "cldrank.tuning",
     **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }
-_ROOMS = ("clicks", "data", "estimators", "measures", "models", "propensity", "rankers", "scaling", "tuning")
+_ROOMS = ("clicks", "data", "estimators", "measures", "models", "propensity", "rankers", "safety", "scaling", "tuning")
 
 
 def __getattr__(name: str) -> Any:

@@ -217,9 +217,12 @@ class TestPositions:
 
     def test_an_option_without_an_effect_is_refused(self, run: Run) -> None:
         cases: list[tuple[str, list[str]]] = [
-            ("naive does not use propensities; leave -p out", ["naive", *FROM]),
-            ("pijd does not use propensities; leave -p out", ["pijd", *FROM]),
-            ("does not use propensities; leave --propensity out, or say --position-correction", ["heckman", *FROM]),
+            ("naive does not use propensities; leave --propensity out, or say --safe", ["naive", *FROM]),
+            ("pijd does not use propensities; leave --propensity out, or say --safe", ["pijd", *FROM]),
+            (
+                "does not use propensities; leave --propensity out, or say --position-correction or --safe",
+                ["heckman", *FROM],
+            ),
             ("oracle learns from labels, not from clicks; leave -p out", ["oracle", *FROM[:2], *FROM[4:]]),
             ("oracle learns from labels, not from clicks; leave -c out", ["oracle", *FROM[:4]]),
             ("oracle learns from labels, not from clicks; leave --depth out", ["oracle", *FROM[:2], "--depth", "2"]),

@@ -83,8 +83,12 @@ class LearningTask(Sources):
     log: options.LogReading = field(default_factory=options.LogReading)
     reading: options.Reading = field(default_factory=options.Reading)
 
-    def check(self, *, judges: bool = False) -> None:
-        """Refuse a method without what it needs before anything is read; `judges`: clicks judge rankers as well."""
+    def check(self, *, judges: bool = False, safe: bool = False) -> None:
+        """Refuse a method without what it needs before anything is read.
+
+        judges   clicks judge rankers as well
+        safe     they do since `--safe` was said
+        """
         from cldrank.estimators.needs import uses_clicks, uses_curve
 
         name, needs = self.method.name, self.method.required
@@ -93,6 +97,7 @@ class LearningTask(Sources):
         if not self.clicks:
             raise UsageError(f"{name} learns from clicks; name them with --clicks.")
         corrects = uses_curve(needs)
+        judges = judges or safe
         if self.propensity is None and (corrects or judges):
             purpose = "" if corrects else " to judge by held-out clicks"
             trust = " (with --method trust-bias, it corrects for trust as well)" if needs == "trust" else ""
@@ -101,8 +106,8 @@ class LearningTask(Sources):
                 f"a file that `cldrank propensity estimate` wrote{trust}."
             )
         if self.propensity is not None and not corrects and not judges:
-            hint = ", or say --position-correction" if corrects_if_asked(type(self.method)) else ""
-            raise UsageError(f"{name} does not use propensities; leave --propensity out{hint}.")
+            hint = "--position-correction or --safe" if corrects_if_asked(type(self.method)) else "--safe"
+            raise UsageError(f"{name} does not use propensities; leave --propensity out, or say {hint}.")
 
     def read(self) -> tuple[RankingDataset, ClickTable | None, Propensities | AffineClicks | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""

@@ -29,6 +29,7 @@ class MethodCommands(TyperGroup):
 
     action: ClassVar[Callable[..., None]]
     judges: ClassVar[bool] = False
+    may_judge: ClassVar[bool] = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All methods."""
@@ -75,12 +76,14 @@ class MethodCommand(TyperCommand):
             raise
 
 
-def group(action: Callable[..., None], *, judges: bool = False) -> typer.Typer:
+def group(action: Callable[..., None], *, judges: bool = False, may_judge: bool = False) -> typer.Typer:
     """An app with one command per method, which calls `action(chosen, …)`.
 
-    judges   whether it fits many times and judges each fit by clicks
+    judges      whether it fits many times and judges each fit by clicks
+    may_judge   whether it judges by clicks if asked to, so that methods without a curve may be given one
     """
-    kind = type("Commands", (MethodCommands,), {"action": staticmethod(action), "judges": judges})
+    own = {"action": staticmethod(action), "judges": judges, "may_judge": may_judge}
+    kind = type("Commands", (MethodCommands,), own)
     app = typer.Typer(
         cls=kind,
         no_args_is_help=True,
@@ -114,7 +117,13 @@ def _command(commands: type[MethodCommands], kind: type[Method], model: str | No
         rest = {one.name: values.pop(one.name) for one in own}
         commands.action(_chosen(kind, settings, values), **rest)
 
-    ordered = [*_evidence(kind, commands.judges), _model_option(kind), *own, *derived, *_reading(kind)]
+    ordered = [
+        *_evidence(kind, commands.judges or commands.may_judge),
+        _model_option(kind),
+        *own,
+        *derived,
+        *_reading(kind),
+    ]
     call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
     call.__doc__ = f"{kind.label}: {kind.sentence}.\n\n{_about(kind)}"
     return made(kind.name, call, MethodCommand)

@@ -17,7 +17,7 @@ import typer
 from cldrank.cli import methods, options
 from cldrank.cli.learning_task import HeldOut, LearningTask
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, say, working
-from cldrank.errors import CldrankWarning, hearing_warnings
+from cldrank.errors import CldrankWarning, UsageError, hearing_warnings
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cldrank.estimators import Method
     from cldrank.models import Epoch
     from cldrank.rankers import Ranker
+    from cldrank.safety import Safe
 
 _INTERRUPTED = 130
 _UNDECIDING = ("out", "summary", "as_json", "checkpoint", "resume", "tensorboard", "cache")
@@ -43,6 +44,30 @@ HoldOut = Annotated[
     ),
 ]
 
+IsSafe = Annotated[
+    bool,
+    options.spelled(
+        "--safe",
+        "Depart from production only as far as the clicks on other queries support.",
+    ),
+]
+SafeMargin = Annotated[
+    float | None,
+    options.spelled(
+        "--safe-margin SHARE",
+        "With --safe: the share of production's DCG that may be lost. [default: 0.01]",
+        show_default=False,
+    ),
+]
+ProductionFeature = Annotated[
+    str | None,
+    options.spelled(
+        "--production-feature NAME",
+        "With --safe: the feature that is production's score, if there is one.",
+        show_default=False,
+    ),
+]
+
 
 def train(
     chosen: LearningTask,
@@ -50,6 +75,9 @@ def train(
     out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
     context: typer.Context,
     hold_out: HoldOut = None,
+    safe: IsSafe = False,
+    safe_margin: SafeMargin = None,
+    production_feature: ProductionFeature = None,
     summary: Annotated[
         bool,
         options.spelled(
@@ -67,28 +95,34 @@ def train(
     The ranker remembers which queries it was trained on. With `--hold-out 0.2`, a fifth of the queries is left for
     `cldrank compare ranker/ production`, which judges it by their clicks.
 
+    With `--safe`, the ranker is a blend of what was learned and of production, the best of those that the clicks on
+    other queries show to be safe. Where none is, nothing is saved, and the exit code is 1: keep production.
+
     Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
     processes train a network together.
     """
     from cldrank.rankers import check_replaceable
 
     method = chosen.method
-    chosen.check()
+    kept = _kept_near(method, safe, safe_margin, production_feature)
+    chosen.check(safe=safe)
     method.check()
     options.check_ranker_folder(out)
     check_replaceable(out)
     with hearing_warnings() as heard:
-        dataset, held, warned = _learn(chosen, hold_out, bar=not as_json and _leads())
+        dataset, held, warned = _learn(chosen, kept, hold_out, bar=not as_json and _leads())
     if not _leads():
         return
     said = [one.said("shell") for one in heard]
-    _documented(method.ranker_, said, command=_command(context), held_out=hold_out).save(out)
+    ranker = (kept or method).ranker_
+    _documented(ranker, said, command=_command(context), held_out=hold_out).save(out)
     facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
+    facts["safety"] = None if kept is None else asdict(kept.safety_)
     if as_json:
         more = {"summary": method.summary()} if summary else {}
         print_json({"method": method.name, "ranker": str(out), **facts, "warnings": warned, **more})
     else:
-        _print(method, facts, warned, summary, out)
+        _print(method, ranker, facts, warned, summary, out)
         if held is not None:
             print_line(f"{held}; {chosen.judging(out)}")
     if facts["status"] == "interrupted":
@@ -99,7 +133,26 @@ def train(
 # -- training ------------------------------------------------------------------------------------------------------
 
 
-def _learn(chosen: LearningTask, hold_out: float | None, bar: bool) -> tuple[RankingDataset, HeldOut | None, list[str]]:
+def _kept_near(method: Method, safe: bool, margin: float | None, feature: str | None) -> Safe | None:
+    """The method as `--safe` trains it; None without."""
+    if not safe:
+        given = {"--safe-margin": margin, "--production-feature": feature}
+        alone = next((name for name, value in given.items() if value is not None), None)
+        if alone is not None:
+            raise UsageError(f"{alone} is for --safe, which keeps the ranker near production; say --safe, too.")
+        return None
+    from cldrank.arguments import check_number
+    from cldrank.safety import Safe
+
+    known: dict[str, Any] = {"production": feature}
+    if margin is not None:
+        known["margin"] = check_number("safe_margin", margin, least=0, below=1)
+    return Safe(method, **known)
+
+
+def _learn(
+    chosen: LearningTask, kept: Safe | None, hold_out: float | None, bar: bool
+) -> tuple[RankingDataset, HeldOut | None, list[str]]:
     """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
     from cldrank.arguments import check_number
 
@@ -110,10 +163,10 @@ def _learn(chosen: LearningTask, hold_out: float | None, bar: bool) -> tuple[Ran
     if held is not None:
         dataset, table = held.others
     with _showing(chosen.method, bar), _together():
-        return dataset, held, _fit(chosen.method, dataset, table, rho)
+        return dataset, held, _fit(kept or chosen.method, dataset, table, rho)
 
 
-def _fit(method: Method, dataset: RankingDataset, table: Any, rho: Any) -> list[str]:
+def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -> list[str]:
     """Fit the method; its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CldrankWarning)
@@ -198,8 +251,10 @@ def _command(context: typer.Context) -> str:
 # -- what came of it -----------------------------------------------------------------------------------------------
 
 
-def _print(method: Method, facts: dict[str, Any], warned: list[str], summary: bool, out: Path) -> None:
-    console.print(f"{method.ranker_!r}", markup=False)
+def _print(method: Method, ranker: Ranker, facts: dict[str, Any], warned: list[str], summary: bool, out: Path) -> None:
+    console.print(f"{ranker!r}", markup=False)
+    if ranker.provenance.safety is not None:
+        print_line(str(ranker.provenance.safety))
     if summary:
         print_line(method.summary())
     if facts["best_epoch"]:
@@ -266,4 +321,4 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = methods.group(train)
+app = methods.group(train, may_judge=True)

@@ -7,10 +7,12 @@ Loading reads data only; nothing in a folder can make code run.
 """
 
 from cldrank.rankers.base import Ranker, ScalingRanker, check_features
+from cldrank.rankers.blend import BlendRanker, blended
 from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.card import model_card
 from cldrank.rankers.explaining import Contributions, Importance
 from cldrank.rankers.files import check_replaceable, load_ranker, record_evaluation, save_ranker
+from cldrank.rankers.group import GroupRanker
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import Layer, NetworkRanker
 from cldrank.rankers.provenance import Provenance
@@ -18,8 +20,10 @@ from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 
 __all__ = [
+    "BlendRanker",
     "BordaRanker",
     "Contributions",
+    "GroupRanker",
     "Importance",
     "Layer",
     "LinearRanker",
@@ -29,6 +33,7 @@ __all__ = [
     "Ranker",
     "ScalingRanker",
     "TreeRanker",
+    "blended",
     "check_features",
     "check_replaceable",
     "load_ranker",

@@ -15,7 +15,7 @@ from cldrank.drawing.markdown_text import Markdown, code, code_block, escaped
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.limits import known_limits
 from cldrank.rankers.linear import LinearRanker
-from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance
+from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance, SafetyRecord
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 from cldrank.wording import count, positions
@@ -57,6 +57,7 @@ def model_card(ranker: Ranker, notes: str = "") -> str:
         "parameters": _parameters(origin),
         "curve": None if origin.propensities is None else _curve(origin.propensities),
         "fit": None if origin.diagnostics is None else _fit(origin.diagnostics),
+        "safety": None if origin.safety is None else _safety(origin.safety),
         "features": _features(ranker),
         "names": ranker.feature_names,
         "evaluations": [(one, _measures(one)) for one in origin.evaluations],
@@ -189,6 +190,24 @@ def _fit(fit: FitRecord) -> dict[str, Any]:
     }
     rows = [(name, _number(value)) for name, value in known.items() if value is not None]
     return {"rows": rows, "warnings": fit.warnings}
+
+
+def _safety(safety: SafetyRecord) -> Rows:
+    worst = safety.margin / safety.value if safety.value else 0.0
+    judged = f"{safety.gain:+.4f} ({safety.low:+.4f} to {safety.high:+.4f}, {safety.confidence:.0%} interval)"
+    return [
+        ("share of the learned ranker", f"{safety.share:.0%}"),
+        (
+            "the rest",
+            "an imitation of production" if safety.is_imitated else f"production's score, {safety.production}",
+        ),
+        ("results that production shows as well", f"{safety.overlap:.1%} of those of the rest alone"),
+        (f"gain in {safety.measure} over production", judged),
+        ("production", f"{safety.value:.4f}"),
+        ("may be worse by", f"{safety.margin:.4f} ({worst:.1%})"),
+        ("judged by the clicks on", count(safety.queries, "query", "queries")),
+        ("lower end of the gain, by share", ", ".join(f"{one}: {low:+.4f}" for one, low in safety.tried.items())),
+    ]
 
 
 def _number(value: Any) -> str:

@@ -23,11 +23,13 @@ from cldrank.data.query_hash import Hashes
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.files import holding, recover_folder, replacing_folder
 from cldrank.rankers.base import Config, Ranker, Weights
+from cldrank.rankers.blend import BlendRanker
 from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.card import model_card
 from cldrank.rankers.linear import LinearRanker
 from cldrank.rankers.network import NetworkRanker
-from cldrank.rankers.provenance import Measured, Provenance, can_be_written
+from cldrank.rankers.provenance import Measured, Provenance
+from cldrank.rankers.record import can_be_written
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
 from cldrank.reading import read_json, reading, reason
@@ -36,7 +38,7 @@ from cldrank.wording import listed
 FORMAT = "cldrank-ranker"
 FORMAT_VERSION = 1
 KINDS: dict[str, type[Ranker]] = {
-    kind.kind: kind for kind in (LinearRanker, NetworkRanker, ModuleRanker, TreeRanker, BordaRanker)
+    kind.kind: kind for kind in (LinearRanker, NetworkRanker, ModuleRanker, TreeRanker, BordaRanker, BlendRanker)
 }
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"

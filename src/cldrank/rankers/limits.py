@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cldrank.rankers.base import Ranker
+from cldrank.rankers.blend import BlendRanker
 from cldrank.rankers.borda import BordaRanker
+from cldrank.rankers.group import GroupRanker
 from cldrank.rankers.provenance import CurveRecord, FitRecord, Provenance
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.wording import count, listed, positions, some
@@ -123,8 +125,11 @@ def _of_features(ranker: Ranker) -> Iterator[str]:
 def _of_use(ranker: Ranker) -> Iterator[str]:
     if not ranker.by_row:
         yield "A score depends on the other candidates of its query: score all of them together."
-    if isinstance(ranker, BordaRanker):
+    if isinstance(ranker, GroupRanker):
         kinds = listed(member.kind for member in ranker.members)
-        yield f"It is a vote of {count(len(ranker.members), 'member')} ({kinds})."
+        what = "a vote" if isinstance(ranker, BordaRanker) else "a weighted sum"
+        yield f"It is {what} of {count(len(ranker.members), 'member')} ({kinds})."
+    if isinstance(ranker, BlendRanker):
+        yield "It cannot be exported: `cldrank serve` and `cldrank score` compute it."
     if isinstance(ranker, ModuleRanker):
         yield f"Its numbers are saved, its code is not: loading needs a torch module of the class {ranker.class_name}."

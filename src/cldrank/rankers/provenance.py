@@ -5,25 +5,21 @@ The same fit has the same provenance: no time, no machine, no folder.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache
-from typing import Any, Protocol, Self, get_args, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 from cldrank._version import __version__
-from cldrank.arguments import NO_BOUNDS, Bounds, as_json, one_of, requirements_of, shortened
+from cldrank.arguments import as_json, shortened
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.parameters import Parameter
-from cldrank.reading import reason
+from cldrank.rankers.record import Record
 
-_FINGERPRINT = re.compile(r"([0-9a-f]{64})?")
 _CHANCE = 0.5  # the concordance of scores that know nothing; ties count half
-_COUNT = Bounds(least=0)
+IMITATION = "imitation"  # of production, learned from the log
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Measured(Protocol):
@@ -31,55 +27,6 @@ class Measured(Protocol):
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries."""
-
-
-class Record:
-    """What all parts of a provenance share: every field has its type, texts can be written, counts are not negative."""
-
-    what = "the provenance"  # in messages
-
-    def __post_init__(self) -> None:
-        kind: Any = type(self)
-        for entry in fields(kind):
-            one, value = _declared(kind)[entry.name], getattr(self, entry.name)
-            value = tuple(value) if isinstance(value, list) else value
-            if not one.accepts(value):
-                words = one_of([words for own in one.kinds for words in requirements_of(own, one.bounds)])
-                raise DataError(f"{entry.name} of {self.what} must be {words}, not {shortened(value)}.")
-            if isinstance(value, Mapping):
-                value = self._plain(entry.name, value)
-            elif not all(map(can_be_written, _texts(value))):
-                raise DataError(f"{entry.name} of {self.what} holds half a character: {shortened(value)}.")
-            if entry.name == "fingerprint" and not _FINGERPRINT.fullmatch(value):
-                raise DataError(f"fingerprint of {self.what} must be 64 hexadecimal digits, not {shortened(value)}.")
-            object.__setattr__(self, entry.name, value)
-
-    @classmethod
-    def from_json(cls, content: Any) -> Self:
-        """The record that JSON holds; refused unless all of it is what a record has."""
-        if not isinstance(content, dict):
-            raise DataError(f"{cls.what} must be a dict, not {shortened(content)}.")
-        kind: Any = cls
-        declared = fields(kind)
-        if unknown := content.keys() - {one.name for one in declared}:
-            raise DataError(
-                f"{cls.what} cannot be read: this cldrank ({__version__}) does not know the entry {min(unknown)!r}; "
-                "did a newer one write it? If so, upgrade cldrank."
-            )
-        for one in declared:
-            if one.default is MISSING and one.default_factory is MISSING and one.name not in content:
-                raise DataError(f"{cls.what} cannot be read: {one.name!r} is missing.")
-        return cls(**content)
-
-    def _plain(self, name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """A mapping as JSON gives it back."""
-        try:
-            text = json.dumps(dict(value), allow_nan=False, ensure_ascii=False)
-            text.encode()
-            plain: dict[str, Any] = json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"{name} of {self.what} must be plain JSON values: {reason(error)}.") from None
-        return plain
 
 
 @dataclass(frozen=True)
@@ -230,12 +177,59 @@ class EvaluationRecord(Record):
 
 
 @dataclass(frozen=True)
+class SafetyRecord(Record):
+    """How far a ranker departs from production, and what says that this is safe; see `cldrank.safety`.
+
+    share            of the learned ranker in the blend; 0 is production, 1 the learned ranker
+    production       what stands for production: "imitation", or the feature that is its score
+    overlap          the share of production's results that the imitation shows as well
+    measure          what is judged by
+    margin           how much worse than production the ranker may be, in the units of the measure
+    value            production's own, as the clicks estimate it
+    gain, low, high  of the ranker over production, at a `confidence`
+    queries          by whose clicks it was judged
+    tried            the lower ends of the gains of all shares that were tried
+    """
+
+    what = "the safety"
+
+    share: float
+    production: str
+    overlap: float
+    measure: str
+    margin: float
+    value: float
+    gain: float
+    low: float
+    high: float
+    confidence: float
+    queries: int
+    tried: Mapping[str, float]
+
+    @property
+    def is_imitated(self) -> bool:
+        """Whether production's score was not known."""
+        return self.production == IMITATION
+
+    def __str__(self) -> str:
+        rest = "an imitation of production" if self.is_imitated else f"production's score ({self.production})"
+        blend = f"{self.share:.0%} learned, {1 - self.share:.0%} {rest}"
+        if self.share in (0, 1):
+            blend = "learned as it is" if self.share else f"nothing learned is shown to gain, so {rest} alone"
+        return (
+            f"safe: {blend}; {self.measure} {self.gain:+.4f} ({self.low:+.4f} to {self.high:+.4f}) over "
+            f"production's {self.value:.4f}, by the clicks on {self.queries:,} queries; {self.margin:.4f} may be lost"
+        )
+
+
+@dataclass(frozen=True)
 class Provenance(Record):
     """Where a ranker comes from: the data, whether that was synthetic, the estimator and its parameters.
 
     fingerprint    of the data, see `RankingDataset.fingerprint`
     has_missing    whether features were missing in it
     method, clicks, propensities, diagnostics   what was learned from, and how; None where it is not known, or not used
+    safety         how far it departs from production, of a ranker that was kept near it
     held_out       the share of queries that were kept out of training, by `cldrank.data.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
     evaluations    how well it ranks labelled data, one entry per data set and way to treat queries without relevance
@@ -257,6 +251,7 @@ class Provenance(Record):
     clicks: ClicksRecord | None = None
     propensities: CurveRecord | None = None
     diagnostics: FitRecord | None = None
+    safety: SafetyRecord | None = None
     held_out: float | None = None
     command: str = ""
     evaluations: tuple[EvaluationRecord, ...] = ()
@@ -317,6 +312,7 @@ _PARTS: dict[str, type[Record]] = {
     "clicks": ClicksRecord,
     "propensities": CurveRecord,
     "diagnostics": FitRecord,
+    "safety": SafetyRecord,
 }
 
 
@@ -333,33 +329,6 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def without_address(text: str) -> str:
     """A repr without places in memory."""
     return _ADDRESS.sub("", text)
-
-
-def can_be_written(value: Any) -> bool:
-    r"""Whether a value is a text that can be written: half a character (a lone surrogate) cannot.
-
-    >>> can_be_written("länge"), can_be_written("\ud800"), can_be_written(3)
-    (True, False, False)
-    """
-    return isinstance(value, str) and not _SURROGATE.search(value)
-
-
-@cache
-def _declared(kind: Any) -> dict[str, Parameter]:
-    """The fields of a record; whole numbers are not negative."""
-    hints = get_type_hints(kind)
-    return {
-        name: Parameter(name, one, None, "", _COUNT if int in _parts_of(one) else NO_BOUNDS)
-        for name, one in hints.items()
-    }
-
-
-def _parts_of(kind: Any) -> set[Any]:
-    return {kind, *get_args(kind)}
-
-
-def _texts(value: Any) -> list[str]:
-    return [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, str)]
 
 
 def _is_number(value: Any) -> bool:

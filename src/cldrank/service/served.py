@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank.errors import DataError, UsageError
-from cldrank.rankers import BordaRanker, ModuleRanker, Ranker, TreeRanker, load_ranker
+from cldrank.rankers import GroupRanker, ModuleRanker, Ranker, TreeRanker, load_ranker
 from cldrank.reading import read_json
 from cldrank.service.layout import FeatureLayout, RankRequest
 from cldrank.service.request_error import RequestError
@@ -102,7 +102,7 @@ def _use_one_thread(ranker: Ranker) -> None:
     """Score in the thread of the request: a list is too short to share out, and other workers need the cores."""
     if isinstance(ranker, TreeRanker):
         ranker.booster.set_param({"nthread": 1})
-    for member in ranker.members if isinstance(ranker, BordaRanker) else ():
+    for member in ranker.members if isinstance(ranker, GroupRanker) else ():
         _use_one_thread(member)
 
 

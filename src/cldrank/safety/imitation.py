@@ -1,0 +1,110 @@
+"""Production as a ranker: learned from the order of the log, or the feature that is its score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import segments
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.estimators import Method
+from cldrank.estimators.svm_rank import label_pairs, separated
+from cldrank.models.fit import Context
+from cldrank.models.targets import Targets
+from cldrank.rankers import LinearRanker, Ranker
+from cldrank.scaling import Scaling, Unscaled
+from cldrank.wording import some
+
+Floats = NDArray[np.float64]
+_PAIRS = 20_000  # that a linear imitation learns from; more hardly change it
+_C = 1.0  # the weight of its pairs: nearly all of them can be in order, where production is linear, too
+_USER = "the imitation of production"
+
+
+def heights(clicks: ClickTable) -> Floats:
+    """(rows,) how far up production shows each candidate: 1 at the top of the page, above 0 at its end, 0 below.
+
+    >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
+    >>> heights(ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0]))
+    array([0.5, 1. , 0. ])
+    """
+    shares = clicks.impressions / clicks.query_impressions[clicks.candidates.row_queries[clicks.row]]
+    up = shares * (clicks.depth + 1 - clicks.position) / max(clicks.depth, 1)
+    return np.bincount(clicks.row, up, clicks.candidates.n_rows).astype(np.float64, copy=False)
+
+
+def imitate(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
+    """A ranker of the same kind as the learned one that puts candidates in the order of the log.
+
+    A linear one is a ranking SVM on pairs, in the scaling of the learned one; others are the method's model, fitted to
+    how far up each candidate was shown.
+    """
+    searched = np.flatnonzero(clicks.query_impressions > 0)
+    part, target = dataset[searched], heights(clicks[searched])
+    if not isinstance(learned, LinearRanker):
+        rows = np.arange(part.n_rows)
+        targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
+        run = replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
+        context = Context(part, run, _USER, "the order of the log", learned.provenance)
+        return method.model.fit_targets(targets, context).ranker
+    random = np.random.default_rng(method.run.seed)
+    upper, lower = label_pairs(target, part.offsets, _PAIRS, random)
+    if not len(upper):
+        raise DataError(f"{clicks!r} has no query with two candidates in a known order, for {_USER} to learn from.")
+    both = learned.scaling.transform(part.features[np.concatenate([upper, lower])]).astype(np.float64)
+    differences = both[: len(upper)] - both[len(upper) :]
+    return _linear(learned, learned.scaling, separated(differences, _C))
+
+
+def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[Ranker, Ranker]:
+    """The ranker whose score is one feature, as it is; and one to blend with the learned ranker, in its scaling."""
+    one = np.zeros(dataset.n_features)
+    one[production_column(name, dataset)] = 1.0
+    plain = _linear(learned, Scaling(Unscaled(), dataset.n_features, {}), one)
+    return plain, _linear(learned, learned.scaling, one) if isinstance(learned, LinearRanker) else plain
+
+
+def production_column(name: str, dataset: RankingDataset) -> int:
+    """The column of the feature that is production's score."""
+    if name not in dataset.feature_names:
+        raise UsageError(
+            "{} {!r} is not a feature of the data; the features are {}.",
+            Spelling("production", "--production-feature"),
+            name,
+            some(dataset.feature_names),
+        )
+    return dataset.feature_names.index(name)
+
+
+def within_spread(scores: Floats, dataset: RankingDataset) -> float:
+    """The standard deviation of scores within queries.
+
+    >>> data = RankingDataset.from_arrays([[1], [2], [3], [4]], [7, 7, 8, 8])
+    >>> within_spread(np.array([0.0, 2.0, 10.0, 12.0]), data)
+    1.0
+    """
+    means = segments.sums_of_segments(scores, dataset.offsets) / np.maximum(dataset.sizes, 1)
+    return float(np.sqrt(np.mean((scores - means[dataset.row_queries]) ** 2)))
+
+
+def shown_alike(ranks: NDArray[np.int64], clicks: ClickTable) -> float:
+    """The share of production's results that an order shows as well, on pages of the same length."""
+    queries = clicks.candidates.row_queries[clicks.row]
+    lengths = np.zeros(clicks.n_queries, dtype=np.int64)
+    np.maximum.at(lengths, queries, clicks.position)
+    shown = ranks[clicks.row] <= lengths[queries]
+    return float(clicks.impressions[shown].sum() / clicks.impressions.sum())
+
+
+def _linear(learned: Ranker, scaling: Scaling, coefficients: Floats) -> LinearRanker:
+    return LinearRanker(
+        feature_names=learned.feature_names,
+        scaling=scaling,
+        coefficients=coefficients,
+        provenance=learned.provenance,
+        trained_on=learned.trained_on,
+    )

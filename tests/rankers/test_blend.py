@@ -1,0 +1,117 @@
+"""Weighted sums of rankers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from made_rankers import FEATURES, NAMES, ORIGIN, borda, dataset, linear, module, network, trees
+
+from cldrank.errors import DataError, UsageError
+from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker, blended, load_ranker
+
+WEIGHTS = (0.7, 0.4)
+
+
+def added(members: tuple[Any, ...], weights: tuple[float, ...] = WEIGHTS) -> Any:
+    """The scores that a blend is to have."""
+    return sum(weight * one.predict(FEATURES) for one, weight in zip(members, weights, strict=True))
+
+
+class TestOneRankerOfTheSameKind:
+    def test_linear(self) -> None:
+        members = (linear(), linear(coefficients=np.array([1.0, 2.0, -3.0, 1e-3]), intercept=-2.0))
+        found = blended(members, WEIGHTS)
+        assert isinstance(found, LinearRanker)
+        np.testing.assert_allclose(found.predict(FEATURES), added(members), rtol=1e-9, atol=1e-9)
+
+    def test_networks(self) -> None:
+        members = (network(), network(hidden=(5, 3)))
+        found = blended(members, WEIGHTS)
+        assert isinstance(found, NetworkRanker)
+        assert [layer.weight.shape for layer in found.layers if layer.weight is not None] == [
+            (21, 4),
+            (11, 21),
+            (1, 11),
+        ]
+        np.testing.assert_allclose(found.predict(FEATURES), added(members), rtol=1e-5, atol=1e-6)  # float32
+
+    def test_trees(self) -> None:
+        members = (trees(3), trees(4, seed=1))
+        found = blended(members, WEIGHTS)
+        assert isinstance(found, TreeRanker)
+        assert len(found.trees) == 7
+        features = np.where(np.random.default_rng(5).random(FEATURES.shape) < 0.2, np.nan, FEATURES)
+        for table in (FEATURES, features):
+            expected = sum(w * one.predict(table) for one, w in zip(members, WEIGHTS, strict=True))
+            np.testing.assert_allclose(found.predict(table), expected, rtol=1e-6, atol=1e-6)  # leaves are float32
+
+    def test_trees_rely_on_what_both_rely_on(self) -> None:
+        members = (trees(3), trees(4, seed=1))
+        found = blended(members, WEIGHTS)
+        assert isinstance(found, TreeRanker)
+        gains = [one.importance().gain for one in (*members, found)]
+        np.testing.assert_allclose(gains[2], WEIGHTS[0] * gains[0] + WEIGHTS[1] * gains[1], rtol=1e-5)
+
+    def test_a_weight_of_0_leaves_the_other_as_it_is(self) -> None:
+        one, other = linear(), trees()
+        assert blended((one, other), (0.0, 0.3)) is other
+        assert blended((one, other), (1.0, 0.0)) is one
+
+
+class TestOthers:
+    @pytest.mark.parametrize(
+        "members",
+        [
+            lambda: (linear(), trees()),
+            lambda: (linear(), network()),
+            lambda: (linear(), linear("minmax")),  # another scaling
+            lambda: (linear("log"), linear("log:clip=3")),
+            lambda: (network("elu"), network("relu")),
+        ],
+    )
+    def test_are_added_up(self, members: Any, tmp_path: Path) -> None:
+        both = members()
+        found = blended(both, WEIGHTS)
+        assert isinstance(found, BlendRanker)
+        expected = added(both)
+        np.testing.assert_allclose(found.predict(FEATURES), expected, rtol=1e-12)
+        np.testing.assert_array_equal(found.predict(FEATURES, block_rows=7), found.predict(FEATURES))
+        found.save(tmp_path / "ranker")
+        again = load_ranker(tmp_path / "ranker")
+        assert isinstance(again, BlendRanker)
+        assert again.weights == found.weights
+        np.testing.assert_array_equal(again.predict(dataset()), found.predict(dataset()))
+        assert "It is a weighted sum of 2 members" in (tmp_path / "ranker" / "README.md").read_text()
+
+    def test_exports_refuse_it(self, tmp_path: Path) -> None:
+        found = blended((linear(), trees()), WEIGHTS)
+        with pytest.raises(UsageError, match="cannot load this BlendRanker"):
+            found.export("json", tmp_path / "model.json")
+        assert not list(tmp_path.iterdir())
+
+    def test_what_it_remembers_is_of_the_last(self) -> None:
+        own = linear().with_queries(np.array([3, 5], dtype=np.uint64))
+        for other in (linear(provenance=ORIGIN), trees()):
+            found = blended((other, own), WEIGHTS)
+            assert found.provenance == own.provenance
+            np.testing.assert_array_equal(found.trained_on, own.trained_on)
+
+
+@pytest.mark.parametrize("one", [borda, module])
+def test_what_cannot_be_blended(one: Any) -> None:
+    with pytest.raises(UsageError, match="cannot be blended with another ranker"):
+        blended((linear(), one()), WEIGHTS)
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.0), (-1.0, 1.0), (np.nan, 1.0), (np.inf, 1.0)])
+def test_weights_that_are_none(weights: tuple[float, float]) -> None:
+    with pytest.raises(DataError, match="the weights of a blend must be at least 0"):
+        blended((linear(), linear()), weights)
+
+
+def test_members_must_know_the_same_features() -> None:
+    with pytest.raises(DataError, match="the same features"):
+        blended((linear(), linear(feature_names=("x", *NAMES[1:]))), WEIGHTS)
