@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from cldrank.experiment.results import CONFIDENCE
 from cldrank.measures import mean_interval, parse
@@ -56,15 +57,18 @@ def _corrected(section: Section) -> dict[str, str]:
 def _told(section: Section, panel: Panel, measure: str, one: str, other: str) -> str:
     """How far a method is behind another in the end, and what became of it since the first round."""
     begin, end = (_lags(section, setting, measure, one, other) for setting in (panel.settings[0], panel.settings[-1]))
-    both = begin.keys() & end.keys()
     if not end:
         return ""
-    found = f"{one} ends {_distance(list(end.values()), other)}"
-    if len(both) < 2 or len(panel.settings) == 1:
-        return f"{found}."
-    grown = mean_interval([end[seed] - begin[seed] for seed in sorted(both)], CONFIDENCE)
-    change = "less" if grown.high < 0 else "more" if grown.low > 0 else "no clear change"
-    return f"{found} (after the first round {_distance(list(begin.values()))}: {change})."
+    distance = Distance.of(end.values())
+    found = f"level with {other}" if distance.level else distance.from_(other)
+    aside = [str(distance)] if distance.level else []
+    both = sorted(begin.keys() & end.keys())
+    if len(both) > 1 and len(panel.settings) > 1:
+        lost = mean_interval([end[seed] - begin[seed] for seed in both], CONFIDENCE)
+        change = "it has gained" if lost.high < 0 else "it has lost" if lost.low > 0 else "no clear change"
+        aside.append(f"after the first round {Distance.of(begin.values())}: {change}")
+    more = f" ({', '.join(aside)})" if aside else ""
+    return f"{one} ends {found}{more}."
 
 
 def _lags(section: Section, setting: str, measure: str, one: str, other: str) -> Mapping[int, float]:
@@ -74,20 +78,34 @@ def _lags(section: Section, setting: str, measure: str, one: str, other: str) ->
     return {seed: sign * (theirs[seed] - mine[seed]) for seed in sorted(mine.keys() & theirs.keys())}
 
 
-def _distance(lags: Sequence[float], other: str = "") -> str:
-    """The mean of some distances in words; with the name of the other, it says so where they cannot be told apart.
+class Distance(NamedTuple):
+    """A mean distance over seeds: its size in words, whether it is one behind, whether chance can explain it.
 
-    >>> _distance([0.010, 0.012, 0.011]), _distance([-0.01], "CLD")
-    ('0.011 ± 0.002 behind', '0.010 ahead of CLD')
-    >>> _distance([0.010, -0.010, 0.001], "CLD")
-    'level with CLD (0.000 ± 0.017 behind)'
+    >>> print(Distance.of([0.010, 0.012, 0.011])), print(Distance.of([-0.01]).from_("CLD"))
+    0.011 ± 0.002 behind
+    0.010 ahead of CLD
+    (None, None)
+    >>> Distance.of([0.010, -0.010, 0.001]).level
+    True
     """
-    found = mean_interval(list(lags), CONFIDENCE) if len(lags) > 1 else None
-    lag = lags[0] if found is None else found.estimate
-    size = f"{abs(lag):.3f}" if found is None else f"{abs(lag):.3f} ± {found.high - lag:.3f}"
-    way = "behind" if lag > 0 else "ahead"
-    if not other:
-        return f"{size} {way}"
-    if found is not None and found.low <= 0 <= found.high:
-        return f"level with {other} ({size} {way})"
-    return f"{size} {way} {'of ' if way == 'ahead' else ''}{other}"
+
+    size: str
+    behind: bool
+    level: bool
+
+    @classmethod
+    def of(cls, lags: Iterable[float]) -> Distance:
+        """The mean of some distances, with its interval if there are several."""
+        values = list(lags)
+        if len(values) == 1:
+            return cls(f"{abs(values[0]):.3f}", values[0] > 0, level=False)
+        found = mean_interval(values, CONFIDENCE)
+        size = f"{abs(found.estimate):.3f} ± {found.high - found.estimate:.3f}"
+        return cls(size, found.estimate > 0, level=found.low <= 0 <= found.high)
+
+    def __str__(self) -> str:
+        return f"{self.size} {'behind' if self.behind else 'ahead'}"
+
+    def from_(self, other: str) -> str:
+        """The distance from somebody."""
+        return f"{self}{'' if self.behind else ' of'} {other}"
