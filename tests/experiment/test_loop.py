@@ -82,7 +82,9 @@ def test_rounds_are_what_one_would_do_by_hand(folder: Path) -> None:
 def test_a_log_holds_all_earlier_cells_and_deploying_changes_what_is_shown(folder: Path) -> None:
     logs = [log_of("CLD", rounds) for rounds in (1, 2, 3)]
     for before, after in zip(logs, logs[1:], strict=False):
-        had, has = (dict(zip(zip(one.row, one.position, strict=True), one.impressions, strict=True)) for one in (before, after))
+        had, has = (
+            dict(zip(zip(one.row, one.position, strict=True), one.impressions, strict=True)) for one in (before, after)
+        )
         assert all(has[cell] >= shown for cell, shown in had.items())
         assert after.query_impressions.sum() == before.query_impressions.sum() + 2000
     assert set(zip(logs[1].row, logs[1].position, strict=True)) > set(zip(logs[0].row, logs[0].position, strict=True))

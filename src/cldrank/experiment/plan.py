@@ -116,7 +116,9 @@ def _maker(method: MethodEntry, experiment: Experiment) -> Maker:
     if method.tune and not uses_clicks(made.needs):
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, but tuning needs clicks.")
     if method.tune and experiment.loop is not None:
-        raise UsageError(f"{source}: methods.{method.label}.tune: a loop retrains with the same parameters in each round.")
+        raise UsageError(
+            f"{source}: methods.{method.label}.tune: a loop retrains with the same parameters in each round."
+        )
     first = {name: values[0] for name, values in method.tune.items()}
     for name, values in method.tune.items():
         for value in values:  # each beside the first of the others, not all combinations

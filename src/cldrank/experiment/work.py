@@ -97,10 +97,10 @@ def _fit(task: UnitTask) -> UnitOutcome:
 
 
 class Learned(NamedTuple):
-    """A model after its fit, the clicks that it saw, and what the fit took."""
+    """A model after its fit, the clicks that it saw, if any, and what the fit took."""
 
     model: Any
-    clicks: ClickTable | None
+    clicks: Any
     warnings: tuple[str, ...]
     seconds: float
     peak_mib: float
