@@ -17,11 +17,11 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.orders import LoggedOrder, Order, ScoreOrder
+from cldrank.evaluation.orders import LoggedOrder, RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import RelevanceModel
 from cldrank.evaluation.settling import say_way, swap_variances, trial_variance, ways_to_settle
 from cldrank.evaluation.unseen import look_at_unseen
+from cldrank.evaluation.unseen_model import UnseenModel
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks
 
@@ -36,7 +36,7 @@ def orders_of(world: KnownWorld, log: LoggedClicks, noise: float = 0.25) -> tupl
 
 
 def a_pair(
-    clicks: ClickEstimator, new: Order, old: Order, measure: ClickMeasure = DCG, errors: Errors | None = None
+    clicks: ClickEstimator, new: RankOrder, old: RankOrder, measure: ClickMeasure = DCG, errors: Errors | None = None
 ) -> MeasuredPair:
     both = clicks.estimate(measure, new), clicks.estimate(measure, old)
     difference = clicks.compare(measure, new, old)
@@ -55,8 +55,8 @@ def with_errors(clicks: ClickEstimator, found: ClickEstimate, errors: Errors) ->
 
 def settled(
     clicks: ClickEstimator,
-    new: Order,
-    old: Order,
+    new: RankOrder,
+    old: RankOrder,
     pair: MeasuredPair,
     *,
     measure: ClickMeasure = DCG,
@@ -259,10 +259,10 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 # -- the unseen ---------------------------------------------------------------------------------------------------
 
 
-def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
+def known_model(relevance: NDArray[np.float64]) -> UnseenModel:
     """A model that is sure of what it predicts."""
     nothing = np.zeros(len(relevance), dtype=bool)
-    return RelevanceModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
+    return UnseenModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:
