@@ -10,6 +10,7 @@ from cldrank.experiment.definition import SHIPPED, read, shipped
 
 SEVEN = ["Naive", "IPS", "Heckman^rank", "RankAgg", "CLD", "CLD-pair", "Oracle"]
 BEYOND = ["CLD-pair+", "Naive trees", "IPS trees", "CLD-pair trees", "Oracle trees"]
+SAFE = ["Naive-L safe", "IPS-L safe", "CLD safe", "CLD-pair trees safe"]
 PEERS = ["XGBoost unbiased", "LightGBM position"]
 
 
@@ -26,7 +27,7 @@ def test_the_shipped_ones() -> None:
         "rq4-misspecified": (10, [*(one for one in SEVEN if one != "Heckman^rank"), *BEYOND], 5),
         "rq5-models": (1, ["CLD", "CLD-N", "CLD-pair", "CLD-pair-L", "CLD-pair+", "CLD-pair trees"], 5),
         "rq6-robust": (12, ["Naive", "CLD", "CLD-pair", "Oracle", *BEYOND], 5),
-        "loop": (10, ["Naive-L", "IPS-L", "CLD", "Oracle-L", *BEYOND[1:], "Production"], 3),
+        "loop": (10, ["Naive-L", "IPS-L", "CLD", "Oracle-L", *BEYOND[1:], *SAFE, "Production"], 3),
     }
     assert list(found) == list(SHIPPED)
 
