@@ -18,6 +18,7 @@ from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import DoublyRobust
 from cldrank.evaluation.orders import LoggedOrder, Order, ScoreOrder
+from cldrank.evaluation.relevance_learners import CLDRelevance
 from cldrank.evaluation.relevance_model import RelevanceModel
 from cldrank.evaluation.settling import say_way, swap_variances, trial_variance, ways_to_settle
 from cldrank.evaluation.unseen import look_at_unseen
@@ -258,11 +259,18 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 # -- the unseen ---------------------------------------------------------------------------------------------------
 
 
+def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
+    """A model that knows relevance, and of which nothing was hidden."""
+    return RelevanceModel(
+        CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, np.zeros(len(relevance), dtype=bool), 0.1
+    )
+
+
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:
     """Two of five candidates are never shown; new lifts them; a model knows them."""
     world = KnownWorld.draw(queries=100, candidates=5, seed=7)
     log, relevance = world.log(), world.relevance.ravel()
-    model = RelevanceModel(relevance, np.tile(relevance, (2, 1)), None, 0, 0.1)
+    model = known_model(relevance)
     clicks = ClickEstimator(log, DoublyRobust(), model)
     return world, clicks, *orders_of(world, log)
 
@@ -340,7 +348,7 @@ def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_positio
     _, clicks, new, old = unseen_world()
     guess = float(clicks.relevance.reshape(-1, 5)[:, 2].mean())
     assumed = np.where(clicks.log.seen, clicks.relevance, guess)
-    model = RelevanceModel(assumed, np.tile(assumed, (2, 1)), None, 0, 0.1)
+    model = known_model(assumed)
     found = [
         settled(one, new, old, a_pair(one, new, old), decision="cannot tell")
         for one in (replace(clicks, model=model), KnownWorld.draw(100, 5, seed=7).estimator())
@@ -479,10 +487,10 @@ def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
     scores = features[:, 0] + random.standard_normal(1600)
     clicks = Simulation(data, scores=scores, model=PositionBased(eta=1, noise=0.1), depth=4).draw(300, seed=0)
     judge = ClickJudge.of(data, clicks, cr.Propensities.power(1, 4))
-    found = judge.compare(features[:, 0] + 0.5 * scores, "production", models=False, trust_curve=True)
+    found = judge.compare(features[:, 0] + 0.5 * scores, "production", thorough=False, trust_curve=True)
     assert found.settling
     assert (
         found.settling
-        == judge.compare(features[:, 0] + 0.5 * scores, "production", models=False, trust_curve=True).settling
+        == judge.compare(features[:, 0] + 0.5 * scores, "production", thorough=False, trust_curve=True).settling
     )
     assert {"A/B test", "interleaving test"} <= {way.name for way in found.settling}
