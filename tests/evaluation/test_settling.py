@@ -17,9 +17,9 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.orders import LoggedOrder, Order, ScoreOrder
+from cldrank.evaluation.orders import LoggedOrder, ResultOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import RelevanceModel
+from cldrank.evaluation.relevance_model import PredictedRelevance
 from cldrank.evaluation.settling import say_way, swap_variances, trial_variance, ways_to_settle
 from cldrank.evaluation.unseen import look_at_unseen
 from cldrank.measures import Interval
@@ -36,7 +36,11 @@ def orders_of(world: KnownWorld, log: LoggedClicks, noise: float = 0.25) -> tupl
 
 
 def a_pair(
-    clicks: ClickEstimator, new: Order, old: Order, measure: ClickMeasure = DCG, errors: Errors | None = None
+    clicks: ClickEstimator,
+    new: ResultOrder,
+    old: ResultOrder,
+    measure: ClickMeasure = DCG,
+    errors: Errors | None = None,
 ) -> MeasuredPair:
     both = clicks.estimate(measure, new), clicks.estimate(measure, old)
     difference = clicks.compare(measure, new, old)
@@ -55,8 +59,8 @@ def with_errors(clicks: ClickEstimator, found: ClickEstimate, errors: Errors) ->
 
 def settled(
     clicks: ClickEstimator,
-    new: Order,
-    old: Order,
+    new: ResultOrder,
+    old: ResultOrder,
     pair: MeasuredPair,
     *,
     measure: ClickMeasure = DCG,
@@ -259,9 +263,9 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 # -- the unseen ---------------------------------------------------------------------------------------------------
 
 
-def known_model(relevance: NDArray[np.float64]) -> RelevanceModel:
+def known_model(relevance: NDArray[np.float64]) -> PredictedRelevance:
     """A model that knows relevance, and of which nothing was hidden."""
-    return RelevanceModel(
+    return PredictedRelevance(
         CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, np.zeros(len(relevance), dtype=bool), 0.1
     )
 
