@@ -86,7 +86,7 @@ def _relevance_of_unseen(new: cr.CLDPair, judged: cr.RankingDataset, clicks: cr.
     """The true mean relevance of unseen results in the new top 5: 1 if labelled relevant, else the noise of clicks."""
     places = segments.descending_ranks(new.predict(judged), judged.offsets)
     lifted = (places <= 5) & ~clicks.shown & (clicks.query_impressions[judged.row_queries] > 0)
-    relevance = np.where(judged.labels >= 1, 1.0, 0.1)
+    relevance = np.where(np.asarray(judged.labels) >= 1, 1.0, 0.1)
     weight = clicks.query_impressions[judged.row_queries] / np.log2(places + 1)
     return round(float(np.average(relevance[lifted], weights=weight[lifted])), 4)
 

@@ -77,13 +77,15 @@ class Workers(Generic[Task, Result]):
         tasks: Sequence[Task],
         group: Callable[[Task], Hashable] = lambda _: None,
         waiting: Callable[[], None] | None = None,
+        alone: Callable[[Task], bool] = lambda _: False,
     ) -> Iterator[Finished[Task, Result]]:
         """Do all tasks, in any order; each is given back as soon as it is finished.
 
         group     tasks of one group share something costly, so a process stays with a group while it has tasks left
         waiting   called every now and then while none has finished
+        alone     whether a task's group is left to one process: each of its tasks begins with what the one before left
         """
-        queue = _Queue(tasks, group)
+        queue = _Queue(tasks, group, alone)
         while len(self._workers) < min(self._count, len(tasks)):
             self._workers.append(self._started())
         for worker in self._workers:
@@ -157,19 +159,26 @@ class _Queue:
     True
     """
 
-    def __init__(self, tasks: Sequence[Any], group: Callable[[Any], Hashable]) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Any],
+        group: Callable[[Any], Hashable],
+        alone: Callable[[Any], bool] = lambda _: False,
+    ) -> None:
         self._waiting: dict[Hashable, deque[Any]] = {}
         for task in tasks:
             self._waiting.setdefault(group(task), deque()).append(task)
         self._untouched = list(self._waiting)
+        self._alone = {group(task) for task in tasks if alone(task)}
 
     def next(self, group: Hashable) -> tuple[Hashable, Any] | None:
         """The next task for a process that has just worked on a group: of the same, of a new one, of the longest."""
-        if not self._waiting:
-            return None
         if group not in self._waiting:
-            longest = max(self._waiting, key=lambda one: len(self._waiting[one]))
-            group = self._untouched[0] if self._untouched else longest
+            begun = [one for one in self._waiting if one not in self._alone]
+            longest = sorted(begun, key=lambda one: -len(self._waiting[one]))[:1]
+            if not (self._untouched or longest):
+                return None
+            group = (self._untouched or longest)[0]
         if group in self._untouched:
             self._untouched.remove(group)
         task = self._waiting[group].popleft()

@@ -264,10 +264,9 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 
 
 def known_model(relevance: NDArray[np.float64]) -> PredictedRelevance:
-    """A model that knows relevance, and of which nothing was hidden."""
-    return PredictedRelevance(
-        CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, np.zeros(len(relevance), dtype=bool), 0.1
-    )
+    """A model that is sure of what it predicts."""
+    nothing = np.zeros(len(relevance), dtype=bool)
+    return PredictedRelevance(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:

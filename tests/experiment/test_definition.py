@@ -26,6 +26,7 @@ def test_the_shipped_ones() -> None:
         "rq4-misspecified": (10, [*(one for one in SEVEN if one != "Heckman^rank"), *BEYOND], 5),
         "rq5-models": (1, ["CLD", "CLD-N", "CLD-pair", "CLD-pair-L", "CLD-pair+", "CLD-pair trees"], 5),
         "rq6-robust": (12, ["Naive", "CLD", "CLD-pair", "Oracle", *BEYOND], 5),
+        "loop": (10, ["Naive-L", "IPS-L", "CLD", "Oracle-L", *BEYOND[1:], "Production"], 3),
     }
     assert list(found) == list(SHIPPED)
 

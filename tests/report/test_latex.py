@@ -24,12 +24,12 @@ def check_latex(text: str) -> None:
             assert len(re.findall(r"(?<!\\)&", line)) + 1 + spans == len(columns)
 
 
-def test_is_balanced_and_has_all_rows(all_eight: Path, tmp_path: Path) -> None:
-    (path,) = save_report(all_eight, tmp_path / "out.tex", format="latex")
+def test_is_balanced_and_has_all_rows(all_shipped: Path, tmp_path: Path) -> None:
+    (path,) = save_report(all_shipped, tmp_path / "out.tex", format="latex")
     text = path.read_text(encoding="utf-8")
     check_latex(text)
     section = text.partition("tab:table1-msrd-1")[2].partition(r"\end{table}")[0]
-    rows = [row for row in summary(load_results(all_eight)) if (row.experiment, row.data) == ("table1", "msrd")]
+    rows = [row for row in summary(load_results(all_shipped)) if (row.experiment, row.data) == ("table1", "msrd")]
     for row in rows:
         half = row.mean - row.low
         assert f"{row.mean:.3f}$\\,\\pm\\,${half:.3f}" in section

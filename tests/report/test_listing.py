@@ -12,10 +12,10 @@ from cldrank.experiment.results import summary
 from cldrank.report import save_report
 
 
-def test_is_the_summary(all_eight: Path, tmp_path: Path) -> None:
-    (path,) = save_report(all_eight, tmp_path / "out.csv", format="csv")
+def test_is_the_summary(all_shipped: Path, tmp_path: Path) -> None:
+    (path,) = save_report(all_shipped, tmp_path / "out.csv", format="csv")
     lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
-    rows = summary(load_results(all_eight))
+    rows = summary(load_results(all_shipped))
     assert len(lines) == len(rows)
     for line, row in zip(lines, rows, strict=True):
         assert (line["experiment"], line["setting"], line["method"]) == (row.experiment, row.setting, row.method)

@@ -17,8 +17,8 @@ from cldrank.report.sections import sections
 
 
 @pytest.fixture(scope="module")
-def page(all_eight: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    (path,) = save_report(all_eight, tmp_path_factory.mktemp("page") / "report.html")
+def page(all_shipped: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    (path,) = save_report(all_shipped, tmp_path_factory.mktemp("page") / "report.html")
     return path.read_text(encoding="utf-8")
 
 
@@ -33,12 +33,12 @@ class TestContent:
         assert "prefers-color-scheme: dark" in page
         assert "@media print" in page
 
-    def test_numbers_are_the_summary_s(self, page: str, all_eight: Path) -> None:
+    def test_numbers_are_the_summary_s(self, page: str, all_shipped: Path) -> None:
         section = page.partition('<section id="table1-web10k"')[2].partition("</section>")[0]
         rows = {row[0]: row[1:] for row in Checked(section).rows if len(row) == 10}
         cells = {
             (c.method, c.measure): c
-            for c in summary(load_results(all_eight))
+            for c in summary(load_results(all_shipped))
             if (c.experiment, c.data) == ("table1", "web10k")
         }
         measures = ("nDCG@1", "nDCG@3", "AP")
@@ -121,8 +121,8 @@ class TestContent:
             assert "nan" not in re.sub(r"<(script|style)>.*?</\1>", "", text, flags=re.DOTALL).lower()
 
 
-def test_a_conclusion_is_told_once(page: str, all_eight: Path) -> None:
-    for section in sections(load_results(all_eight)):
+def test_a_conclusion_is_told_once(page: str, all_shipped: Path) -> None:
+    for section in sections(load_results(all_shipped)):
         assert page.count(escape(what_came_out(section))) == 1, section.name
 
 
@@ -185,7 +185,7 @@ def probed(page: str, folder: Path, *options: str) -> dict[str, Any]:
 
 
 class TestInABrowser:
-    def test_methods_toggle_and_values_are_told(self, page: str, all_eight: Path, tmp_path: Path) -> None:
+    def test_methods_toggle_and_values_are_told(self, page: str, all_shipped: Path, tmp_path: Path) -> None:
         seen = probed(page, tmp_path, "--window-size=1200,900", "--blink-settings=preferredColorScheme=1")
         assert seen["left"] == 0
         assert seen["before"] - seen["after"] == seen["ofMethod"] > 10
@@ -196,7 +196,7 @@ class TestInABrowser:
         setting = '{"simulation.assumed_eta": 2.0, "simulation.depth": 3}'
         cells = [
             cell
-            for cell in summary(load_results(all_eight))
+            for cell in summary(load_results(all_shipped))
             if (cell.experiment, cell.setting, cell.measure) == ("rq4-misspecified", setting, "nDCG@3")
         ]
         told = [f"{cell.method}{cell.interval:.4f}" for cell in sorted(cells, key=lambda cell: -cell.mean)]

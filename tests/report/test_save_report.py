@@ -21,7 +21,7 @@ from cldrank.report.sections import sections
 class TestPng:
     def test_there_is_a_picture_for_each_block(self, made: Any, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")
-        folder = made.save(made.eight()[: 7 * 5 * 3 * 3], tmp_path / "results")
+        folder = made.save(made.every()[: 7 * 5 * 3 * 3], tmp_path / "results")
         written = save_report(folder, tmp_path / "pictures", format="png")
         assert [path.name for path in written] == ["table1-msrd.png", "rq1-cutoff-msrd.png"]
         for path in written:
@@ -41,20 +41,20 @@ class TestPng:
                 save_pictures((), tmp_path)
 
 
-def test_a_folder_gets_a_file_of_its_own_name(all_eight: Path, tmp_path: Path) -> None:
-    assert save_report(all_eight, tmp_path)[0] == tmp_path / "report.html"
-    assert save_report(all_eight, tmp_path / "new" / "page.html")[0].is_file()
+def test_a_folder_gets_a_file_of_its_own_name(all_shipped: Path, tmp_path: Path) -> None:
+    assert save_report(all_shipped, tmp_path)[0] == tmp_path / "report.html"
+    assert save_report(all_shipped, tmp_path / "new" / "page.html")[0].is_file()
 
 
-def test_the_same_results_give_the_same_report(all_eight: Path, tmp_path: Path) -> None:
+def test_the_same_results_give_the_same_report(all_shipped: Path, tmp_path: Path) -> None:
     for name in ("html", "md"):
-        first, second = (save_report(all_eight, tmp_path / f"{turn}.out", format=name)[0] for turn in "ab")
+        first, second = (save_report(all_shipped, tmp_path / f"{turn}.out", format=name)[0] for turn in "ab")
         assert first.read_bytes().replace(b"(a-", b"(b-") == second.read_bytes()
 
 
-def test_an_unknown_format_is_refused(all_eight: Path, tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(all_shipped: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="html, md, csv, latex, png, not 'pdf'"):
-        save_report(all_eight, tmp_path, format="pdf")
+        save_report(all_shipped, tmp_path, format="pdf")
 
 
 def test_no_results_are_refused(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_an_empty_table_is_told() -> None:
     assert list(section_pictures(found)) == []
 
 
-def test_a_place_that_cannot_be_written(all_eight: Path, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written(all_shipped: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CldrankError, match="is a file; name a folder|cannot be made"):
-        save_report(all_eight, tmp_path / "file" / "page.html")
+        save_report(all_shipped, tmp_path / "file" / "page.html")
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

@@ -44,6 +44,7 @@ from cldrank.experiment.decoding import (
 from cldrank.experiment.entries import (
     MOST_COMBINATIONS,
     Data,
+    LoopSettings,
     MethodEntry,
     ProductionSettings,
     SimulationSettings,
@@ -57,16 +58,21 @@ from cldrank.wording import listed
 
 SHIPPED = (
     "table1", "rq1-cutoff", "rq1-position", "rq2-sessions", "rq3-noise", "rq4-misspecified", "rq5-models", "rq6-robust",
+    "loop",
 )  # fmt: skip
 
-_SECTIONS = ("title", "data", "seeds", "measures", "device", "production", "simulation", "tuning", "methods", "vary")
+_SECTIONS = (
+    "title", "data", "seeds", "measures", "device", "production", "simulation", "loop", "tuning", "methods",
+    "vary",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Experiment:
     """All that an experiment file says. `table` is the file itself with all changes; settings are made from it.
 
-    `device` goes to each method that takes one and has none in the file.
+    `device` goes to each method that takes one and has none in the file. In a loop, the number of rounds varies from 1
+    to what the file says: a setting is what there is after some rounds.
 
     >>> noise = read("rq3-noise", seeds=2)
     >>> len(noise.settings()), [setting.varied for setting in noise.settings()][1]
@@ -78,6 +84,7 @@ class Experiment:
     data: Data
     production: ProductionSettings
     simulation: SimulationSettings
+    loop: LoopSettings | None
     tuning: TuningSettings
     methods: tuple[MethodEntry, ...]
     vary: Mapping[str, tuple[Any, ...]]
@@ -266,15 +273,18 @@ def _experiment(table: Mapping[str, Any], name: str, place: str) -> Experiment:
     measures = table.get("measures", ["nDCG@1", "nDCG@3", "AP"])
     if not (isinstance(measures, str) or _is_list_of_texts(measures)) or not measures:
         raise UsageError(f'measures must be a list such as ["nDCG@3", "AP"], not {shortened(measures)}.')
+    loop = decode(LoopSettings, table["loop"], "loop") if "loop" in table else None
+    rounds = {} if loop is None else {"loop.rounds": tuple(range(1, loop.rounds + 1))}
     return Experiment(
         name=name,
         title=decode_text(table.get("title", name), "title"),
         data=decode(Data, data, "data"),
         production=decode(ProductionSettings, table.get("production", {}), "production"),
         simulation=decode(SimulationSettings, table.get("simulation", {}), "simulation"),
+        loop=loop,
         tuning=decode(TuningSettings, table.get("tuning", {}), "tuning"),
         methods=method_entries(table.get("methods", {})),
-        vary=varied_values(table.get("vary", {})),
+        vary=varied_values(table.get("vary", {})) | rounds,
         seeds=seeds_of(table.get("seeds", 5)),
         measures=tuple(str(measure) for measure in parse_all(measures)),
         device=decode_text(table["device"], "device") if "device" in table else None,

@@ -1,4 +1,4 @@
-"""The sections of an experiment file: data, production, simulation, tuning, methods, vary, seeds."""
+"""The sections of an experiment file: data, production, simulation, loop, tuning, methods, vary, seeds."""
 
 from __future__ import annotations
 
@@ -51,6 +51,13 @@ class SimulationSettings(Value):
     noise: float = parameter(default=0.1, least=0, most=1, about="probability of a click on an irrelevant result")
     relevant_from: float | None = parameter(default=None, about="lowest relevant label; 3 if labels reach it, else 1")
     assumed_eta: float | None = parameter(default=None, least=0, about="the eta that methods assume; the true one")
+
+
+@value
+class LoopSettings(Value):
+    """Deploy, log, retrain: each round simulates sessions with the ranker of the round before, and trains on all."""
+
+    rounds: int = parameter(default=10, least=1, most=100, about="how many; it is measured after each")
 
 
 @value

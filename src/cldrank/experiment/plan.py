@@ -54,8 +54,14 @@ class Unit:
 
     @property
     def group(self) -> str:
-        """What it shares with others: data, production ranker and clicks; one process should do them in turn."""
+        """What it shares with others: data, production ranker and clicks; one process should do them in turn.
+
+        The rounds of a loop share what the rounds before them left.
+        """
         described = json.loads(self.configuration)
+        if "loop" in described:
+            del described["loop"]
+            return canonical(described)
         parts = [self.fold.data, self.fold.fold, self.seed, described.get("production"), described.get("simulation")]
         return json.dumps(parts, sort_keys=True)
 
@@ -109,6 +115,10 @@ def _maker(method: MethodEntry, experiment: Experiment) -> Maker:
     made = maker(method.use, method.parameters, f"{source}: methods.{method.label}", experiment.device)
     if method.tune and not uses_clicks(made.needs):
         raise UsageError(f"{source}: methods.{method.label}.tune: it learns from labels, but tuning needs clicks.")
+    if method.tune and experiment.loop is not None:
+        raise UsageError(
+            f"{source}: methods.{method.label}.tune: a loop retrains with the same parameters in each round."
+        )
     first = {name: values[0] for name, values in method.tune.items()}
     for name, values in method.tune.items():
         for value in values:  # each beside the first of the others, not all combinations
@@ -133,6 +143,8 @@ def _configuration(setting: Setting, method: MethodEntry, made: Maker, fold: Fol
     simulation = asdict(experiment.simulation)
     assumed = simulation.pop("assumed_eta")
     described |= {"production": asdict(experiment.production), "simulation": simulation}
+    if experiment.loop is not None:
+        described["loop"] = asdict(experiment.loop)
     if uses_curve(made.needs):
         described["propensities"] = {"eta": experiment.simulation.eta if assumed is None else assumed}
     if method.tune:

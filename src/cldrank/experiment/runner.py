@@ -107,7 +107,7 @@ def _computed(planned: Plan, folder: Path, jobs: int, threads: int) -> Generator
 
 
 def _outcomes(pool: Pool, tasks: Sequence[UnitTask]) -> Iterator[tuple[UnitTask, UnitOutcome]]:
-    for done in pool.run(tasks, group=lambda task: task.group):
+    for done in pool.run(tasks, group=lambda task: task.group, alone=lambda task: task.in_loop):
         died = UnitOutcome(error=done.death, synthetic=done.task.fold.made is not None)
         yield done.task, done.result or died
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cldrank.errors import CldrankError
 from cldrank.experiment.datasets import Fold
@@ -41,6 +41,11 @@ class UnitTask:
     device: str | None = None
     tuned: Mapping[str, Any] = field(default_factory=dict)
     tunes: bool = False
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether it is a round of a loop."""
+        return "loop" in json.loads(self.configuration)
 
     def make(self, tuned: Mapping[str, Any]) -> Any:
         """The estimator, with parameters from tuning."""
@@ -79,7 +84,31 @@ def _fit(task: UnitTask) -> UnitOutcome:
 
     described = json.loads(task.configuration)
     train, test = _load(task.fold)
-    clicks, propensities = _observed(task.fold, described)
+    learned = _round(task.fold, task.configuration, task.device) if "loop" in described else _learned(task, described)
+    result = evaluate(learned.model, test, described["measures"], replicates=1)
+    return UnitOutcome(
+        values={measure: result[measure] for measure in described["measures"]},
+        tuned=task.tuned,
+        warnings=learned.warnings,
+        seconds=learned.seconds,
+        peak_mib=learned.peak_mib,
+        synthetic=train.synthetic or test.synthetic,
+    )
+
+
+class Learned(NamedTuple):
+    """A model after its fit, the clicks that it saw, if any, and what the fit took."""
+
+    model: Any
+    clicks: Any
+    warnings: tuple[str, ...]
+    seconds: float
+    peak_mib: float
+
+
+def _learned(task: UnitTask, described: Mapping[str, Any]) -> Learned:
+    train, _ = _load(task.fold)
+    clicks, propensities = _observed(task, described)
     method = described["method"]
     model = task.make(task.tuned)
     import_what_is_needed(method["class"], method["parameters"])  # so that imports do not count as time of the fit
@@ -89,16 +118,8 @@ def _fit(task: UnitTask) -> UnitOutcome:
         start = time.perf_counter()
         model.fit(train, clicks, propensities)
         seconds = time.perf_counter() - start
-    result = evaluate(model, test, described["measures"], replicates=1)
     texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
-    return UnitOutcome(
-        values={measure: result[measure] for measure in described["measures"]},
-        tuned=task.tuned,
-        warnings=tuple(texts),
-        seconds=seconds,
-        peak_mib=_peak(),
-        synthetic=train.synthetic or test.synthetic,
-    )
+    return Learned(model, clicks, tuple(texts), seconds, _peak())
 
 
 def _tune(task: UnitTask) -> UnitOutcome:
@@ -106,7 +127,7 @@ def _tune(task: UnitTask) -> UnitOutcome:
 
     described = json.loads(task.configuration)
     train, _ = _load(task.fold)
-    clicks, propensities = _observed(task.fold, described)
+    clicks, propensities = _observed(task, described)
     how = described["tuning"]
     rho = propensities or _propensities(described["simulation"]["eta"], clicks)
     with warnings.catch_warnings():
@@ -135,28 +156,59 @@ def _production(fold: Fold, production: str, seed: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=2)
 def _clicks(fold: Fold, production: str, simulation: str, seed: int) -> ClickTable:
+    return _drawn(fold, _production(fold, production, seed), json.loads(simulation), seed)
+
+
+def _drawn(fold: Fold, scores: Any, simulation: Mapping[str, Any], seed: int) -> ClickTable:
+    """The clicks on the pages of a ranker that gives the training rows these scores."""
     from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 
     train, _ = _load(fold)
-    chosen = json.loads(simulation)
     return Simulation(
         train,
-        _production(fold, production, seed),
-        model=PositionBased(eta=chosen["eta"], noise=chosen["noise"]),
+        scores,
+        model=PositionBased(eta=simulation["eta"], noise=simulation["noise"]),
         policy=TopK(),
-        depth=chosen["depth"],
-        relevant_from=chosen["relevant_from"],
-    ).draw(chosen["sessions"], seed=seed)
+        depth=simulation["depth"],
+        relevant_from=simulation["relevant_from"],
+    ).draw(simulation["sessions"], seed=seed)
 
 
-def _observed(fold: Fold, described: Mapping[str, Any]) -> tuple[Any, Any]:
+def _observed(task: UnitTask, described: Mapping[str, Any]) -> tuple[Any, Any]:
     """The clicks and the propensities that a method sees, or None."""
     if "simulation" not in described:
         return None, None
-    clicks = _clicks(fold, canonical(described["production"]), canonical(described["simulation"]), described["seed"])
+    clicks = _log(task.fold, described, task.device)
     if "propensities" not in described:
         return clicks, None
     return clicks, _propensities(described["propensities"]["eta"], clicks)
+
+
+def _log(fold: Fold, described: Mapping[str, Any], device: str | None) -> ClickTable:
+    """All clicks so far: on the pages of the production ranker; in a loop, then on those of each ranker deployed."""
+    rounds = described.get("loop", {"rounds": 1})["rounds"]
+    simulation, seed = described["simulation"], described["seed"]
+    if rounds == 1:
+        return _clicks(fold, canonical(described["production"]), canonical(simulation), seed)
+    from cldrank.evaluation import scores_of
+
+    before = _round(fold, canonical({**described, "loop": {"rounds": rounds - 1}}), device)
+    scores = scores_of(before.model, _load(fold)[0])
+    new: ClickTable = before.clicks.merge(_drawn(fold, scores, simulation, _seed_of_round(seed, rounds)))
+    return new
+
+
+@lru_cache(maxsize=4)
+def _round(fold: Fold, configuration: str, device: str | None) -> Learned:
+    """A round of a loop. Its unit computes it, the next round begins with it; if it is not at hand, it is made anew."""
+    return _learned(UnitTask("", "", fold, configuration, device), json.loads(configuration))
+
+
+def _seed_of_round(seed: int, number: int) -> int:
+    """The seed of the clicks of a round: the same for all methods, so that their users draw the same queries."""
+    import numpy as np
+
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 def _propensities(eta: float, clicks: ClickTable) -> Propensities:

@@ -19,6 +19,7 @@ _KEYS = {
     "simulation.sessions": ("sessions", "click sessions"),
     "simulation.noise": ("click noise", "click noise: chance to click an irrelevant result"),
     "simulation.assumed_eta": ("assumed η", "η assumed by the methods"),
+    "loop.rounds": ("rounds", "rounds: deployed, logged, retrained"),
     "production.fraction": (
         "labels of the production ranker",
         "share of labels the production ranker learned from",

@@ -10,6 +10,7 @@ from cldrank.drawing.numbers import percent
 from cldrank.errors import CldrankError
 from cldrank.experiment.results import Summary
 from cldrank.report.labels import key_name, setting_value
+from cldrank.report.loops import what_the_loop_shows
 from cldrank.report.sections import Section
 from cldrank.wording import count, listed
 
@@ -51,7 +52,9 @@ def what_was_run(section: Section) -> str:
     if sessions is not None or depth is not None:
         shown = "the pages" if depth is None else f"the top {setting_value(depth)}"
         many = "Simulated sessions" if sessions is None else f"{setting_value(sessions)} simulated sessions"
-        parts.append(f"{many} on {shown} of a production ranker")
+        first = "a production ranker"
+        whose = f"the ranker of the round before (at first {first})" if section.is_loop else first
+        parts.append(f"{many} {'a round ' if section.is_loop else ''}on {shown} of {whose}")
     if "simulation.eta" in fixed:
         assumed = fixed.get("propensities.eta", fixed["simulation.eta"])
         taken = "" if assumed == fixed["simulation.eta"] else f" (the methods assume {setting_value(assumed)})"
@@ -84,6 +87,8 @@ def what_came_out(section: Section) -> str:
         chances += bool(leading)
     if not chances:
         return _only_labels(section)
+    if section.is_loop:
+        return what_the_loop_shows(section, measure)
     order = sorted(wins, key=lambda name: (-wins[name], -firsts[name]))
     named = [f"{method} in {wins[method]}" for method in order]
     found = f"By {measure}, best or statistically tied in {count(chances, 'setting')}: {listed(named)}."

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cldrank.experiment.decoding import dotted
 from cldrank.experiment.definition import SHIPPED
 from cldrank.experiment.makers import Identity, identify
-from cldrank.experiment.results import Summary, setting_order, summary
+from cldrank.experiment.results import Cell, Summary, per_seed, setting_order, summary
 from cldrank.report.labels import key_name, method_sentence, setting_value
 
 _SHARED = (
@@ -75,6 +75,7 @@ class Section:
     name            for anchors and files; no two sections share one
     methods         who took part, by label, in the order that all lists have
     cells           the summary, by setting, method and measure
+    by_seed         the value of each seed, by the same
     across          the key on the horizontal axis; None where nothing numeric varies
     fixed           what was simulated on which data, as far as it did not vary, with dotted keys
     sentences       what each method does, as far as it is known
@@ -92,6 +93,7 @@ class Section:
     methods: Mapping[str, Identity]
     measures: tuple[str, ...]
     cells: Mapping[tuple[str, str, str], Summary]
+    by_seed: Mapping[tuple[str, str, str], Mapping[int, float]]
     across: str | None
     panels: tuple[Panel, ...]
     fixed: Mapping[str, Any]
@@ -118,6 +120,11 @@ class Section:
     def settings(self) -> tuple[str, ...]:
         """All settings as JSON, panel by panel."""
         return tuple(setting for panel in self.panels for setting in panel.settings)
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it is a loop of rounds, shown round by round."""
+        return self.across == "loop.rounds"
 
     @property
     def rivals(self) -> tuple[str, ...]:
@@ -148,13 +155,16 @@ def sections(table: pa.Table) -> tuple[Section, ...]:
     cells: dict[tuple[str, str], list[Summary]] = defaultdict(list)
     for cell in summary(table):
         cells[cell.experiment, cell.data].append(cell)
+    values: dict[tuple[str, str], dict[Cell, dict[int, float]]] = defaultdict(dict)
+    for place, seeds in per_seed(table).items():
+        values[place.experiment, place.data][place] = seeds
     order = sorted(rows, key=lambda key: (_experiment_order(key[0]), key[1]))
     names: list[str] = []
     for key in order:
         name = anchor("-".join(key))[:_LONGEST_NAME]
         another = (f"{name}-{number}" for number in range(2, len(order) + 2))
         names.append(name if name not in names else next(one for one in another if one not in names))
-    return tuple(_section(name, rows[key], cells[key]) for name, key in zip(names, order, strict=True))
+    return tuple(_section(name, rows[key], cells[key], values[key]) for name, key in zip(names, order, strict=True))
 
 
 def who_took_part(found: Iterable[Section]) -> list[Identity]:
@@ -162,7 +172,9 @@ def who_took_part(found: Iterable[Section]) -> list[Identity]:
     return list({label: method for section in found for label, method in section.methods.items()}.values())
 
 
-def _section(name: str, rows: list[dict[str, Any]], cells: list[Summary]) -> Section:
+def _section(
+    name: str, rows: list[dict[str, Any]], cells: list[Summary], values: Mapping[Cell, Mapping[int, float]]
+) -> Section:
     units = {(row["fold"], row["setting"], row["method"], row["seed"]): row for row in rows}
     fits = {row["unit"]: row for row in units.values()}
     configurations = {key: json.loads(row["configuration"] or "{}") for key, row in units.items()}
@@ -183,6 +195,7 @@ def _section(name: str, rows: list[dict[str, Any]], cells: list[Summary]) -> Sec
         methods=methods,
         measures=tuple(dict.fromkeys(cell.measure for cell in cells)),
         cells={(cell.setting, cell.method, cell.measure): cell for cell in cells},
+        by_seed={(place.setting, place.method, place.measure): seeds for place, seeds in values.items()},
         across=across,
         panels=panels,
         fixed=_fixed(configurations.values()),

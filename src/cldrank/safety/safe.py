@@ -20,7 +20,6 @@ from cldrank.estimators.needs import uses_clicks
 from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.orders import PRODUCTION
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.blend import check_blendable
@@ -90,8 +89,7 @@ class Safe:
         self.method.fit(part, *needed(self.method.required, part_clicks, propensities))
         blends = self._blends(part, part_clicks)
         measure = ClickMeasure("DCG", clicks.depth)
-        trials = judge_blends(judge, measure, blends, strict)
-        value = judge.clicks.estimate(measure, judge.order(PRODUCTION, PRODUCTION)).interval.estimate
+        trials, value = judge_blends(judge, measure, blends, strict)
         likeness = self._overlap(judge, blends[0.0])
         self._warn_of_feature(likeness)
         safe = safe_trials(trials, self.margin * value)

@@ -9,7 +9,7 @@ from itertools import takewhile
 from cldrank.errors import DataError
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.orders import PRODUCTION
+from cldrank.evaluation.orders import PRODUCTION, ScoreOrder
 from cldrank.evaluation.sensitivity import run_placebo
 from cldrank.measures import Interval
 from cldrank.rankers import Ranker
@@ -51,19 +51,23 @@ def confidences(confidence: float) -> tuple[float, float]:
 
 def judge_blends(
     judge: ClickJudge, measure: ClickMeasure, blends: Mapping[float, Ranker], strict: float
-) -> list[BlendTrial]:
-    """The gain of each blend over production; `strict` is the higher confidence."""
-    production = judge.order(PRODUCTION, PRODUCTION)
-    stricter = replace(judge.clicks, confidence=strict)
+) -> tuple[list[BlendTrial], float]:
+    """The gain of each blend over production, and production's own value; `strict` is the higher confidence."""
+    production, data = judge.order(PRODUCTION, PRODUCTION), judge.clicks.log.data
+    orders = {
+        share: ScoreOrder.of(f"{share:.0%} learned", one.predict(data), judge.clicks.log)
+        for share, one in blends.items()
+    }
+    clicks, _ = judge.learned(orders[min(orders)], orders[max(orders)])
+    stricter = replace(clicks, confidence=strict)
     found = []
-    for share, ranker in blends.items():
-        order = judge.order(ranker.predict(judge.clicks.log.data), f"{share:.0%} learned")
-        gain, wider = (one.compare(measure, order, production).interval for one in (judge.clicks, stricter))
-        permuted = run_placebo(judge.clicks, measure, order, production)
+    for share, order in orders.items():
+        gain, wider = (one.compare(measure, order, production).interval for one in (clicks, stricter))
+        permuted = run_placebo(clicks, measure, order)
         placebo = 0.0 if permuted is None else max(permuted.gain.estimate, 0.0)
         ends = (gain.estimate - placebo, gain.low - placebo, gain.high - placebo)
         found.append(BlendTrial(share, Interval(*ends, gain.confidence, gain.n), wider.low - placebo, placebo))
-    return found
+    return found, clicks.value(measure, production).value
 
 
 def safe_trials(trials: Sequence[BlendTrial], margin: float) -> list[BlendTrial]:
