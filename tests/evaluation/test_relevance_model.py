@@ -17,7 +17,7 @@ from cldrank.errors import CldrankError, CldrankWarning, DataError, warn
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.orders import ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
-from cldrank.evaluation.relevance_model import PredictedRelevance, fit_model
+from cldrank.evaluation.relevance_model import UnseenModel, fit_model
 from cldrank.propensity import AffineClicks
 
 
@@ -186,7 +186,7 @@ def test_variance_is_that_of_fits_without_a_group() -> None:
     random = np.random.default_rng(0)
     sample = random.random(20)
     left_out = np.array([np.delete(sample, at).mean() for at in range(20)])
-    model = PredictedRelevance(CLDRelevance(), sample, sample[None], None, 0, sample > 1)
+    model = UnseenModel(CLDRelevance(), sample, sample[None], None, 0, sample > 1)
     assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 19)  # of a mean, that of 19 of them
     assert model.variance(np.full(5, 0.3)) == pytest.approx(0)
 

@@ -17,9 +17,9 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.orders import LoggedOrder, ResultOrder, ScoreOrder
+from cldrank.evaluation.orders import LoggedOrder, RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import PredictedRelevance
+from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.evaluation.settling import say_way, swap_variances, trial_variance, ways_to_settle
 from cldrank.evaluation.unseen import look_at_unseen
 from cldrank.measures import Interval
@@ -37,8 +37,8 @@ def orders_of(world: KnownWorld, log: LoggedClicks, noise: float = 0.25) -> tupl
 
 def a_pair(
     clicks: ClickEstimator,
-    new: ResultOrder,
-    old: ResultOrder,
+    new: RankOrder,
+    old: RankOrder,
     measure: ClickMeasure = DCG,
     errors: Errors | None = None,
 ) -> MeasuredPair:
@@ -59,8 +59,8 @@ def with_errors(clicks: ClickEstimator, found: ClickEstimate, errors: Errors) ->
 
 def settled(
     clicks: ClickEstimator,
-    new: ResultOrder,
-    old: ResultOrder,
+    new: RankOrder,
+    old: RankOrder,
     pair: MeasuredPair,
     *,
     measure: ClickMeasure = DCG,
@@ -263,10 +263,10 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
 # -- the unseen ---------------------------------------------------------------------------------------------------
 
 
-def known_model(relevance: NDArray[np.float64]) -> PredictedRelevance:
+def known_model(relevance: NDArray[np.float64]) -> UnseenModel:
     """A model that is sure of what it predicts."""
     nothing = np.zeros(len(relevance), dtype=bool)
-    return PredictedRelevance(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
+    return UnseenModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
 
 
 def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:

@@ -14,7 +14,7 @@ from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import Affine, DirectMethod, DoublyRobust, InversePropensity
 from cldrank.evaluation.orders import order_of
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import PredictedRelevance
+from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.evaluation.support import look_at_support
 from cldrank.propensity import Propensities
 
@@ -100,9 +100,7 @@ def test_how_far_clipping_moves_the_estimate(estimator: Affine | InversePropensi
     tiny = TinyLog.drawn(seed=28)
     tiny = replace(tiny, pages=tuple(replace(page, shown=(0, 1, 2)) for page in tiny.pages))
     log = tiny.log(Propensities.power(4, 3))  # the last position is examined on one page of 81
-    model = PredictedRelevance(
-        CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool)
-    )
+    model = UnseenModel(CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool))
     new, old = order_of(tiny.scores(reverse), log), order_of(tiny.scores(forward), log)
     found = look_at_support(ClickEstimator(log, estimator, model), DCG, new, old)
     both = [ClickEstimator(log, type(estimator)(clip), model).difference(DCG, new, old).value for clip in (0.1, None)]
@@ -117,8 +115,6 @@ def test_how_far_clipping_moves_the_estimate(estimator: Affine | InversePropensi
 def test_the_direct_method_divides_by_nothing_that_could_be_clipped() -> None:
     tiny = TinyLog.drawn(seed=28)
     log = tiny.log(Propensities.power(4, 3))
-    model = PredictedRelevance(
-        CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool)
-    )
+    model = UnseenModel(CLDRelevance(), np.full(25, 0.2), np.full((5, 25), 0.2), None, 0, np.zeros(25, dtype=bool))
     clicks = ClickEstimator(log, DirectMethod(), model)
     assert look_at_support(clicks, DCG, order_of(tiny.scores(reverse), log), None).clipped == 0

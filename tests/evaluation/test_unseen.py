@@ -14,7 +14,7 @@ from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.off_policy import Affine, DoublyRobust, OffPolicy, SelfNormalised
 from cldrank.evaluation.orders import order_of
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import PredictedRelevance
+from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.evaluation.unseen import look_at_unseen
 from cldrank.propensity import Propensities
 
@@ -24,7 +24,7 @@ LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
 LOWEST = LOG.seen & (np.tile(np.arange(5), 12) == 3)
-MODEL = PredictedRelevance(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
+MODEL = UnseenModel(CLDRelevance(), GUESS, GROUPS, GUESS, 1, LOWEST, allowance=0.1)
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 DCG = ClickMeasure("DCG", 3)
 

@@ -9,9 +9,9 @@ from tiny_logs import Ranking, Relevance, TinyLog, arp, dcg, expected_clicks
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.orders import ResultOrder, order_of
+from cldrank.evaluation.orders import RankOrder, order_of
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import PredictedRelevance
+from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -36,10 +36,10 @@ def plain(
     return dcg(tiny, ranking, relevance, measure.cutoff or 3)
 
 
-def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> ResultOrder:
+def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrder:
     return order_of("production" if ranking is None else tiny.scores(ranking), log)
 
 
-def model_of(predicted: Floats, groups: Floats | None = None) -> PredictedRelevance:
+def model_of(predicted: Floats, groups: Floats | None = None) -> UnseenModel:
     all_groups = predicted[None] if groups is None else groups
-    return PredictedRelevance(CLDRelevance(), predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))
+    return UnseenModel(CLDRelevance(), predicted, all_groups, None, 0, np.zeros(len(predicted), dtype=bool))

@@ -22,7 +22,7 @@ from cldrank.evaluation.deciding import judge_pair
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy, off_policy
-from cldrank.evaluation.orders import PRODUCTION, ResultOrder, order_of
+from cldrank.evaluation.orders import PRODUCTION, RankOrder, order_of
 from cldrank.evaluation.sensitivity import check_curves, check_models, check_naive, run_placebo
 from cldrank.evaluation.settling import ways_to_settle
 from cldrank.evaluation.support import look_at_support
@@ -84,7 +84,7 @@ class ClickJudge:
         estimates = ClickEstimator(log, chosen, None, float(confidence), seed)
         return cls(estimates, rows, dataset.n_rows, left_out)
 
-    def learned(self, *orders: ResultOrder) -> tuple[ClickEstimator, str]:
+    def learned(self, *orders: RankOrder) -> tuple[ClickEstimator, str]:
         """What estimates measures of some orders, with a model of the unseen; or, without one, the reason why not."""
         try:
             return self.clicks.learned(*orders), ""
@@ -92,7 +92,7 @@ class ClickJudge:
             chosen = self.clicks.estimator
             return replace(self.clicks, estimator=off_policy("affine") if chosen.uses_model else chosen), str(error)
 
-    def order(self, model: Any, name: str) -> ResultOrder:
+    def order(self, model: Any, name: str) -> RankOrder:
         """The order of a ranker, of scores of all rows of the dataset, or of the log itself."""
         if not isinstance(model, str) and not hasattr(model, "predict") and not hasattr(model, "ranker_"):
             scores = np.asarray(model)
@@ -174,13 +174,13 @@ class ClickJudge:
         )
 
 
-def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder) -> MeasuredPair:
+def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> MeasuredPair:
     both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
     return MeasuredPair(str(measure), measure.higher_is_better, *both, clicks.compare(measure, new, old))
 
 
 def _checks(
-    given: tuple[ClickEstimator, ClickMeasure, ResultOrder, ResultOrder, float], thorough: bool, curve_is_sure: bool
+    given: tuple[ClickEstimator, ClickMeasure, RankOrder, RankOrder, float], thorough: bool, curve_is_sure: bool
 ) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
     """The first measure under other assumptions, and notes on those that could not be tried."""
     curves = check_curves(*given) if thorough or not curve_is_sure else ()

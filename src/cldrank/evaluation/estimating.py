@@ -15,9 +15,9 @@ from cldrank.evaluation.click_results import ClickEstimate, Errors
 from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
-from cldrank.evaluation.orders import ResultOrder, ScoreOrder
+from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import RelevanceLearner
-from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, PredictedRelevance, fit_model
+from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, UnseenModel, fit_model
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks, Propensities
 
@@ -81,7 +81,7 @@ class ClickEstimator:
 
     log: LoggedClicks
     estimator: OffPolicy
-    model: PredictedRelevance | None = None
+    model: UnseenModel | None = None
     confidence: float = 0.9
     seed: int = 0
 
@@ -107,29 +107,29 @@ class ClickEstimator:
 
     # -- values --------------------------------------------------------------------------------------------------
 
-    def value(self, measure: ClickMeasure, order: ResultOrder, relevance: Floats | None = None) -> Valued:
+    def value(self, measure: ClickMeasure, order: RankOrder, relevance: Floats | None = None) -> Valued:
         """A measure of an order; with another relevance, if one is given: that of all candidates, unseen ones too."""
         if relevance is None:
             return self._value(self.log, measure, order, self.relevance)
         return self._value(self.log, measure, order, relevance, fill=False)
 
     def difference(
-        self, measure: ClickMeasure, new: ResultOrder, old: ResultOrder, relevance: Floats | None = None
+        self, measure: ClickMeasure, new: RankOrder, old: RankOrder, relevance: Floats | None = None
     ) -> Valued:
         """New minus old."""
         return self.value(measure, new, relevance) - self.value(measure, old, relevance)
 
-    def difference_under(self, curve: Curve, measure: ClickMeasure, new: ResultOrder, old: ResultOrder) -> float:
+    def difference_under(self, curve: Curve, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> float:
         """New minus old under another curve, with the same model of the unseen."""
         log = self.log.with_curve(curve)
         relevance = self._relevance(log, None if self.model is None else self.model.predicted)
         return (self._value(log, measure, new, relevance) - self._value(log, measure, old, relevance)).value
 
-    def weights(self, measure: ClickMeasure, order: ResultOrder) -> Floats:
+    def weights(self, measure: ClickMeasure, order: RankOrder) -> Floats:
         """(rows,) what the relevance of each candidate counts in the mean over pages; of ARP, in its numerator."""
         return self._weights(self.log, measure, order)
 
-    def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: ResultOrder) -> Floats:
+    def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder) -> Floats:
         values, share = measure.discounts(log.longest, log.affine), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
             return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
@@ -139,7 +139,7 @@ class ClickEstimator:
         return found
 
     def _value(
-        self, log: LoggedClicks, measure: ClickMeasure, order: ResultOrder, relevance: Floats, fill: bool = True
+        self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder, relevance: Floats, fill: bool = True
     ) -> Valued:
         """A measure of an order; `fill` lets the estimator fill in the unseen, if it does that by the mean."""
         weights, whole = self._weights(log, measure, order), log.row_pages / log.pages.sum()
@@ -156,7 +156,7 @@ class ClickEstimator:
             found = found + Valued.ratio(log.by_query(whole * bases), pages)
         return found
 
-    def _per_ideal(self, measure: ClickMeasure, order: ResultOrder, weights: Floats) -> Floats:
+    def _per_ideal(self, measure: ClickMeasure, order: RankOrder, weights: Floats) -> Floats:
         """(queries,) what the DCG of an order is multiplied by: one over the expected ideal, corrected for that."""
         cutoff = measure.cutoff or self.log.longest
         if cutoff not in self._ideals:
@@ -168,14 +168,14 @@ class ClickEstimator:
         factor: Floats = self._corrections[cutoff, order] / ideal.expected
         return factor
 
-    def _among_seen(self, order: ResultOrder) -> ResultOrder:
+    def _among_seen(self, order: RankOrder) -> RankOrder:
         """The order of what was shown, which is the same under every curve."""
         if order not in self._seen_orders:
             self._seen_orders[order] = order.among_seen(self.log)
         return self._seen_orders[order]
 
     @cached_property
-    def _seen_orders(self) -> dict[ResultOrder, ResultOrder]:
+    def _seen_orders(self) -> dict[RankOrder, RankOrder]:
         return {}
 
     @cached_property
@@ -183,19 +183,19 @@ class ClickEstimator:
         return {}
 
     @cached_property
-    def _corrections(self) -> dict[tuple[int, ResultOrder], float]:
+    def _corrections(self) -> dict[tuple[int, RankOrder], float]:
         return {}
 
     # -- estimates -----------------------------------------------------------------------------------------------
 
-    def estimate(self, measure: ClickMeasure, order: ResultOrder) -> ClickEstimate:
+    def estimate(self, measure: ClickMeasure, order: RankOrder) -> ClickEstimate:
         """A measure of one order with its interval."""
         return self._estimated(
             lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
             self.weights(measure, order),
         )
 
-    def compare(self, measure: ClickMeasure, new: ResultOrder, old: ResultOrder) -> ClickEstimate:
+    def compare(self, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> ClickEstimate:
         """New minus old with its interval."""
         return self._estimated(
             lambda log, relevance, fill: (
@@ -205,7 +205,7 @@ class ClickEstimator:
         )
 
     def learned(
-        self, *orders: ResultOrder, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
+        self, *orders: RankOrder, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
     ) -> ClickEstimator:
         """The same with a model of relevance for judging some orders, held against results that were hidden from it."""
         ranked = [one for one in orders if isinstance(one, ScoreOrder)]
@@ -216,7 +216,7 @@ class ClickEstimator:
             model = replace(model, allowance=_ALLOWED * float(np.hypot(off, error)))
         return replace(self, model=model)
 
-    def hidden_check(self, *orders: ResultOrder) -> tuple[float, Valued] | None:
+    def hidden_check(self, *orders: RankOrder) -> tuple[float, Valued] | None:
         """Mean relevance of results at the lowest positions: as predicted, and as clicked; by weight in the orders.
 
         They were hidden from the model that predicts them. None where there are none, or nothing was hidden.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.orders import ResultOrder
+from cldrank.evaluation.orders import RankOrder
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -72,7 +72,7 @@ def _places(rows: IntArray, size: int) -> IntArray:
     return found
 
 
-def usual_pages(order: ResultOrder, log: LoggedClicks, queries: IntArray) -> IntArray:
+def usual_pages(order: RankOrder, log: LoggedClicks, queries: IntArray) -> IntArray:
     """(queries, k) the rows of the pages of an order, -1 where they end; k is the depth of the log.
 
     The log's own pages vary: theirs are by mean position.
@@ -124,9 +124,7 @@ def chances_on(pages: IntArray, relevance: Floats, log: LoggedClicks) -> Floats:
     return found
 
 
-def expected_credit(
-    log: LoggedClicks, new: ResultOrder, old: ResultOrder, relevance: Floats, seed: int
-) -> Credit | None:
+def expected_credit(log: LoggedClicks, new: RankOrder, old: RankOrder, relevance: Floats, seed: int) -> Credit | None:
     """What a page of an interleaving test of two orders brings; None where both show the same pages.
 
     relevance   (rows,) of each candidate

@@ -1,4 +1,4 @@
-"""`ResultOrder`: where each candidate stands, in the order of a ranker or on the pages of the log."""
+"""`RankOrder`: where each candidate stands, in the order of a ranker or on the pages of the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 PRODUCTION = "production"
 
 
-class ResultOrder(ABC):
+class RankOrder(ABC):
     """The ranks of all candidates, certain or on average over pages."""
 
     name: str
@@ -34,12 +34,12 @@ class ResultOrder(ABC):
         """(rows,) the same on the pages of a log: the value is 0 on those that end before the rank of a candidate."""
 
     @abstractmethod
-    def among_seen(self, log: LoggedClicks) -> ResultOrder:
+    def among_seen(self, log: LoggedClicks) -> RankOrder:
         """The same order with only those candidates that the log has shown; the others have no meaning in it."""
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreOrder(ResultOrder):
+class ScoreOrder(RankOrder):
     """The order of scores, best first.
 
     >>> ScoreOrder("new", np.array([2, 1, 3])).mean(np.array([1.0, 0.5, 0.0]))
@@ -74,7 +74,7 @@ class ScoreOrder(ResultOrder):
 
 
 @dataclass(frozen=True, eq=False)
-class LoggedOrder(ResultOrder):
+class LoggedOrder(RankOrder):
     """The order of the log itself: each candidate at the positions where it was shown, as often as it was.
 
     On pages that do not show a candidate, it has the mean of the ranks that they leave free.
@@ -121,7 +121,7 @@ class LoggedOrder(ResultOrder):
         return log.by_row(self._share * values[log.clicks.position - 1])
 
 
-def order_of(model: Any, log: LoggedClicks, name: str = "") -> ResultOrder:
+def order_of(model: Any, log: LoggedClicks, name: str = "") -> RankOrder:
     """The order of a ranker, of scores, or of the log itself ("production")."""
     if isinstance(model, str):
         if model != PRODUCTION:

@@ -1,4 +1,4 @@
-"""`PredictedRelevance`: the relevance that features predict for candidates of queries that were not learned from."""
+"""`UnseenModel`: the relevance that features predict for candidates of queries that were not learned from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HIDDEN = 0.3  # of the positions, from below, for the check of extrapolation
 
 
 @dataclass(frozen=True, eq=False)
-class PredictedRelevance:
+class UnseenModel:
     """Relevance, learned once without each of several groups of queries; nothing is predicted from clicks on itself.
 
     learner     what it was fitted by
@@ -65,7 +65,7 @@ def fit_model(
     folds: int = FOLDS,
     seed: int = 0,
     check: bool = True,
-) -> PredictedRelevance:
+) -> UnseenModel:
     """Fit the model to a log; refused with DataError where the log is too small for it.
 
     orders  those that will be judged: their discounts by rank are features, so that what the model gets wrong does not
@@ -88,7 +88,7 @@ def fit_model(
             hidden = hidden[group[log.queries] % _HIDDEN_FOLDS, np.arange(log.data.n_rows)]
         except CldrankError:  # too few clicks at the top: there is nothing to check by
             n_hidden = 0
-    return PredictedRelevance(learner, groups[own], groups, hidden, n_hidden, lowest)
+    return UnseenModel(learner, groups[own], groups, hidden, n_hidden, lowest)
 
 
 def _fits(

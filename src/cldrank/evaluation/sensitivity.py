@@ -15,7 +15,7 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import Affine
-from cldrank.evaluation.orders import ResultOrder, ScoreOrder
+from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.propensity import AffineClicks, Propensities
 from cldrank.propensity.checks.raising import proven_bound
@@ -31,7 +31,7 @@ _MANY = 10**9  # impressions of a position: as many can only be dealt out with r
 
 
 def check_curves(
-    clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder, margin: float
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, margin: float
 ) -> Iterator[SensitivityCheck]:
     """The difference under steeper and flatter curves, and under one raised to the bound that the clicks give."""
     log = clicks.log
@@ -40,7 +40,7 @@ def check_curves(
 
 
 def check_models(
-    clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder, margin: float
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, margin: float
 ) -> tuple[list[SensitivityCheck], list[str]]:
     """The difference with other models of the unseen, CLD and CLD-pair at the ends of their usual ranges; and notes.
 
@@ -58,7 +58,7 @@ def check_models(
 
 
 def check_naive(
-    clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder, margin: float
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, margin: float
 ) -> SensitivityCheck:
     """The difference as clicks have it, as if every position were examined alike."""
     flat = Propensities.power(0, max(clicks.log.clicks.depth, 1))
@@ -66,7 +66,7 @@ def check_naive(
     return _check("Naive", about, "control", _with_curve(clicks, flat, new, old), measure, new, old, margin)
 
 
-def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: ResultOrder) -> Placebo | None:
+def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder) -> Placebo | None:
     """Permute clicks among the impressions of each position, and see whether an order still seems to gain on the log's.
 
     Results that were seen are ranked among themselves, by the order and by where they were shown, on average over
@@ -128,7 +128,7 @@ def _other_curves(log: LoggedClicks) -> Iterator[tuple[str, str, Curve]]:
         yield "envelope", "the curve, raised to the lower bound that the clicks themselves give", raised
 
 
-def _with_curve(clicks: ClickEstimator, curve: Curve, new: ResultOrder, old: ResultOrder) -> ClickEstimator:
+def _with_curve(clicks: ClickEstimator, curve: Curve, new: RankOrder, old: RankOrder) -> ClickEstimator:
     """The same under another curve, with a model of its own; the curve counts as certain."""
     if isinstance(curve, Propensities):
         curve = replace(curve, replicates=None, covariance=None)
@@ -142,8 +142,8 @@ def _check(
     kind: str,
     clicks: ClickEstimator,
     measure: ClickMeasure,
-    new: ResultOrder,
-    old: ResultOrder,
+    new: RankOrder,
+    old: RankOrder,
     margin: float,
 ) -> SensitivityCheck:
     gain = turned(clicks.compare(measure, new, old).interval, measure.higher_is_better)

@@ -15,7 +15,7 @@ from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.interleaving import click_moments, expected_credit, sampled_queries, usual_pages
 from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.orders import LoggedOrder, ResultOrder
+from cldrank.evaluation.orders import LoggedOrder, RankOrder
 from cldrank.evaluation.power import largest_error, pages_to_show
 from cldrank.propensity import Propensities
 from cldrank.wording import count, with_article
@@ -31,8 +31,8 @@ _CURVE = "the curve is what leaves it open"
 def ways_to_settle(
     clicks: ClickEstimator,
     measure: ClickMeasure,
-    new: ResultOrder,
-    old: ResultOrder,
+    new: RankOrder,
+    old: RankOrder,
     pair: MeasuredPair,
     unseen: Unseen,
     verdict: ClickVerdict,
@@ -86,8 +86,8 @@ class _Settling:
 
     clicks: ClickEstimator
     measure: ClickMeasure
-    new: ResultOrder
-    old: ResultOrder
+    new: RankOrder
+    old: RankOrder
     pair: MeasuredPair
     verdict: ClickVerdict
 
@@ -141,7 +141,7 @@ class _Settling:
         middle, bias = found.interval.estimate, self.errors.extrapolation
         return max(middle - bias, low), min(middle + bias, high)
 
-    def clicks_per_page(self, order: ResultOrder) -> tuple[float, float]:
+    def clicks_per_page(self, order: RankOrder) -> tuple[float, float]:
         """Mean and variance of the clicks on a page of an order, within and between queries."""
         log, by = self.log, ClickMeasure("Clicks", self.log.clicks.depth)
         slopes, bases = (order.mean(values(log.longest, log.affine)) for values in (by.discounts, by.bases))

@@ -11,15 +11,13 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Support
 from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.off_policy import DirectMethod
-from cldrank.evaluation.orders import ResultOrder
+from cldrank.evaluation.orders import RankOrder
 
 Floats = NDArray[np.float64]
 _CLIP = 0.1  # of the pages: the least exposure of the trial with clipping
 
 
-def look_at_support(
-    clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder | None
-) -> Support:
+def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> Support:
     """What share of the top the log has seen, and how evenly its impressions count.
 
     weight of an impression of i = weight of i in the order / exposure of i
@@ -47,7 +45,7 @@ def look_at_support(
     )
 
 
-def _shown(clicks: ClickEstimator, order: ResultOrder, k: int) -> float:
+def _shown(clicks: ClickEstimator, order: RankOrder, k: int) -> float:
     """Of the first k results on all pages of an order, the share that was ever shown."""
     log = clicks.log
     first = np.zeros(log.longest)
@@ -66,7 +64,7 @@ def _heaviest(each: Floats, shown: Floats, total: float) -> float:
     return float((np.diff(within, prepend=0.0) * each[order]).sum() / total)
 
 
-def _moved(clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder | None) -> float:
+def _moved(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> float:
     """How far clipping moves the estimate."""
     if isinstance(clicks.estimator, DirectMethod):
         return 0.0

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Unseen
 from cldrank.evaluation.estimating import ClickEstimator, Valued
-from cldrank.evaluation.orders import ResultOrder
+from cldrank.evaluation.orders import RankOrder
 from cldrank.measures import Interval
 
 Floats = NDArray[np.float64]
 
 
 def look_at_unseen(
-    clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder | None, reason: str = ""
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder | None, reason: str = ""
 ) -> Unseen:
     """Count the unseen, and find the relevance of theirs at which two orders are level.
 
@@ -43,7 +43,7 @@ def look_at_unseen(
 
 
 def _break_even(
-    clicks: ClickEstimator, measure: ClickMeasure, new: ResultOrder, old: ResultOrder, weights: Floats
+    clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder, weights: Floats
 ) -> Interval:
     known = clicks.difference(measure, new, old, np.where(weights > 0, 0.0, clicks.relevance))
     total = float(weights.sum())
