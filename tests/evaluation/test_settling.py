@@ -19,9 +19,9 @@ from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import DoublyRobust
 from cldrank.evaluation.orders import LoggedOrder, RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.evaluation.settling import say_way, swap_variances, trial_variance, ways_to_settle
 from cldrank.evaluation.unseen import look_at_unseen
+from cldrank.evaluation.unseen_model import UnseenModel
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks
 
@@ -36,11 +36,7 @@ def orders_of(world: KnownWorld, log: LoggedClicks, noise: float = 0.25) -> tupl
 
 
 def a_pair(
-    clicks: ClickEstimator,
-    new: RankOrder,
-    old: RankOrder,
-    measure: ClickMeasure = DCG,
-    errors: Errors | None = None,
+    clicks: ClickEstimator, new: RankOrder, old: RankOrder, measure: ClickMeasure = DCG, errors: Errors | None = None
 ) -> MeasuredPair:
     both = clicks.estimate(measure, new), clicks.estimate(measure, old)
     difference = clicks.compare(measure, new, old)

@@ -14,8 +14,8 @@ from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import Affine, DirectMethod, DoublyRobust, InversePropensity
 from cldrank.evaluation.orders import order_of
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.evaluation.support import look_at_support
+from cldrank.evaluation.unseen_model import UnseenModel
 from cldrank.propensity import Propensities
 
 RHO = Propensities.power(1, 3)

@@ -14,8 +14,8 @@ from cldrank.evaluation.estimating import ClickEstimator
 from cldrank.evaluation.off_policy import Affine, DoublyRobust, OffPolicy, SelfNormalised
 from cldrank.evaluation.orders import order_of
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import UnseenModel
 from cldrank.evaluation.unseen import look_at_unseen
+from cldrank.evaluation.unseen_model import UnseenModel
 from cldrank.propensity import Propensities
 
 RHO = Propensities.power(1, 3)

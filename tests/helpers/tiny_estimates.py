@@ -11,7 +11,7 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.orders import RankOrder, order_of
 from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.relevance_model import UnseenModel
+from cldrank.evaluation.unseen_model import UnseenModel
 from cldrank.propensity import AffineClicks, Propensities
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

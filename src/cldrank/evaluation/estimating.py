@@ -17,7 +17,7 @@ from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
 from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import RelevanceLearner
-from cldrank.evaluation.relevance_model import DEFAULT_LEARNER, FOLDS, UnseenModel, fit_model
+from cldrank.evaluation.unseen_model import DEFAULT_LEARNER, FOLDS, UnseenModel, fit_model
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks, Propensities
 

@@ -17,7 +17,7 @@ from cldrank.errors import CldrankError, CldrankWarning, DataError, warn
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.orders import ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
-from cldrank.evaluation.relevance_model import UnseenModel, fit_model
+from cldrank.evaluation.unseen_model import UnseenModel, fit_model
 from cldrank.propensity import AffineClicks
 
 
@@ -137,7 +137,7 @@ def test_queries_that_were_never_searched_are_not_learned_from(world: SimulatedC
 
 
 def test_many_queries_are_drawn_from(world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cldrank.evaluation.relevance_model._MOST_QUERIES", 7)
+    monkeypatch.setattr("cldrank.evaluation.unseen_model._MOST_QUERIES", 7)
     spy = Spy()
     fit_model(world.log, spy, folds=3)
     assert [data.n_queries for data, _, _ in spy.given] == [7] * 5
