@@ -14,13 +14,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from cldrank.arguments import as_json, shortened
+from cldrank.arguments import as_json, check_flag, shortened
 from cldrank.errors import CldrankError, UsageError
 from cldrank.estimators import Method, methods
 from cldrank.estimators.needs import Needs
 from cldrank.estimators.registry import configured, default_model
 from cldrank.experiment.peers import PEERS, Peer
 from cldrank.reading import reason
+from cldrank.safety import Safe
 
 _PACE = 0.1
 
@@ -142,10 +143,14 @@ def maker(use: str, parameters: Mapping[str, Any], place: str, device: str | Non
 
 
 def make_method(home: str, parameters: Mapping[str, Any]) -> Any:
-    """The method, not yet fitted."""
+    """The method, not yet fitted; `safe = true` keeps its ranker near production, as far as clicks demand."""
     kind = find(home) or _class(home)
     if issubclass(kind, Method):
-        return configured(kind, parameters)
+        own = {name: value for name, value in parameters.items() if name != "safe"}
+        safe = parameters.get("safe", False)
+        check_flag("safe", safe)
+        method = configured(kind, own)
+        return Safe(method) if safe else method
     taken = _parameters_of(kind, home)
     for name in parameters:
         if taken is not None and name not in taken:

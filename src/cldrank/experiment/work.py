@@ -16,11 +16,9 @@ from cldrank.errors import CldrankError
 from cldrank.experiment.datasets import Fold
 from cldrank.experiment.makers import import_what_is_needed, make_method
 from cldrank.experiment.plan import canonical
+from cldrank.safety import UnsafeError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import Propensities
@@ -111,15 +109,27 @@ def _learned(task: UnitTask, described: Mapping[str, Any]) -> Learned:
     clicks, propensities = _observed(task, described)
     method = described["method"]
     model = task.make(task.tuned)
+    refused: tuple[str, ...] = ()
     import_what_is_needed(method["class"], method["parameters"])  # so that imports do not count as time of the fit
     _forget_peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
-        model.fit(train, clicks, propensities)
+        try:
+            model.fit(train, clicks, propensities)
+        except UnsafeError as error:
+            model, refused = _deployed(task, described), (f"{type(error).__name__}: {error}",)
         seconds = time.perf_counter() - start
     texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
-    return Learned(model, clicks, tuple(texts), seconds, _peak())
+    return Learned(model, clicks, (*texts, *refused), seconds, _peak())
+
+
+def _deployed(task: UnitTask, described: Mapping[str, Any]) -> Any:
+    """The ranker whose pages people saw last, which stays where no other is safe."""
+    rounds = described.get("loop", {"rounds": 1})["rounds"]
+    if rounds == 1:
+        return _production(task.fold, canonical(described["production"]), described["seed"])
+    return _round(task.fold, canonical({**described, "loop": {"rounds": rounds - 1}}), task.device).model
 
 
 def _tune(task: UnitTask) -> UnitOutcome:
@@ -145,18 +155,16 @@ def _load(fold: Fold) -> tuple[RankingDataset, RankingDataset]:
 
 
 @lru_cache(maxsize=2)
-def _production(fold: Fold, production: str, seed: int) -> NDArray[np.float64]:
-    """The production ranker's scores of the training rows."""
+def _production(fold: Fold, production: str, seed: int) -> Any:
+    """The production ranker."""
     train, _ = _load(fold)
-    scores: NDArray[np.float64] = (
-        make_method("svm-rank", {"seed": seed, **json.loads(production)}).fit(train).predict(train)
-    )
-    return scores
+    return make_method("svm-rank", {"seed": seed, **json.loads(production)}).fit(train)
 
 
 @lru_cache(maxsize=2)
 def _clicks(fold: Fold, production: str, simulation: str, seed: int) -> ClickTable:
-    return _drawn(fold, _production(fold, production, seed), json.loads(simulation), seed)
+    scores = _production(fold, production, seed).predict(_load(fold)[0])
+    return _drawn(fold, scores, json.loads(simulation), seed)
 
 
 def _drawn(fold: Fold, scores: Any, simulation: Mapping[str, Any], seed: int) -> ClickTable:

@@ -16,7 +16,7 @@ from cldrank.data.query_hash import hashes_of, held_out
 from cldrank.errors import CldrankWarning, Spelling, UsageError, warn
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_clicks, check_dataset, needed
-from cldrank.estimators.needs import uses_clicks
+from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
@@ -33,6 +33,7 @@ _STEEP = (
     " With clicks permuted within positions it seems to gain {:.4f}, which is subtracted: the curve is too steep; "
     "estimate the propensities."
 )
+_JUDGING = 1.0  # seconds per million feature values
 _LIKE = 0.8  # of production's results, those that its score must explain
 _SEED = 1  # of the hashes that hold queries out: not those that `cldrank train --hold-out` holds out
 
@@ -113,6 +114,39 @@ class Safe:
         )
         self.ranker_ = self._described(blends[chosen.share], dataset, clicks, propensities)
         return self
+
+    # -- what experiments ask of a method ------------------------------------------------------------------------
+
+    @property
+    def required(self) -> Needs:
+        """What it needs: judging by clicks takes propensities, whatever the method does."""
+        return self.method.required if uses_curve(self.method.required) else "propensities"
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether the method has a use for a device."""
+        return self.method.uses_device
+
+    @property
+    def package(self) -> str | None:
+        """What the method imports beyond cldrank's own packages."""
+        return self.method.package
+
+    @property
+    def pace(self) -> float:
+        """Seconds per million feature values: the method, an imitation of production, and a model of the unseen."""
+        return 2 * self.method.pace + _JUDGING
+
+    def check(self) -> None:
+        """Refuse wrong parameters, and a package that is not installed."""
+        self.method.check()
+
+    def get_params(self) -> dict[str, Any]:
+        """The parameters of the method, and its own."""
+        own = {name: getattr(self, name) for name in ("margin", "confidence", "hold_out", "production")}
+        return {**self.method.get_params(), **{f"safe__{name}": value for name, value in own.items()}}
+
+    # -- use -----------------------------------------------------------------------------------------------------
 
     def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
         """The scores of the ranker, one per row."""
