@@ -107,7 +107,7 @@ def test_the_model_speaks_of_the_lifted_by_weight() -> None:
     ]
     assert found.model is not None
     assert found.model.estimate == pytest.approx(means[0])
-    fit = math.sqrt(4 / 5 * sum((mean - np.mean(means[1:])) ** 2 for mean in means[1:]))
+    fit = math.sqrt(sum((mean - np.mean(means[1:])) ** 2 for mean in means[1:]))
     share = {one: weight / sum(weights.values()) for one, weight in weights.items()}
     queries = {one[0] for one in weights}
     without = []

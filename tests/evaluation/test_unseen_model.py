@@ -182,12 +182,12 @@ def test_constant_features_are_refused() -> None:
         fit_model(log, check=False)
 
 
-def test_variance_is_that_of_the_jackknife() -> None:
+def test_variance_is_that_of_fits_without_a_group() -> None:
     random = np.random.default_rng(0)
     sample = random.random(20)
     left_out = np.array([np.delete(sample, at).mean() for at in range(20)])
     model = UnseenModel(CLDRelevance(), sample, sample[None], None, 0, sample > 1)
-    assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 20)  # of a mean, it is the usual one
+    assert model.variance(left_out) == pytest.approx(sample.var(ddof=1) / 19)  # of a mean, that of 19 of them
     assert model.variance(np.full(5, 0.3)) == pytest.approx(0)
 
 
