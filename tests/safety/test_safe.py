@@ -225,7 +225,7 @@ class TestRefused:
             ("margin must be a number", lambda: Safe(cr.IPS(), margin=-0.1)),
             ("confidence must be a number", lambda: Safe(cr.IPS(), confidence=1)),
             ("hold_out must be a number", lambda: Safe(cr.IPS(), hold_out=0)),
-            ("also where Naive does not", lambda: Safe(cr.Naive()).fit(DATA, clicks, None)),  # type: ignore[arg-type]
+            ("whatever the method; give them", lambda: Safe(cr.Naive()).fit(DATA, clicks, None)),  # type: ignore[arg-type]
             ("production 'bm25' is not a feature", lambda: Safe(cr.IPS(), production="bm25").fit(DATA, clicks, RHO)),
             ("none to judge by", lambda: Safe(cr.IPS(), hold_out=1e-9).fit(DATA, clicks, RHO)),
             ("has not learned anything yet", lambda: Safe(cr.IPS()).predict(DATA)),
