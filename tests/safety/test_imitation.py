@@ -34,6 +34,25 @@ def test_a_linear_production_is_found_again() -> None:
     assert shown_alike(ranks[1800:], clicks[150:]) > 0.98
 
 
+def test_trees_and_a_linear_model_compete() -> None:
+    """The one that shows more of production's results stands for it."""
+    steps = np.where(FEATURES[:, 0] > 0, 4.0, 0.0) * np.sign(FEATURES[:, 1] * FEATURES[:, 2]) + FEATURES[:, 1] ** 2
+    kinds = []
+    for scores in (SCORES, steps):
+        clicks = Simulation(DATA, scores, PositionBased(), depth=4).draw(20_000, seed=0)
+        learned = cr.Naive(model=cr.Trees(rounds=60, min_weight=5.0, column_share=1.0)).fit(DATA, clicks)
+        kinds.append(imitate(learned.ranker_, learned, DATA, clicks).kind)
+    assert kinds == ["linear", "trees"]
+
+
+def test_features_that_are_missing_leave_the_trees() -> None:
+    features = np.where(RANDOM.random(FEATURES.shape) < 0.05, np.nan, FEATURES)
+    data = cr.RankingDataset.from_arrays(features, DATA.row_queries, DATA.labels, missing="keep")
+    clicks = Simulation(data, SCORES, PositionBased(), depth=4).draw(5000, seed=0)
+    learned = cr.Naive(model=cr.Trees(rounds=3)).fit(data, clicks)
+    assert imitate(learned.ranker_, learned, data, clicks).kind == "trees"
+
+
 def test_what_a_run_leaves_and_tells_is_about_the_learned_ranker(tmp_path: Path) -> None:
     clicks = Simulation(DATA, SCORES, PositionBased(), depth=4).draw(5000, seed=0)
     heard: list[Any] = []

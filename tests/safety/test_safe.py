@@ -158,8 +158,11 @@ class TestWhatIsKept:
 
 
 class TestModels:
+    CURVED = np.abs(DATA.features[:, 0])  # which no linear model imitates
+
     def test_trees_stay_trees(self, tmp_path: Path) -> None:
-        kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0)), margin=0.5).fit(DATA, log(50_000), RHO)
+        method = cr.IPS(model=Trees(rounds=20, min_weight=5.0))
+        kept = Safe(method, margin=0.5).fit(DATA, log(50_000, self.CURVED), RHO)
         assert isinstance(kept.ranker_, TreeRanker)
         assert kept.safety_.overlap > 0.7
         kept.ranker_.save(tmp_path / "ranker")
@@ -168,8 +171,17 @@ class TestModels:
         assert again.provenance.safety == kept.safety_
 
     def test_networks_stay_networks(self) -> None:
-        kept = Safe(cr.IPS(model=MLP(hidden=(8,), epochs=5)), margin=0.9).fit(DATA, log(50_000), RHO)
+        method = cr.IPS(model=MLP(hidden=(8,), epochs=30, batch_queries=8, learning_rate=0.01))
+        kept = Safe(method, margin=0.5).fit(DATA, log(50_000, self.CURVED), RHO)
         assert isinstance(kept.ranker_, NetworkRanker)
+
+    def test_a_linear_production_beside_trees(self) -> None:
+        """A linear imitation is more faithful than one by trees, and the blend is both."""
+        kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0))).fit(DATA, log(100_000), RHO)
+        assert 0 < kept.safety_.share < 1
+        assert kept.safety_.overlap > 0.95
+        assert isinstance(kept.ranker_, BlendRanker)
+        assert [one.kind for one in kept.ranker_.members] == ["linear", "trees"]
 
     def test_trees_beside_a_feature(self, tmp_path: Path) -> None:
         method = cr.IPS(model=Trees(rounds=20, min_weight=5.0))
@@ -225,7 +237,7 @@ class TestRefused:
             ("margin must be a number", lambda: Safe(cr.IPS(), margin=-0.1)),
             ("confidence must be a number", lambda: Safe(cr.IPS(), confidence=1)),
             ("hold_out must be a number", lambda: Safe(cr.IPS(), hold_out=0)),
-            ("also where Naive does not", lambda: Safe(cr.Naive()).fit(DATA, clicks, None)),  # type: ignore[arg-type]
+            ("whatever the method; give them", lambda: Safe(cr.Naive()).fit(DATA, clicks, None)),  # type: ignore[arg-type]
             ("production 'bm25' is not a feature", lambda: Safe(cr.IPS(), production="bm25").fit(DATA, clicks, RHO)),
             ("none to judge by", lambda: Safe(cr.IPS(), hold_out=1e-9).fit(DATA, clicks, RHO)),
             ("has not learned anything yet", lambda: Safe(cr.IPS()).predict(DATA)),

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank import scaling as scalings
 from cldrank import segments
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.query_hash import held_out
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.estimators import Method
 from cldrank.estimators.svm_rank import label_pairs, separated
@@ -22,6 +24,8 @@ from cldrank.wording import some
 Floats = NDArray[np.float64]
 _PAIRS = 20_000  # that a linear imitation learns from; more hardly change it
 _C = 1.0  # the weight of its pairs: nearly all of them can be in order, where production is linear, too
+_APART = 0.2  # of the queries to learn from, those that choose between two imitations
+_SEED = 2  # of the hashes that set them apart
 _USER = "the imitation of production"
 
 
@@ -38,26 +42,51 @@ def heights(clicks: ClickTable) -> Floats:
 
 
 def imitate(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
-    """A ranker of the same kind as the learned one that puts candidates in the order of the log.
+    """A ranker that puts candidates in the order of the log.
 
-    A linear one is a ranking SVM on pairs, in the scaling of the learned one; others are the method's model, fitted to
-    how far up each candidate was shown.
+    Beside a linear one, it is a ranking SVM on pairs, in the same scaling. Beside others, it is the method's model,
+    fitted to how far up each candidate was shown, or such an SVM: whichever shows more of production's results for
+    queries that neither learned from. Features that are missing leave the former.
     """
+    if isinstance(learned, LinearRanker):
+        return _by_pairs(learned, learned.scaling, method, dataset, clicks)
+    apart = held_out(dataset.query_ids, _APART, _SEED)
+    if dataset.has_missing or not clicks[apart].n_cells or not clicks[~apart].n_cells:
+        return _by_model(learned, method, dataset, clicks)
+    part, part_clicks = dataset[~apart], clicks[~apart]
+    scaling = scalings.fit("standard", part.features)
+    rankers = [
+        _by_model(learned, method, part, part_clicks),
+        _by_pairs(learned, scaling, method, part, part_clicks),
+    ]
+    others, others_clicks = dataset[apart], clicks[apart]
+    ranks = [segments.descending_ranks(one.predict(others), others.offsets) for one in rankers]
+    shown = [shown_alike(one, others_clicks) for one in ranks]
+    return rankers[int(np.argmax(shown))]
+
+
+def _by_model(learned: Ranker, method: Method, dataset: RankingDataset, clicks: ClickTable) -> Ranker:
+    """The method's model, fitted to how far up candidates were shown."""
     searched = np.flatnonzero(clicks.query_impressions > 0)
     part, target = dataset[searched], heights(clicks[searched])
-    if not isinstance(learned, LinearRanker):
-        rows = np.arange(part.n_rows)
-        targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
-        run = replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
-        context = Context(part, run, _USER, "the order of the log", learned.provenance)
-        return method.model.fit_targets(targets, context).ranker
-    random = np.random.default_rng(method.run.seed)
-    upper, lower = label_pairs(target, part.offsets, _PAIRS, random)
+    rows = np.arange(part.n_rows)
+    targets = Targets(rows, target, np.ones(len(rows)), np.zeros(len(rows)), part.row_queries)
+    run = replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None)
+    context = Context(part, run, _USER, "the order of the log", learned.provenance)
+    return method.model.fit_targets(targets, context).ranker
+
+
+def _by_pairs(
+    learned: Ranker, scaling: Scaling, method: Method, dataset: RankingDataset, clicks: ClickTable
+) -> LinearRanker:
+    """A ranking SVM on pairs of candidates, the upper one first."""
+    searched = np.flatnonzero(clicks.query_impressions > 0)
+    part, target = dataset[searched], heights(clicks[searched])
+    upper, lower = label_pairs(target, part.offsets, _PAIRS, np.random.default_rng(method.run.seed))
     if not len(upper):
         raise DataError(f"{clicks!r} has no query with two candidates in a known order, for {_USER} to learn from.")
-    both = learned.scaling.transform(part.features[np.concatenate([upper, lower])]).astype(np.float64)
-    differences = both[: len(upper)] - both[len(upper) :]
-    return _linear(learned, learned.scaling, separated(differences, _C))
+    both = scaling.transform(part.features[np.concatenate([upper, lower])]).astype(np.float64)
+    return _linear(learned, scaling, separated(both[: len(upper)] - both[len(upper) :], _C))
 
 
 def feature_alone(name: str, learned: Ranker, dataset: RankingDataset) -> tuple[Ranker, Ranker]:

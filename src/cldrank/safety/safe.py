@@ -162,9 +162,8 @@ class Safe:
         check_clicks(clicks, check_dataset(dataset, label), label)
         if propensities is None:
             raise UsageError(
-                "{} judges by clicks, which needs the propensities of positions, also where {} does not; give them.",
+                "{} judges by clicks, which needs the propensities of positions, whatever the method; give them.",
                 Spelling("Safe", "--safe"),
-                label,
             )
         if self.production is not None:
             production_column(self.production, dataset)
