@@ -323,3 +323,12 @@ def test_scores_are_those_of_the_whole_dataset(world: SimulatedClicks) -> None:
     ]
     with pytest.raises(DataError, match="new has 240 scores for 480 candidates"):
         some.order(world.good[:240], "new")
+    unknown = np.where(np.arange(480) == 8 * 58, np.nan, world.good)
+    with pytest.raises(DataError, match=f"new scores a candidate of query {world.data.query_ids[58]} as NaN"):
+        some.order(unknown, "new")
+
+
+def test_other_models_are_tried_only_where_an_estimator_uses_one(world: SimulatedClicks) -> None:
+    found = quick(world, world.good, estimator="policy-aware", thorough=True)
+    assert found.unseen.model is not None
+    assert [check.kind for check in found.checks] == ["curve"] * 3 + ["control"]

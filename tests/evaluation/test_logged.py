@@ -56,6 +56,7 @@ def test_another_curve_leaves_the_log_as_it_is() -> None:
     assert other.exposure.tolist() == [10, 10, 0]
     assert log.exposure.tolist() == [5, 10, 0]
     assert other.clicks is log.clicks
+    assert other.reach is log.reach  # hundreds of curves are drawn, of large logs
 
 
 def test_expected_exposure_is_that_of_display_probabilities() -> None:

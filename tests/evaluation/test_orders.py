@@ -99,7 +99,7 @@ def test_what_an_order_can_be_made_of() -> None:
         ("prodcution", UsageError, "'prodcution' is not a ranker; the one that can be named is 'production'"),
         ([1, 2], DataError, r"new has scores of shape \(2,\) for 3 candidates"),
         ([[1, 2, 3]], DataError, r"shape \(1, 3\)"),
-        ([1, np.nan, 3], DataError, r"new scores row 1 \(from 0\) as NaN"),
+        ([1, np.nan, 3], DataError, "new scores a candidate of query 7 as NaN"),
         (object(), UsageError, "object cannot score"),
     ],
 )

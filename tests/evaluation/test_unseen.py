@@ -83,6 +83,13 @@ def test_break_even_is_where_the_difference_is_zero(estimator: OffPolicy, kind: 
     assert found.low < found.estimate < found.high
 
 
+def test_arp_has_no_break_even_since_the_unseen_do_not_count_in_it() -> None:
+    found = look_at_unseen(ClickEstimator(LOG, DoublyRobust(), MODEL), ClickMeasure("ARP"), NEW, PRODUCTION)
+    assert found.break_even is None
+    assert found.results == len(lifted(None))
+    assert found.model is not None
+
+
 def test_break_even_has_the_error_of_what_is_known() -> None:
     clicks = ClickEstimator(LOG, Affine())
     found = look_at_unseen(clicks, DCG, NEW, PRODUCTION).break_even

@@ -107,7 +107,9 @@ def test_orders_that_are_judged_are_features(world: SimulatedClicks) -> None:
 def test_features_may_be_called_as_those_of_orders(world: SimulatedClicks) -> None:
     data = replace(world.data, feature_names=("discount 1", "discount 2", "x"))
     log = LoggedClicks(data, ClickTable.from_arrays(data, **cells(world.clicks)), world.rho)
-    fit_model(log, Spy(), orders=[ScoreOrder.of("a", world.good, log)], folds=2)
+    found = fit_model(log, Spy(), orders=[ScoreOrder.of("a", world.good, log)], folds=2)
+    usual = fit_model(world.log, Spy(), orders=[ScoreOrder.of("a", world.good, world.log)], folds=2)
+    assert found.predicted.tolist() == usual.predicted.tolist()
 
 
 def test_pages_of_one_result_have_nothing_to_hide() -> None:

@@ -35,6 +35,7 @@ _CHOSEN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 BEYOND = tuple(_CHOSEN)
 _CHOSEN |= {"Naive-L": ("naive", {"model": "linear"}), "Oracle-L": ("oracle", {"model": "linear"})}
+_CHOSEN |= {f"{label} safe": (_CHOSEN[label][0], {**_CHOSEN[label][1], "safe": True}) for label in (*BEYOND, "Naive-L")}
 LOOPED = ("Naive-L", "CLD", "Naive trees", "IPS trees", "CLD-pair trees", "Oracle-L", "Oracle trees")
 ROUNDS = [{"loop.rounds": rounds} for rounds in range(1, 11)]
 

@@ -22,7 +22,7 @@ def looped(made: Any, tmp_path: Path) -> Callable[..., Section]:
     """Makes the section of a loop in which a method has some value after a round with a seed."""
 
     def make(value: Value, **options: Any) -> Section:
-        rows = made.rows("loop", settings=made.rounds, methods=made.looped, **options)
+        rows = made.rows("loop", settings=made.rounds, **{"methods": made.looped, **options})
         for row in rows:
             row["value"] = value(row["method"], json.loads(row["setting"])["loop.rounds"], row["seed"])
         (section,) = sections(load_results(made.save(rows, tmp_path)))
@@ -57,6 +57,14 @@ def test_naive_falls_behind_and_others_reach_oracle(looped: Callable[..., Sectio
         begun = r"after the first round 0.1\d\d ± 0.00\d behind: it has gained"
         assert re.search(rf"{one} ends level with {other} \(0.00\d ± 0.00\d \w+, {begun}\)\.", oracle)
     assert "IPS trees ends" not in told  # CLD-pair corrects more
+
+
+def test_safe_rankers_are_not_taken_for_the_others(looped: Callable[..., Section], made: Any) -> None:
+    told = what_came_out(looped(rising, methods=(*made.looped, "Naive-L safe", "CLD-pair trees safe")))
+    assert "safe" in told.split("?")[0]  # among the best
+    assert "Naive-L ends" in told
+    assert "CLD-pair trees ends" in told
+    assert "safe ends" not in told
 
 
 def test_where_nothing_differs_it_is_level(looped: Callable[..., Section]) -> None:

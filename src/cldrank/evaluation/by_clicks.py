@@ -184,7 +184,9 @@ def _checks(
 ) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
     """The first measure under other assumptions, and notes on those that could not be tried."""
     curves = check_curves(*given) if thorough or not curve_is_sure else ()
-    models, notes = check_models(*given) if thorough and given[0].model is not None else ([], [])
+    clicks = given[0]
+    has_model = clicks.model is not None and clicks.estimator.uses_model
+    models, notes = check_models(*given) if thorough and has_model else ([], [])
     return (*curves, *models, *([check_naive(*given)] if thorough else [])), notes
 
 

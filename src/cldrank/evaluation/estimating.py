@@ -297,8 +297,8 @@ class ClickEstimator:
             curves = [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
         else:
             curves = [Propensities(one, method="drawn") for one in curve.draws(CURVES, self.seed)]
-        logs = [self.log.with_curve(one) for one in curves]
-        return [(log, self._relevance(log, predicted)) for log in logs]
+        # one log for its relevance, and one to keep, without the arrays that only relevance needs
+        return [(self.log.with_curve(one), self._relevance(self.log.with_curve(one), predicted)) for one in curves]
 
     def _relevance(self, log: LoggedClicks, predicted: Floats | None) -> Floats:
         return self.estimator.relevance(log, predicted)

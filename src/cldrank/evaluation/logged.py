@@ -16,6 +16,7 @@ from cldrank.propensity import AffineClicks, Propensities
 
 Floats = NDArray[np.float64]
 Curve = Propensities | AffineClicks
+_OF_ANY_CURVE = ("pages", "row_pages", "reach", "seen")  # what is the same under every curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +104,14 @@ class LoggedClicks:
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
         """(rows,) whether a candidate was ever shown."""
-        return self.exposure > 0
+        found: NDArray[np.bool_] = self.clicks.row_impressions > 0
+        return found
 
     def with_curve(self, curve: Curve) -> LoggedClicks:
-        """The same log, explained by another curve."""
-        return LoggedClicks(self.data, self.clicks, curve)
+        """The same log, explained by another curve; both share the arrays that do not depend on it."""
+        found = LoggedClicks(self.data, self.clicks, curve)
+        vars(found).update({name: getattr(self, name) for name in _OF_ANY_CURVE})
+        return found
 
     def by_query(self, values: NDArray[Any]) -> Floats:
         """(queries,) the sum over the candidates of each query."""

@@ -56,7 +56,8 @@ class ScoreOrder(RankOrder):
         if values.shape != (log.data.n_rows,):
             raise DataError(f"{name} has scores of shape {values.shape} for {log.data.n_rows:,} candidates.")
         if np.isnan(values).any():
-            raise DataError(f"{name} scores row {int(np.isnan(values).argmax())} (from 0) as NaN; scores are numbers.")
+            query = log.data.query_ids[log.queries[int(np.isnan(values).argmax())]]
+            raise DataError(f"{name} scores a candidate of query {query} as NaN; scores are numbers.")
         return cls(name, segments.descending_ranks(values, log.data.offsets))
 
     def mean(self, values: Floats) -> Floats:

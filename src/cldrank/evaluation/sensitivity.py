@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +140,7 @@ def _with_curve(clicks: ClickEstimator, curve: Curve, new: RankOrder, old: RankO
 def _check(
     name: str,
     about: str,
-    kind: str,
+    kind: Literal["curve", "model", "control"],
     clicks: ClickEstimator,
     measure: ClickMeasure,
     new: RankOrder,
@@ -147,4 +148,4 @@ def _check(
     margin: float,
 ) -> SensitivityCheck:
     gain = turned(clicks.compare(measure, new, old).interval, measure.higher_is_better)
-    return SensitivityCheck(name, about, kind, gain, decide(gain, margin))  # type: ignore[arg-type]
+    return SensitivityCheck(name, about, kind, gain, decide(gain, margin))

@@ -21,6 +21,8 @@ def look_at_unseen(
 
         difference = known + level Σ_i weight_i    over the unseen i that the new order lifts; break-even at 0
 
+    For nDCG it is that of DCG. ARP has none, since the unseen do not count in it.
+
     reason   why there is no model, if there is none
     """
     log, k = clicks.log, measure.cutoff or clicks.log.clicks.depth
@@ -29,11 +31,14 @@ def look_at_unseen(
     weights = np.where(clicks.unseen, np.maximum(gained, 0.0), 0.0)
     lifted = weights > 0
     pages = log.pages.sum()
+    even = None
+    if old is not None and weights.any() and measure.kind != "ARP":
+        even = _break_even(clicks, by, new, old, weights)
     check = clicks.hidden_check(*([new] if old is None else [new, old]))
     return Unseen(
         results=int(lifted.sum()),
         per_page=float(log.row_pages[lifted].sum() / pages),
-        break_even=None if old is None or not weights.any() else _break_even(clicks, by, new, old, weights),
+        break_even=even,
         model=None if clicks.model is None or not weights.any() else _predicted(clicks, weights),
         hidden_predicted=None if check is None else check[0],
         hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),

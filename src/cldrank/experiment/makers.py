@@ -233,11 +233,13 @@ class Identity:
     label   in the experiment
     kind    its class; None where it is not known
     model   the name of the model that it fits; empty where that is not known
+    safe    whether its ranker is kept near production
     """
 
     label: str
     kind: Any = None
     model: str = ""
+    safe: bool = False
 
     @property
     def name(self) -> str:
@@ -279,4 +281,5 @@ def identify(label: str, configuration: Mapping[str, Any] | None = None) -> Iden
     if kind is None:
         return Identity(label)
     usual = default_model(kind).name if issubclass(kind, Method) else getattr(kind, "fits", "")
-    return Identity(label, kind, str(described.get("parameters", {}).get("model") or usual))
+    parameters = described.get("parameters", {})
+    return Identity(label, kind, str(parameters.get("model") or usual), parameters.get("safe") is True)

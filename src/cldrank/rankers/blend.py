@@ -81,8 +81,9 @@ def blended(members: Sequence[Ranker], weights: Sequence[float]) -> Ranker:
     parts: dict[str, Any] = {name: getattr(rankers[-1], name) for name in ("feature_names", "provenance", "trained_on")}
     if all(isinstance(one, TreeRanker) for one in rankers):
         return TreeRanker(content=_joined_trees(rankers, shares), **parts)
-    if _same_scaling([getattr(one, "scaling", None) for one in rankers]):
-        parts["scaling"] = rankers[-1].scaling  # type: ignore[attr-defined]
+    scalings = [getattr(one, "scaling", None) for one in rankers]
+    if _same_scaling(scalings):
+        parts["scaling"] = scalings[-1]
         if all(isinstance(one, LinearRanker) for one in rankers):
             return _added(rankers, shares, parts)
         if _are_alike(rankers):

@@ -201,7 +201,7 @@ def _safety(safety: SafetyRecord) -> Rows:
             "the rest",
             "an imitation of production" if safety.is_imitated else f"production's score, {safety.production}",
         ),
-        ("results that production shows as well", f"{safety.overlap:.1%} of those of the rest alone"),
+        ("production's results that the rest alone shows as well", f"{safety.overlap:.1%}"),
         (f"gain in {safety.measure} over production", judged),
         ("production", f"{safety.value:.4f}"),
         ("may be worse by", f"{safety.margin:.4f} ({worst:.1%})"),

@@ -41,17 +41,14 @@ def _sentences(section: Section, panel: Panel, measure: str) -> Iterator[str]:
 
 
 def _by_model(section: Section, name: str) -> dict[str, str]:
-    """The label of a method by the model that it fits."""
-    return {one.model: label for label, one in section.methods.items() if one.name == name}
+    """The label of a method by the model that it fits; safe rankers are not meant."""
+    return {one.model: label for label, one in section.methods.items() if one.name == name and not one.safe}
 
 
 def _corrected(section: Section) -> dict[str, str]:
-    """By model, the label of the method that corrects the most: the last in their order."""
-    return {
-        section.methods[label].model: label
-        for label in section.rivals
-        if getattr(section.methods[label].kind, "corrects", ())
-    }
+    """By model, the label of the method that corrects the most: the last in their order, safe rankers aside."""
+    rivals = ((label, section.methods[label]) for label in section.rivals)
+    return {one.model: label for label, one in rivals if getattr(one.kind, "corrects", ()) and not one.safe}
 
 
 def _told(section: Section, panel: Panel, measure: str, one: str, other: str) -> str:
