@@ -8,6 +8,7 @@ import pytest
 from simulated_clicks import SimulatedClicks, simulated
 from tiny_logs import TinyLog, dcg, relevance_of, reverse
 
+import cldrank as cr
 from cldrank.errors import DataError
 from cldrank.evaluation import sensitivity
 from cldrank.evaluation.click_measures import ClickMeasure
@@ -185,6 +186,31 @@ def test_a_gain_that_chance_explains_passes() -> None:
     assert found is not None
     assert found.gain.low < 0 < found.gain.high
     assert found.passed
+
+
+def test_the_mean_over_permutations_is_that_of_all() -> None:
+    tiny = TinyLog.drawn(seed=34, queries=5, pages=100)
+    for curve in (RHO, TRUST):
+        log, random = tiny.log(curve), np.random.default_rng(0)
+        gained = np.where(log.seen, random.normal(size=log.data.n_rows), 0.0)
+        dealt = [gained @ Affine().relevance(sensitivity._permuted(log, random), None) for _ in range(2000)]
+        error = np.std(dealt) / np.sqrt(len(dealt))
+        assert sensitivity._expected_gain(log, gained).value == pytest.approx(np.mean(dealt), abs=4 * error)
+
+
+def test_production_that_knows_nothing_passes_as_often_as_stated() -> None:
+    """What positions have in common by chance is not held against the curve, which is right here."""
+    random, failed, n = np.random.default_rng(0), 0, 60
+    for _ in range(n):
+        chances = random.random(150)  # of 50 queries, three results each, in no order
+        data = cr.RankingDataset.from_arrays(np.zeros((150, 1)), np.repeat(np.arange(50), 3))
+        position = np.tile([1, 2, 3], 50)
+        clicked = random.binomial(400, chances / position)
+        table = cr.ClickTable.from_arrays(data, position=position, impressions=np.full(150, 400), clicks=clicked)
+        clicks, measure, new, *_ = given(LoggedClicks(data, table, Propensities.power(1, 3)), chances)
+        found = run_placebo(clicks, measure, new)
+        failed += found is not None and not found.passed
+    assert failed / n < 0.15  # 5%, and chance
 
 
 def test_an_order_that_agrees_with_production_gains_nothing_by_it(world: SimulatedClicks) -> None:

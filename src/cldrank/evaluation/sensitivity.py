@@ -13,7 +13,7 @@ from cldrank.errors import CldrankError
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Placebo, SensitivityCheck, turned
 from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.estimating import ClickEstimator, Valued
 from cldrank.evaluation.logged import Curve, LoggedClicks
 from cldrank.evaluation.off_policy import Affine
 from cldrank.evaluation.orders import RankOrder, ScoreOrder
@@ -72,8 +72,9 @@ def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder)
 
     Results that were seen are ranked among themselves, by the order and by where they were shown, on average over
     what people examined. Whatever a permutation leaves is due to positions: with the right curve, better results lie
-    further up, so that no order gains on that of the log. A gain means that the curve is too steep. None where there is
-    nothing to compare.
+    further up, so that no order gains on that of the log. A gain means that the curve is too steep, or that production
+    puts better results further down. Its interval has the spread of permutations, and which queries were searched. None
+    where there is nothing to compare.
     """
     log = clicks.log
     slope, _ = log.affine.at(log.clicks.position)
@@ -86,8 +87,25 @@ def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder)
         return None
     random = np.random.default_rng([clicks.seed, 3])
     found = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
-    gain = clicks.interval(float(found.mean()), float(found.std(ddof=1)))
+    sampled = _expected_gain(log, gained).error(clicks.n_queries)
+    gain = clicks.interval(float(found.mean()), float(np.hypot(found.std(ddof=1), sampled)))
     return Placebo(gain, _PERMUTATIONS, passed=gain.low <= 0, order=order.name)
+
+
+def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
+    """The mean of a gain over all permutations, Σ_k a_k (clicks / impressions at k - base_k), and how queries move it.
+
+    a_k = Σ_i gained_i n_ik / exposure_i
+    """
+    table = log.clicks
+    each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
+    total = Valued(0.0, np.zeros(log.data.n_queries))
+    for position in np.unique(table.position):
+        at = table.position == position
+        clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, table.impressions))
+        weight, rate, (_, base) = float(each[at].sum()), Valued.ratio(clicked, shown), log.affine.at(position)
+        total += Valued(weight * (rate.value - float(base)), weight * rate.influence)
+    return total
 
 
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
