@@ -135,7 +135,8 @@ def test_queries_trained_on_are_left_out_loudly(run: Run, folder: Path) -> None:
     assert re.search(r"warning: \d+ queries of the log are left out, since a ranker was trained on them", ran.err)
     assert re.search(r"clicks; \d+ queries left out, since a ranker was trained on them", ran.out)
     ran = run("compare", "held", "production", *LOG, "--quick", "--allow-trained")
-    assert re.search(r"warning: \d+ queries of the log were trained on, so the verdict flatters", ran.err)
+    assert re.search(r"warning: \d+ queries of the log were trained on, so the result flatters", ran.err)
+    assert re.search(r"note: \d+ queries of the log were trained on, so the result flatters the ranker\.", ran.out)
     assert "60 queries, 2,400 pages" in ran.out
     run("train", "cld", *LOG, "--out", "all")
     refused = run("evaluate", "all", *LOG)
