@@ -118,12 +118,12 @@ def settling_verb(result: ClickComparison) -> str:
 
 
 def sentence(text: str) -> str:
-    """A text that begins with a capital letter.
+    """A text that begins with a capital letter, unless it begins with a name such as nDCG.
 
-    >>> sentence("it is DCG")
-    'It is DCG'
+    >>> sentence("it is DCG"), sentence("nDCG it is")
+    ('It is DCG', 'nDCG it is')
     """
-    return text[:1].upper() + text[1:]
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:]
 
 
 def percent_range(interval: Interval) -> str:
