@@ -14,6 +14,7 @@ import pytest
 import cldrank as cr
 from cldrank.evaluation.click_results import WayToSettle
 
+pytestmark = pytest.mark.filterwarnings("always:.* does not say which queries its ranker was trained on")
 Run = Callable[..., Any]
 LOG = ["--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1"]
 
@@ -122,7 +123,7 @@ def test_production_is_a_word_and_a_folder_of_that_name_has_a_path(run: Run, fol
     assert run("evaluate", "./production", "-f", "train.parquet").code == 0
     refused = run("evaluate", "production", "-f", "train.parquet")
     assert refused.code == 2
-    assert "production is the order of a log, which --clicks names (the folder is ./production)." in refused.err
+    assert "production is the order of a log; name the log with --clicks (the folder is ./production)." in refused.err
     found = run("compare", "./production", "production", *LOG, "--quick", "--allow-trained", "--json").json
     assert (found["new"], found["old"]) == ("./production", "production")
 
@@ -134,7 +135,8 @@ def test_queries_trained_on_are_left_out_loudly(run: Run, folder: Path) -> None:
     assert re.search(r"warning: \d+ queries of the log are left out, since a ranker was trained on them", ran.err)
     assert re.search(r"clicks; \d+ queries left out, since a ranker was trained on them", ran.out)
     ran = run("compare", "held", "production", *LOG, "--quick", "--allow-trained")
-    assert re.search(r"warning: \d+ queries of the log were trained on, so the verdict flatters", ran.err)
+    assert re.search(r"warning: \d+ queries of the log were trained on, so the result flatters", ran.err)
+    assert re.search(r"note: \d+ queries of the log were trained on, so the result flatters the ranker\.", ran.out)
     assert "60 queries, 2,400 pages" in ran.out
     run("train", "cld", *LOG, "--out", "all")
     refused = run("evaluate", "all", *LOG)
@@ -142,12 +144,56 @@ def test_queries_trained_on_are_left_out_loudly(run: Run, folder: Path) -> None:
     assert "train with --hold-out 0.2" in refused.err
 
 
+@pytest.mark.filterwarnings("always")
+def test_scores_do_not_say_what_they_were_trained_on(run: Run, scores: cr.RankingDataset) -> None:
+    said = "warning: good.txt does not say which queries its ranker was trained on"
+    for arguments in (["compare", "production", "good.txt", "--quick"], ["evaluate", "good.txt"]):
+        assert run(*arguments, *LOG).err.count(said) == 1
+        assert said not in run(*arguments, *LOG, "--allow-trained").err
+    assert run("compare", "good.txt", "good.txt", *LOG, "--quick").err.count(said) == 1
+    assert said not in run("evaluate", "good.txt", *LOG[:2]).err  # by labels all queries count
+    assert "does not say" not in run("evaluate", "production", *LOG).err
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_margin_in_percent_is_doubted(run: Run, scores: cr.RankingDataset) -> None:
+    ran = run("compare", "good.txt", "production", *LOG, "--quick", "--margin", "5")
+    assert re.search(r"--margin 5 is more than the DCG@5 of production itself, \d\.\d+; it is a diff", ran.err)
+    assert "--margin" not in run("compare", "good.txt", "production", *LOG, "--quick", "--margin", "0.5").err
+
+
+def test_measures_of_which_less_is_better_say_so(run: Run, scores: cr.RankingDataset) -> None:
+    said = "ARP is the average position of what is relevant: lower is better."
+    assert said in run("compare", "good.txt", "production", *LOG, "--quick").out
+    assert said in run("evaluate", "good.txt", *LOG).out
+    assert said not in run("evaluate", "good.txt", *LOG, "-m", "DCG@5").out
+
+
+def test_unseen_results_of_the_old_ranker_are_told(run: Run, scores: cr.RankingDataset) -> None:
+    ran = run("compare", "production", "good.txt", *LOG, "--quick")
+    assert "All results in the top 5 of production were shown at some time; of the top 5 of good.txt, " in ran.out
+    assert "nothing rests on a model" not in ran.out
+    assert "Whatever the unseen are worth, DCG@5 differs by" in ran.out
+    assert "Check of the model" in ran.out
+    ran = run("compare", "good.txt", "good.txt", *LOG, "--quick")
+    assert "good.txt and good.txt show the same unseen results in the same places, so nothing rests" in ran.out
+    assert "were shown at some time, so" not in ran.out
+
+
+def test_arp_does_not_depend_on_the_unseen(run: Run, scores: cr.RankingDataset) -> None:
+    ran = run("compare", "good.txt", "production", *LOG, "--quick", "--trust-propensity", "-m", "ARP")
+    assert "ARP leaves them out: it ranks the results that were shown among themselves." in ran.out
+    for word in ("Break-even", "Whatever the unseen", "of the model", "better if at least"):
+        assert word not in ran.out
+    assert re.search(r"^ARP differs by -\d.*; lower is better\.$", ran.out, re.MULTILINE)  # the sign of the table
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["good.txt", "production", *LOG[:4]], "name the propensities of positions as well: --propensity"),
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity is of use with clicks alone"),
-        (["good.txt", "production", *LOG[:2]], "production is the order of a log, which --clicks names."),
+        (["good.txt", "production", *LOG[:2]], "production is the order of a log; name the log with --clicks."),
         (["production", "production", *LOG], "production would be compared with itself"),
         (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--quick"], "--margin and --quick are of use with clicks"),
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty is for labels"),

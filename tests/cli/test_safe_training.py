@@ -85,6 +85,20 @@ class TestTraining:
         assert "Keep production; more clicks, production's score as a feature (--production-feature NAME)" in said
         assert not Path("ranker").exists()
 
+    @pytest.mark.filterwarnings("always")
+    def test_a_refusal_keeps_the_warnings_of_the_fit(self, run: Run, data: cr.RankingDataset) -> None:
+        name = data.feature_names[-1]  # noise
+        done = run("train", "ips", *FROM, "--safe", "--production-feature", name, "-o", "ranker")
+        assert done.code == 1
+        said = " ".join(done.err.split())
+        assert f"are at the top by '{name}'; is it production's score?" in said
+        assert said.index("is it production's score?") < said.index("error: ")
+
+    def test_json_goes_to_standard_output(self, run: Run) -> None:
+        done = run("train", "ips", *FROM, "-o", "ranker", "--json", "told.json")
+        assert done.code == 2
+        assert "--json takes no file here, so write `--json > FILE`." in " ".join(done.err.split())
+
 
 class TestRefused:
     @pytest.mark.parametrize(

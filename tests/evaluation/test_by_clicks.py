@@ -195,7 +195,7 @@ def test_where_no_query_is_left_there_is_no_verdict(world: SimulatedClicks) -> N
     method = trained(world, slice(0, 60))
     with pytest.raises(DataError, match=r"all 60 queries of the log were trained on.*held_out\(\)"):
         quick(world, method)
-    with pytest.warns(CldrankWarning, match="60 queries of the log were trained on, so the verdict flatters"):
+    with pytest.warns(CldrankWarning, match="60 queries of the log were trained on, so the result flatters"):
         found = quick(world, method, allow_trained=True)
     assert (found.left_out, found.support.queries) == (0, 60)
     with pytest.warns(CldrankWarning, match="flatters"):

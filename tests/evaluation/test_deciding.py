@@ -90,9 +90,12 @@ def judged(
 def test_the_decision_is_that_of_the_gain(gain: tuple[float, float, float], decision: str, higher: bool) -> None:
     found = judged(pair(gain, higher_is_better=higher))
     assert (found.decision, found.depends_on_unseen, found.margin) == (decision, False, 0.01)
-    assert (
-        f"{'DCG@5' if higher else 'ARP'} differs by {gain[0]:+.4f} ({gain[1]:+.4f} to {gain[2]:+.4f})" in found.reason
-    )
+    estimate, low, high = gain if higher else (-gain[0], -gain[2], -gain[1])  # as tables have it
+    name = "DCG@5" if higher else "ARP"
+    assert f"{name} differs by {estimate:+.4f} ({low:+.4f} to {high:+.4f})" in found.reason
+    assert ("; lower is better" in found.reason) != higher
+    assert ("all within ±0.01" in found.reason) == (decision == "no difference")
+    assert ("which includes 0 and differences larger than 0.01" in found.reason) == (decision == "cannot tell")
 
 
 @pytest.mark.parametrize("higher", [True, False])

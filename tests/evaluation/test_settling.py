@@ -167,7 +167,7 @@ def test_where_clicks_point_the_other_way_it_says_so() -> None:
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.0)
     pair = replace(a_pair(clicks, new, old), higher_is_better=False)
-    assert settled(clicks, new, old, pair)["A/B test"].about.endswith("shows; by clicks, new is ahead")
+    assert settled(clicks, new, old, pair)["A/B test"].about.endswith("shows, by which new would be ahead")
 
 
 def test_where_every_position_is_examined_alike_only_interleaving_tells() -> None:

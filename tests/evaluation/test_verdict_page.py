@@ -107,10 +107,14 @@ class TestPage:
 
     def test_without_anything_unseen_and_without_clicks(self, result: ClickComparison) -> None:
         unseen = replace(result.unseen, results=0, break_even=None, model=None)
-        page = replace(result, unseen=unseen, checks=(), placebo=None).to_html()
+        pair, seen = result.first, replace(result.support, shown=1.0, shown_old=1.0)
+        known = replace(pair.difference, lowest=pair.difference.interval, highest=pair.difference.interval)
+        measures = {"DCG@5": replace(pair, difference=known)}
+        sure = replace(result, unseen=unseen, support=seen, measures=measures, checks=(), placebo=None)
+        page = sure.to_html()
         assert Checked(page).seen.count("svg") == 2
         assert "nothing rests on a model" in page
-        pair = result.first
+        assert "The model of the unseen" not in page
         nothing = replace(pair.old, interval=replace(pair.old.interval, estimate=0.0))
         measures = {"DCG@5": replace(pair, old=nothing)}
         assert "Gain by measure" not in replace(result, measures=measures).to_html()
@@ -127,6 +131,15 @@ class TestPage:
 
 def topics(result: ClickComparison) -> dict[str, Caveat]:
     return {one.topic: one for one in caveats_of(result)}
+
+
+def test_what_was_never_shown_of_the_old_ranker_is_told(result: ClickComparison) -> None:
+    judged = replace(result.verdict, decision="cannot tell", depends_on_unseen=False)
+    swapped = replace(result, verdict=judged, support=replace(result.support, shown=1.0, shown_old=0.75))
+    assert (found := topics(swapped)["The unseen"]).word == "open"
+    assert found.found == f"0.0% of the top 5 of {EVIL} was never shown, and 25.0% of that of production."
+    seen = replace(swapped, support=replace(result.support, shown=1.0, shown_old=1.0))
+    assert topics(seen)["The unseen"].word == "all seen"
 
 
 class TestCaveats:

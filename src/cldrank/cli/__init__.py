@@ -146,6 +146,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     """The message for an error, and the exit code."""
     if _is_misspelled_call(error):
         message: str = error.format_message().replace(": Value error, ", ": ")  # type: ignore[attr-defined]
+        if "unexpected extra argument" in message and "--json" in sys.argv:
+            message += "; --json takes no file here, so write `--json > FILE`."
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "cldrank"
         return f"{message}\nTry `{command} --help`." if message else "", 2  # no message: its help was printed

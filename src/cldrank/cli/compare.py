@@ -19,13 +19,15 @@ from cldrank.cli.judging import (
     Measuring,
     check_sources,
     deliver,
+    warn_of_scores,
 )
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import console, new_table, print_title, say, working
+from cldrank.errors import CldrankWarning, warn
 from cldrank.files import save_text
 
 if TYPE_CHECKING:
-    from cldrank.evaluation import RankerComparison
+    from cldrank.evaluation import ClickComparison, RankerComparison
 
 EXIT_CODES = {"better": 0, "worse": 3, "no difference": 4, "cannot tell": 5}  # of a verdict, for gates
 
@@ -38,7 +40,8 @@ class VerdictOptions(ClickJudging):
         float | None,
         options.spelled(
             "--margin DIFFERENCE",
-            "The smallest difference that matters, in the units of the first measure. [default: 1% of the old value]",
+            "The smallest difference that matters, in the units of the first measure, not in percent. [default: 1% of "
+            "the old value]",
             rich_help_panel=BY_CLICKS,
             show_default=False,
         ),
@@ -110,6 +113,7 @@ def compare(
     given = {**measuring.by_clicks(), **verdict.arguments()} if sources.clicks else measuring.by_labels()
     found = JudgedData.read(named, sources, reading, log)
     if sources.clicks:
+        warn_of_scores(named, verdict)
         _by_clicks(named, found, given, verdict.html, as_json)
     else:
         _by_labels(named, found, given, as_json)
@@ -125,6 +129,7 @@ def _by_clicks(
     with working("judging by clicks …") as update:
         given |= {"names": named, "progress": lambda at: update(f"{at} …")}
         result = run(new, old, found.dataset, **found.evidence(), **given)
+    _warn_of_margin(result)
     if html:
         save_text(html, result.to_html())
         say(f"wrote {html}")
@@ -133,6 +138,22 @@ def _by_clicks(
     code = EXIT_CODES[result.verdict.decision]
     if code:
         raise typer.Exit(code)
+
+
+def _warn_of_margin(result: ClickComparison) -> None:
+    """A margin in percent would make all rankers alike."""
+    first, margin = result.first, result.verdict.margin
+    if margin > abs(first.old.interval.estimate):
+        warn(
+            CldrankWarning(
+                "--margin {:.4g} is more than the {} of {} itself, {:.4g}; it is a difference in {}, not in percent.",
+                margin,
+                first.measure,
+                result.old,
+                first.old.interval.estimate,
+                first.measure,
+            )
+        )
 
 
 def _by_labels(named: tuple[str, str], found: JudgedData, given: dict[str, Any], as_json: str | None) -> None:

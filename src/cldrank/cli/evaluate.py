@@ -9,7 +9,16 @@ import typer
 
 from cldrank.cli import options
 from cldrank.cli.derived import with_options
-from cldrank.cli.judging import PRODUCTION, RANKER_HELP, ClickJudging, JudgedData, Measuring, check_sources, deliver
+from cldrank.cli.judging import (
+    PRODUCTION,
+    RANKER_HELP,
+    ClickJudging,
+    JudgedData,
+    Measuring,
+    check_sources,
+    deliver,
+    warn_of_scores,
+)
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import console, new_table, print_title, save_table, say, working
 from cldrank.errors import UsageError
@@ -45,8 +54,8 @@ def evaluate(
     Example: `cldrank evaluate ranker/ --features test.txt -m nDCG@3,AP`
 
     With `--clicks LOG --propensity FILE`, no labels are needed, and the result says how much the log can see: the share
-    of the ranker's top was ever shown, and what the rest may be worth. Queries that the ranker was trained on are left
-    out; see `train --hold-out`.
+    of the ranker's top that was ever shown, and what the rest may be worth. Queries that the ranker was trained on are
+    left out; see `train --hold-out`.
 
     Example: `cldrank evaluate ranker/ --features later.parquet --clicks log/ --propensity rho.json`
     """
@@ -65,6 +74,7 @@ def evaluate(
     given = {**measuring.by_clicks(), **judging.arguments()} if sources.clicks else measuring.by_labels()
     found = JudgedData.read(named, sources, reading, log)
     if sources.clicks:
+        warn_of_scores(named, judging)
         _by_clicks(ranker, found, given, as_json)
     else:
         _by_labels(ranker, found, given, per_query, record, as_json)

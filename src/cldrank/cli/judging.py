@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cldrank.cli import options
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import print_json, save_as_json, say
-from cldrank.errors import UsageError, setting
+from cldrank.errors import CldrankWarning, UsageError, setting, warn
 from cldrank.wording import listed
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class ClickJudging:
         bool,
         options.spelled(
             "--allow-trained",
-            "Judge on queries that a ranker was trained on, too. Otherwise they are left out, since it knows them.",
+            "Judge on queries that a ranker was trained on, too. Otherwise they are left out, since it knows them; a "
+            "file of scores does not tell which they are.",
             rich_help_panel=BY_CLICKS,
         ),
     ] = False
@@ -139,13 +140,24 @@ def check_sources(named: tuple[str, ...], sources: Sources, log: options.LogRead
         return
     if PRODUCTION in named:
         folder = f" (the folder is ./{PRODUCTION})" if Path(PRODUCTION).exists() else ""
-        raise UsageError(f"{PRODUCTION} is the order of a log, which --clicks names{folder}.")
+        raise UsageError(f"{PRODUCTION} is the order of a log; name the log with --clicks{folder}.")
     own = {"propensity": sources.propensity, "depth": sources.depth}
     every = {**own, **vars(log), **only_clicks}
     given = [setting(name).shell for name, value in every.items() if value is not None and value is not False]
     if given:
         verb = "is" if len(given) == 1 else "are"
         raise UsageError(f"{listed(given)} {verb} of use with clicks alone; name these with --clicks.")
+
+
+def warn_of_scores(named: tuple[str, ...], judging: ClickJudging) -> None:
+    """Files of scores may come from rankers that were trained on the very clicks that judge them."""
+    text = (
+        "{} does not say which queries its ranker was trained on, so none is left out, and if it was trained on these "
+        "clicks, it looks better than it is. Name its folder instead; --allow-trained accepts this."
+    )
+    for name in dict.fromkeys(named):
+        if name != PRODUCTION and Path(name).is_file() and not judging.allow_trained:
+            warn(CldrankWarning(text, name))
 
 
 def deliver(result: dict[str, Any], named: str | None) -> bool:

@@ -16,8 +16,8 @@ import typer
 
 from cldrank.cli import methods, options
 from cldrank.cli.learning_task import HeldOut, LearningTask
-from cldrank.cli.output import console, counting, print_error, print_json, print_line, say, working
-from cldrank.errors import CldrankWarning, UsageError, hearing_warnings
+from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
+from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -176,6 +176,15 @@ def _fit(method: Method | Safe, dataset: RankingDataset, table: Any, rho: Any) -
             if _leads():
                 print_error("stopped before there was a ranker; nothing is saved.")
             raise typer.Exit(_INTERRUPTED) from None
+        except CldrankError:
+            for text in _said(caught) if _leads() else ():
+                print_warning(text)
+            raise
+    return _said(caught)
+
+
+def _said(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Our own warnings, as the shell says them."""
     return [one.message.said("shell") for one in caught if isinstance(one.message, CldrankWarning)]
 
 

@@ -20,6 +20,8 @@ from cldrank.evaluation.verdict_words import (
 )
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cldrank.evaluation import ClickComparison, ClickEvaluation
     from cldrank.measures import Interval
 
@@ -35,7 +37,7 @@ def print_click_comparison(result: ClickComparison) -> None:
         found = pair.difference.interval
         values = (f"{one.interval.estimate:.4f}" for one in (pair.new, pair.old))
         add_row(table, name, *values, f"{found.estimate:+.4f}", _between(found))
-    console.print(table)
+    _print_measures(table, result)
     _print_words(result)
     print_title("Other assumptions")
     if result.checks:
@@ -64,7 +66,7 @@ def print_click_evaluation(result: ClickEvaluation) -> None:
         bounds = f"{found.lowest.low:.4f} … {found.highest.high:.4f}"
         between = f"{found.interval.low:.4f} … {found.interval.high:.4f}"
         add_row(table, name, f"{found.interval.estimate:.4f}", between, bounds)
-    console.print(table)
+    _print_measures(table, result)
     _print_words(result)
 
 
@@ -72,6 +74,12 @@ def _print_head(what: str, result: ClickComparison | ClickEvaluation) -> None:
     print_title(f"{what} on {data_label(result.data, result.synthetic)}, by clicks alone")
     print_line(log_words(result))
     print_line(f"{result.estimator}; propensities: {curve_words(result)}")
+
+
+def _print_measures(table: Table, result: ClickComparison | ClickEvaluation) -> None:
+    console.print(table)
+    if "ARP" in result.measures:
+        print_line("ARP is the average position of what is relevant: lower is better.\n")
 
 
 def _print_words(result: ClickComparison | ClickEvaluation) -> None:

@@ -229,8 +229,9 @@ def compare_by_clicks(
 ) -> ClickComparison:
     """Compare two rankers by clicks; `options` are those of `ClickJudge.of` and of `ClickJudge.compare`."""
     own: dict[str, Any] = {name: options.pop(name) for name in _OF_JUDGE if name in options}
-    judge = _judge((new, old), dataset, clicks, propensities, allow_trained, own)
-    return judge.compare(new, old, measures, **options)
+    judge, notes = _judge((new, old), dataset, clicks, propensities, allow_trained, own)
+    found = judge.compare(new, old, measures, **options)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def evaluate_by_clicks(
@@ -245,7 +246,8 @@ def evaluate_by_clicks(
     **options: Any,
 ) -> ClickEvaluation:
     """Measure a ranker by clicks; `options` are those of `ClickJudge.of`."""
-    return _judge((model,), dataset, clicks, propensities, allow_trained, options).evaluate(model, measures, name=name)
+    judge, notes = _judge((model,), dataset, clicks, propensities, allow_trained, options)
+    return replace(judge.evaluate(model, measures, name=name), notes=notes)
 
 
 def _judge(
@@ -255,13 +257,17 @@ def _judge(
     propensities: Curve,
     allow_trained: bool,
     options: dict[str, Any],
-) -> ClickJudge:
+) -> tuple[ClickJudge, tuple[str, ...]]:
+    """The judge, and what a reader of its results must know."""
     if not isinstance(dataset, RankingDataset):
         raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
     trained = _trained(models, dataset)
+    notes: tuple[str, ...] = ()
     judge = ClickJudge.of(dataset, clicks, propensities, trained=None if allow_trained else trained, **options)
     if allow_trained and (again := int((trained & (clicks.query_impressions > 0)).sum())):
-        warn(CldrankWarning("{:,} queries of the log were trained on, so the verdict flatters the ranker.", again))
+        text = f"{count(again, 'query', 'queries')} of the log {'was' if again == 1 else 'were'} trained on"
+        notes = (f"{text}, so the result flatters the ranker.",)
+        warn(CldrankWarning(notes[0]))
     if judge.left_out:
         warn(
             CldrankWarning(
@@ -270,7 +276,7 @@ def _judge(
                 judge.clicks.n_queries,
             )
         )
-    return judge
+    return judge, notes
 
 
 def _trained(models: tuple[Any, ...], dataset: RankingDataset) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from cldrank.evaluation.click_results import ClickComparison
 from cldrank.evaluation.deciding import decide
-from cldrank.evaluation.verdict_words import model_words, placebo_words, sentence
+from cldrank.evaluation.verdict_words import model_words, placebo_words, sentence, unseen_count
 from cldrank.wording import count, listed
 
 _FEW_QUERIES = 50  # below which intervals are rough
@@ -53,7 +53,7 @@ def _specific(result: ClickComparison) -> Iterator[Caveat]:
         placebo_words(placebo),
     )
     yield _unseen(result)
-    if result.unseen.results:
+    if unseen_count(result.first.difference):
         yield _model(result)
     yield _weights(result)
 
@@ -106,11 +106,13 @@ def _curve(result: ClickComparison) -> Caveat:
 
 def _unseen(result: ClickComparison) -> Caveat:
     about = "About results that nobody ever saw, a log says nothing. What they are worth is a model's guess."
-    hidden = 1 - result.support.shown
-    share = f"{hidden:.1%} of the top {result.support.k} of {result.new} was never shown"
+    seen = result.support
+    share = f"{1 - seen.shown:.1%} of the top {seen.k} of {result.new} was never shown"
+    if seen.shown_old is not None and seen.shown_old < _ALL_SHOWN:
+        share += f", and {1 - seen.shown_old:.1%} of that of {result.old}"
     if result.verdict.depends_on_unseen:
         return Caveat("The unseen", "warning", "decisive", about, f"{share}, and the decision rests on the model.")
-    if result.support.shown >= _ALL_SHOWN:
+    if min(seen.shown, 1.0 if seen.shown_old is None else seen.shown_old) >= _ALL_SHOWN:
         return Caveat("The unseen", "ok", "all seen", about, f"{share}.")
     if result.verdict.decision == "cannot tell":
         return Caveat("The unseen", "note", "open", about, f"{share}.")

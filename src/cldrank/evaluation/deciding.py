@@ -38,7 +38,7 @@ def judge_pair(
     """
     decision = decide(pair.gain, margin)
     depends = decide(pair.bounds, margin) != decision
-    reason = _grounds(pair, unseen, depends)
+    reason = _grounds(pair, margin, unseen, depends)
     if decision in ("better", "worse"):
         against = [one for one in checks if one.kind == "curve" and not _holds(one, pair.gain, decision)]
         if placebo is not None and not placebo.passed:
@@ -61,12 +61,21 @@ _PLACEBO = (
     "with clicks permuted within positions, {} still seems better than production, so the curve is too steep or "
     "positions differ in more than examination; estimate the propensities before this is trusted."
 )
+_MEANS = {
+    "better": "",
+    "worse": "",
+    "no difference": ", all within ±{:.3g}",
+    "cannot tell": ", which includes 0 and differences larger than {:.3g}",
+}
 _CURVE = "estimate the propensities, so that their uncertainty is known, or say that they are."
 
 
-def _grounds(pair: MeasuredPair, unseen: Unseen, depends: bool) -> str:
-    gain = pair.gain
-    text = f"{pair.measure} differs by {gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f})"
+def _grounds(pair: MeasuredPair, margin: float, unseen: Unseen, depends: bool) -> str:
+    found = pair.difference.interval
+    text = f"{pair.measure} differs by {found.estimate:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
+    text += _MEANS[decide(pair.gain, margin)].format(margin)
+    if not pair.higher_is_better:
+        text += "; lower is better"
     even, model = unseen.break_even, unseen.model
     if even is not None and model is not None and 0 < even.estimate < 1:
         text += (

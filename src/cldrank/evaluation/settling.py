@@ -159,9 +159,9 @@ class _Settling:
         """The difference in clicks per page that a test is planned for, and its words: not less than matters."""
         if abs(difference) < smallest:
             return smallest, f"until a difference of {_digits(smallest)} {unit} would show, the smallest that matters"
-        words = f"until the difference of {_digits(abs(difference))} {unit} shows"
+        words = f"until the estimated difference of {_digits(abs(difference))} {unit} shows"
         if difference * self.pair.gain.estimate < 0:
-            words += f"; by clicks, {(self.new if difference > 0 else self.old).name} is ahead"
+            words += f", by which {(self.new if difference > 0 else self.old).name} would be ahead"
         return abs(difference), words
 
 

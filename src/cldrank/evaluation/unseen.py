@@ -30,15 +30,13 @@ def look_at_unseen(
     gained = clicks.weights(by, new) - (0.0 if old is None else clicks.weights(by, old))
     weights = np.where(clicks.unseen, np.maximum(gained, 0.0), 0.0)
     lifted = weights > 0
+    counts = bool(lifted.any()) and measure.kind != "ARP"  # which leaves them out
     pages = log.pages.sum()
-    even = None
-    if old is not None and weights.any() and measure.kind != "ARP":
-        even = _break_even(clicks, by, new, old, weights)
     check = clicks.hidden_check(*([new] if old is None else [new, old]))
     return Unseen(
         results=int(lifted.sum()),
         per_page=float(log.row_pages[lifted].sum() / pages),
-        break_even=even,
+        break_even=None if old is None or not counts else _break_even(clicks, by, new, old, weights),
         model=None if clicks.model is None or not weights.any() else _predicted(clicks, weights),
         hidden_predicted=None if check is None else check[0],
         hidden_observed=None if check is None else clicks.interval(check[1].value, check[1].error(clicks.n_queries)),

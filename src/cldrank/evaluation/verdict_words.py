@@ -16,6 +16,7 @@ from cldrank.measures import Interval
 from cldrank.wording import count
 
 _NOTHING = 0.00005  # is written as 0
+_ALL = 1 - 1e-12  # a share
 
 
 def curve_words(result: ClickComparison | ClickEvaluation) -> str:
@@ -53,27 +54,32 @@ def support_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
     )
     does = "does not move" if abs(seen.clipped) < _NOTHING else "moves"
     by = "" if abs(seen.clipped) < _NOTHING else f" by {seen.clipped:+.4f}"
-    yield f"Clipping weights, at an exposure of {seen.clip:.0%} of the pages, {does} the {moved} {measure}{by}."
+    yield (
+        f"Clipping weights, as if every result were examined on at least {seen.clip:.0%} of the pages, {does} the "
+        f"{moved} {measure}{by}."
+    )
 
 
 def unseen_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
     """What is known about results that nobody ever saw."""
-    unseen, seen = result.unseen, result.support
-    new = result.new if isinstance(result, ClickComparison) else result.ranker
-    if not unseen.results:
-        yield f"All results in the top {seen.k} of {new} were shown at some time, so nothing rests on a model."
-        return
-    yield (
-        f"{new} puts {count(unseen.results, 'result')} into its top {seen.k} that nobody ever saw, "
-        f"{unseen.per_page:.2g} per page."
-    )
+    unseen, measure = result.unseen, next(iter(result.measures))
     if isinstance(result, ClickComparison):
-        found, verb, form = result.first.difference, "differs by", "+.4f"
+        new, found, verb, form = result.new, result.first.difference, "differs by", "+.4f"
     else:
-        found, verb, form = next(iter(result.measures.values())), "is", ".4f"
-    yield _bounds_words(next(iter(result.measures)), found, verb, form)
+        new, found, verb, form = result.ranker, next(iter(result.measures.values())), "is", ".4f"
+    yield _who_shows_them(result, new)
+    if not unseen_count(found):
+        if unseen.results:
+            yield f"{measure} leaves them out: it ranks the results that were shown among themselves."
+        return
+    yield _bounds_words(measure, found, verb, form)
     yield from _break_even_words(unseen, new)
     yield from model_words(unseen)
+
+
+def unseen_count(found: ClickEstimate) -> bool:
+    """Whether an estimate depends on what results that nobody saw are worth."""
+    return found.lowest.estimate != found.highest.estimate
 
 
 def model_words(unseen: Unseen) -> Iterator[str]:
@@ -93,7 +99,7 @@ def model_words(unseen: Unseen) -> Iterator[str]:
 def placebo_words(placebo: Placebo | None) -> str:
     """What the placebo showed."""
     if placebo is None:
-        return "Placebo: the two order what was seen alike, so there is nothing to try."
+        return "Placebo: what was seen is ordered as the log has it, so there is nothing to try."
     gain = placebo.gain
     found = (
         "passed: nothing is gained where nothing can be"
@@ -101,8 +107,8 @@ def placebo_words(placebo: Placebo | None) -> str:
         else "failed: something seems to be gained where nothing can be"
     )
     return (
-        f"Placebo, clicks permuted within positions {placebo.permutations} times: gain {gain.estimate:+.4f} "
-        f"({gain.low:+.4f} to {gain.high:+.4f}), {found}."
+        f"Placebo, clicks permuted within positions {placebo.permutations} times: {placebo.order} gains "
+        f"{gain.estimate:+.4f} ({gain.low:+.4f} to {gain.high:+.4f}) in DCG on the order of the log, {found}."
     )
 
 
@@ -112,12 +118,12 @@ def settling_verb(result: ClickComparison) -> str:
 
 
 def sentence(text: str) -> str:
-    """A text that begins with a capital letter.
+    """A text that begins with a capital letter, unless it begins with a name such as nDCG.
 
-    >>> sentence("it is DCG")
-    'It is DCG'
+    >>> sentence("it is DCG"), sentence("nDCG it is")
+    ('It is DCG', 'nDCG it is')
     """
-    return text[:1].upper() + text[1:]
+    return text if text[1:2].isupper() else text[:1].upper() + text[1:]
 
 
 def percent_range(interval: Interval) -> str:
@@ -127,6 +133,26 @@ def percent_range(interval: Interval) -> str:
     '41% (33% to 49%)'
     """
     return f"{interval.estimate:.0%} ({interval.low:.0%} to {interval.high:.0%})"
+
+
+def _who_shows_them(result: ClickComparison | ClickEvaluation, new: str) -> str:
+    unseen, seen = result.unseen, result.support
+    if unseen.results:
+        return (
+            f"{new} puts {count(unseen.results, 'result')} into its top {seen.k} that nobody ever saw, "
+            f"{unseen.per_page:.2g} per page."
+        )
+    all_shown = f"All results in the top {seen.k} of {new} were shown at some time"
+    if not isinstance(result, ClickComparison):
+        return f"{all_shown}, so nothing rests on a model."
+    if not unseen_count(result.first.difference):
+        if seen.shown >= _ALL:
+            return f"{all_shown}, so nothing rests on a model."
+        return f"{new} and {result.old} show the same unseen results in the same places, so nothing rests on a model."
+    never = f"of the top {seen.k} of {result.old}, {_share(1 - (seen.shown_old or 0.0))} never was"
+    if seen.shown >= _ALL:
+        return f"{all_shown}; {never}, and what that part is worth rests on a model."
+    return f"{new} lifts no unseen result above its place in {result.old}; {never}."
 
 
 def _bounds_words(measure: str, found: ClickEstimate, verb: str, form: str) -> str:
@@ -158,4 +184,4 @@ def _share(share: float) -> str:
     >>> _share(0.99996), _share(1.0)
     ('99.9%', '100%')
     """
-    return "100%" if share >= 1 - 1e-12 else f"{min(share, 0.999):.1%}"
+    return "100%" if share >= _ALL else f"{min(share, 0.999):.1%}"
