@@ -41,8 +41,8 @@ class JudgedLogs:
     def pairs(self) -> Iterator[tuple[Key, str, list[dict[str, Any]], dict[str, float]]]:
         """Each setting and pair, with what was found about it, and the truth by measure."""
         for key, lines in sorted(self.records.items()):
-            for pair, truth in self.truths[key[:3]].items():
-                yield key, pair, [line["pairs"][pair] for line in lines], truth
+            for pair in lines[0]["pairs"]:
+                yield key, pair, [line["pairs"][pair] for line in lines], self.truths[key[:3]][pair]
 
 
 def tables(paths: Iterable[Path]) -> str:
