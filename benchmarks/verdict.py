@@ -32,6 +32,7 @@ import cldrank as cr  # noqa: E402
 from cldrank.data import RankingDataset, synthetic  # noqa: E402
 from cldrank.estimators import Oracle, SVMRank  # noqa: E402
 from cldrank.models import Linear, Trees  # noqa: E402
+from cldrank.rankers.trees import TreeRanker  # noqa: E402
 from cldrank.workers import Workers  # noqa: E402
 
 FEATURES = 40  # of those that rankers know, for the model of the unseen: those that the strong one uses most
@@ -87,7 +88,10 @@ def prepared(name: str, seed: int = 0) -> KnownWorld:
     scores = {ranker: np.asarray(fitted.predict(pool), dtype=np.float64) for ranker, fitted in rankers.items()}
     spread = scores["production"].std()
     scores["noisy"] = scores["production"] + 0.5 * spread * random.normal(size=pool.n_rows)
-    used = rankers["strong"].ranker_.importance().gain
+    strong = rankers["strong"].ranker_
+    if not isinstance(strong, TreeRanker):
+        raise AssertionError("the strong ranker has trees")
+    used = strong.importance().gain
     columns = np.sort(np.argsort(-used, kind="stable")[:FEATURES])
     data = RankingDataset(
         features=np.ascontiguousarray(pool.features[:, columns]),

@@ -72,7 +72,7 @@ def covered(logs: JudgedLogs) -> str:
             (pair, one): _coverage(found, one, true) for pair, found, truth in group for one, true in truth.items()
         }
         fair = [pair for pair, _, _ in group if pair != _UNLUCKY]
-        means = [np.mean([shares[pair, one] for pair in fair]) for one in _measures(logs)]
+        means = [float(np.mean([shares[pair, one] for pair in fair])) for one in _measures(logs)]
         own = [shares.get((pair, _FIRST)) for pair in _PAIRS]
         rows.append([*_shown(key), len(group[0][1]), *map(_share, (*means, *own))])
     return _table("coverage", [*_SETTING, "logs", *_measures(logs), *(f"{_FIRST}: {pair}" for pair in _PAIRS)], rows)
@@ -163,7 +163,10 @@ def allowances(logs: JudgedLogs, factors: Sequence[float] = (0.0, 1.0, 1.5, 2.0)
         if key[3] not in ("true", "estimated"):  # else other curves decide, too
             continue
         for factor in factors:
-            held, false, true, unlucky = [], [], [], []
+            held: list[bool] = []
+            false: list[bool] = []
+            true: list[bool] = []
+            unlucky: list[bool] = []
             for pair, found, truth in group:
                 low, high = _widened(found, factor)
                 better = [bool(one > 0 and word["placebo"]) for one, word in zip(low, found, strict=True)]
