@@ -3,7 +3,7 @@
     CLDRANK_DATA=… python benchmarks/verdict.py prepare msrd msrd.npz
     python benchmarks/verdict.py prepare yahoo-like yahoo.npz
     python benchmarks/verdict.py run msrd.npz [--logs 200] [--logging one swaps two] [--propensities true estimated]
-        [--sessions 1e3 1e4] [--queries sampled same] [--jobs 2] [--out FILE]
+        [--sessions 1e3 1e4] [--queries sampled same] [--pairs better …] [--jobs 2] [--out FILE]
     python benchmarks/verdict.py tables FILE …
 
 `prepare` trains rankers and saves a world: queries, their labels and the scores of the rankers. `run` draws logs from
@@ -25,16 +25,18 @@ HELPERS = Path(__file__).parent.parent / "tests" / "helpers"
 sys.path.insert(0, str(HELPERS))
 
 from judged_logs import LOGGING, PROPENSITIES, Setting, judged, truth_of  # noqa: E402
-from known_truth import KnownWorld  # noqa: E402
+from known_truth import PAIRS, KnownWorld  # noqa: E402
 from verdict_tables import tables  # noqa: E402
 
 import cldrank as cr  # noqa: E402
 from cldrank.data import RankingDataset, synthetic  # noqa: E402
 from cldrank.estimators import Oracle, SVMRank  # noqa: E402
 from cldrank.models import Linear, Trees  # noqa: E402
+from cldrank.rankers.trees import TreeRanker  # noqa: E402
 from cldrank.workers import Workers  # noqa: E402
 
-FEATURES = 40  # of those that rankers know, for the model of the unseen: drawn at random
+FEATURES = 40  # of those that rankers know, for the model of the unseen: those that the strong one uses most
+NAMES = [pair.name for pair in PAIRS]
 POOL = {"msrd": 3256, "yahoo-like": 3000}
 
 
@@ -52,6 +54,7 @@ def main() -> None:
     running.add_argument("--propensities", nargs="+", default=PROPENSITIES, choices=PROPENSITIES)
     running.add_argument("--sessions", nargs="+", type=float, default=[1e3, 1e4, 1e5, 1e6])
     running.add_argument("--queries", nargs="+", default=["sampled"], choices=["sampled", "same"])
+    running.add_argument("--pairs", nargs="+", default=NAMES, choices=NAMES)
     running.add_argument("--jobs", type=int, default=1)
     running.add_argument("--out", type=Path, help="also append the lines to this file")
     tabling = commands.add_parser("tables")
@@ -85,7 +88,11 @@ def prepared(name: str, seed: int = 0) -> KnownWorld:
     scores = {ranker: np.asarray(fitted.predict(pool), dtype=np.float64) for ranker, fitted in rankers.items()}
     spread = scores["production"].std()
     scores["noisy"] = scores["production"] + 0.5 * spread * random.normal(size=pool.n_rows)
-    columns = np.sort(random.choice(pool.n_features, FEATURES, replace=False))
+    strong = rankers["strong"].ranker_
+    if not isinstance(strong, TreeRanker):
+        raise AssertionError("the strong ranker has trees")
+    used = strong.importance().gain
+    columns = np.sort(np.argsort(-used, kind="stable")[:FEATURES])
     data = RankingDataset(
         features=np.ascontiguousarray(pool.features[:, columns]),
         offsets=pool.offsets,
@@ -103,7 +110,8 @@ def prepared(name: str, seed: int = 0) -> KnownWorld:
 def run(options: argparse.Namespace) -> None:
     asked = itertools.product(options.queries, options.logging, options.propensities, options.sessions)
     world = str(options.world)
-    settings = [Setting(world, queries, logging, rho, int(sessions)) for queries, logging, rho, sessions in asked]
+    pairs = tuple(options.pairs)
+    settings = [Setting(world, queries, logging, rho, int(size), pairs) for queries, logging, rho, size in asked]
     out = None if options.out is None else options.out.open("a")
 
     def say(line: dict[str, object]) -> None:

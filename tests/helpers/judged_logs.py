@@ -31,6 +31,7 @@ class Setting:
     logging        by "one" ranker, with "swaps", or by "two"
     propensities   the "true" curve; "estimated"; the true one, but only "assumed"; assumed and too "steep" or "flat"
     sessions       of each log
+    pairs          the names of those that are judged
     """
 
     world: str
@@ -38,6 +39,7 @@ class Setting:
     logging: str
     propensities: str
     sessions: int
+    pairs: tuple[str, ...] = tuple(pair.name for pair in PAIRS)
 
 
 @cache
@@ -71,6 +73,7 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
     setting, seed = task
     world = world_of(setting.world, setting.queries).drawn(seed)
     record: dict[str, Any] = {**asdict(setting), "log": seed}
+    wanted = [pair for pair in PAIRS if pair.name in setting.pairs]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CldrankWarning)
         clicks = world.log(setting.logging, setting.sessions, seed)
@@ -80,7 +83,7 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
             return record | {"refused": str(error)}
         known = world.searched(clicks)
         judge = _Remembering.of(known.data, clicks[clicks.query_impressions > 0], rho)
-        pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in PAIRS}
+        pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in wanted}
     return record | {"pairs": pairs}
 
 

@@ -47,6 +47,7 @@ PAIRS = (
     Pair("others", "strong", "linear"),
     Pair("level", "level-new", "level-old"),
     Pair("level with production", "level-production", "production"),
+    Pair("unlucky", "unlucky", "production"),
 )
 
 
@@ -86,13 +87,19 @@ class KnownWorld:
         return np.asarray(values[0] - values[1], dtype=np.float64)
 
     def with_level_pairs(self, seed: int = 0) -> KnownWorld:
-        """The same with rankers of exactly the same mean DCG: mixed of others, query by query."""
+        """The same with rankers of the same mean DCG as others: mixed of two, query by query.
+
+        The queries of each part are drawn, as if by a coin; "unlucky" has the strong ranker just where it happens to
+        help least, so that its unseen results are worse than features tell. No ranker can choose so without labels.
+        """
         scores, of_row = dict(self.scores), self.data.row_queries
-        first = balanced(self.gain("strong", "linear"), -self.gain("strong", "linear"), seed)[of_row]
+        gain = self.gain("strong", "linear")
+        first = split(gain, -gain, seed)[of_row]
         scores["level-new"] = np.where(first, scores["strong"], scores["linear"])
         scores["level-old"] = np.where(first, scores["linear"], scores["strong"])
-        better = balanced(self.gain("strong", "production"), self.gain("noisy", "production"), seed)[of_row]
-        scores["level-production"] = np.where(better, scores["strong"], scores["noisy"])
+        gains = self.gain("strong", "production"), self.gain("noisy", "production")
+        for name, choose in (("level-production", split), ("unlucky", balanced)):
+            scores[name] = np.where(choose(*gains, seed)[of_row], scores["strong"], scores["noisy"])
         return replace(self, scores=scores)
 
     def drawn(self, seed: int) -> KnownWorld:
@@ -226,6 +233,19 @@ class _KnownIdeal:
     def correction(self, weights: Floats) -> float:
         del weights
         return 1.0
+
+
+def split(yes: Floats, no: Floats, seed: int) -> NDArray[np.bool_]:
+    """Choose the first number in some places, drawn at random, and the second in the others; as many as add up to 0.
+
+    >>> split(np.array([3.0, 3, 3]), np.array([-1.5, -1.5, -1.5]), seed=0)
+    array([False, False,  True])
+    """
+    order = np.random.default_rng([seed, 5]).permutation(len(yes))
+    totals = no.sum() + np.concatenate([[0.0], np.cumsum((yes - no)[order])])
+    chosen = np.zeros(len(yes), dtype=bool)
+    chosen[order[: int(np.abs(totals).argmin())]] = True
+    return chosen
 
 
 def balanced(yes: Floats, no: Floats, seed: int) -> NDArray[np.bool_]:
