@@ -47,7 +47,7 @@ class RelevanceLearner(ABC):
 class CLDRelevance(RelevanceLearner):
     """CLD with a linear model and r̄ = c / (n ρ), which is without bias: its score is the expected r̄."""
 
-    gamma: float = 0.1
+    gamma: float = 0.02
 
     def _predicted(
         self, data: RankingDataset, clicks: ClickTable, curve: Curve, wanted: RankingDataset, seed: int
