@@ -45,7 +45,7 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
     assert found.verdict.decision == "better"
     assert (found.new, found.old, found.estimator) == ("new", "production", "doubly robust")
     names = [check.name for check in found.checks]
-    assert names == ["η + 0.5", "η − 0.5", "envelope", "γ = 0.05", "γ = 0.3", "C = 0.02", "C = 1", "Naive"]
+    assert names == ["η + 0.5", "η − 0.5", "envelope", "γ = 0", "γ = 0.1", "γ = 0.3", "C = 0.02", "C = 1", "Naive"]
     assert told == ["trying other assumptions"]
     values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert {"verdict", "measures", "support", "unseen", "checks", "placebo", "settling"} <= set(values)

@@ -121,8 +121,8 @@ def test_other_models_are_at_the_ends_of_their_ranges(world: SimulatedClicks, mo
 
     monkeypatch.setattr("cldrank.evaluation.estimating.fit_model", fit)
     found, notes = check_models(clicks, DCG, new, old, 0.01)
-    assert fitted == [CLDRelevance(0.05), CLDRelevance(0.3), CLDPairRelevance(0.02), CLDPairRelevance(1.0)]
-    assert [check.name for check in found] == ["γ = 0.05", "γ = 0.3", "C = 0.02"]
+    assert fitted == [*map(CLDRelevance, (0.0, 0.1, 0.3)), CLDPairRelevance(0.02), CLDPairRelevance(1.0)]
+    assert [check.name for check in found] == ["γ = 0", "γ = 0.1", "γ = 0.3", "C = 0.02"]
     assert {check.kind for check in found} == {"model"}
     assert notes == ["CLD-pair with C 1 was not tried as a model of the unseen: it cannot be learned."]
     gains = [check.gain.estimate for check in found]

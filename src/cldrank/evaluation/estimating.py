@@ -189,20 +189,22 @@ class ClickEstimator:
     # -- estimates -----------------------------------------------------------------------------------------------
 
     def estimate(self, measure: ClickMeasure, order: RankOrder) -> ClickEstimate:
-        """A measure of one order with its interval."""
-        return self._estimated(
+        """A measure of one order with its interval; that of nDCG lies between 0 and 1, like nDCG itself."""
+        found = self._estimated(
             lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
             self.weights(measure, order),
         )
+        return _within(found, 0.0, 1.0) if measure.kind == "nDCG" else found
 
     def compare(self, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> ClickEstimate:
         """New minus old with its interval."""
-        return self._estimated(
+        found = self._estimated(
             lambda log, relevance, fill: (
                 self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
             ),
             self.weights(measure, new) - self.weights(measure, old),
         )
+        return _within(found, -1.0, 1.0) if measure.kind == "nDCG" else found
 
     def learned(
         self, *orders: RankOrder, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
@@ -302,6 +304,15 @@ class ClickEstimator:
 
     def _relevance(self, log: LoggedClicks, predicted: Floats | None) -> Floats:
         return self.estimator.relevance(log, predicted)
+
+
+def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
+    """An estimate whose intervals end where the measure does."""
+    ends = (
+        replace(one, low=max(one.low, least), high=min(one.high, most))
+        for one in (found.interval, found.lowest, found.highest)
+    )
+    return ClickEstimate(*ends, found.errors)
 
 
 def _around(value: float, half: float) -> tuple[float, float]:

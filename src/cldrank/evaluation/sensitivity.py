@@ -24,7 +24,7 @@ from cldrank.propensity.checks.raising import proven_bound
 Floats = NDArray[np.float64]
 _FOLDS = 2  # of models under other assumptions
 _OTHER_MODELS: list[tuple[str, str, RelevanceLearner]] = [
-    *((f"γ = {gamma:g}", f"CLD with gamma {gamma:g}", CLDRelevance(gamma)) for gamma in (0.05, 0.3)),
+    *((f"γ = {gamma:g}", f"CLD with gamma {gamma:g}", CLDRelevance(gamma)) for gamma in (0.0, 0.1, 0.3)),
     *((f"C = {weight:g}", f"CLD-pair with C {weight:g}", CLDPairRelevance(weight)) for weight in (0.02, 1.0)),
 ]
 _PERMUTATIONS = 20
