@@ -308,11 +308,11 @@ class ClickEstimator:
 
 def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
     """An estimate whose intervals end where the measure does."""
-    ends = (
+    interval, lowest, highest = (
         replace(one, low=max(one.low, least), high=min(one.high, most))
         for one in (found.interval, found.lowest, found.highest)
     )
-    return ClickEstimate(*ends, found.errors)
+    return ClickEstimate(interval, lowest, highest, found.errors)
 
 
 def _around(value: float, half: float) -> tuple[float, float]:
