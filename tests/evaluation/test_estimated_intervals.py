@@ -225,7 +225,7 @@ def test_comparisons_are_antisymmetric() -> None:
 def test_intervals_of_ndcg_end_where_ndcg_does() -> None:
     tiny = TinyLog.drawn(seed=17)
     log = tiny.log(RHO)
-    clicks, measure = ClickEstimator(log, DoublyRobust(), model_of(np.full(25, 0.9))), ClickMeasure("nDCG", 3)
+    clicks, measure = ClickEstimator(log, DoublyRobust(), model_of(np.zeros(25))), ClickMeasure("nDCG", 3)
     new, old = (order(log, tiny, ranking) for ranking in (reverse, forward))
     alone, both = clicks.estimate(measure, new), clicks.compare(measure, new, old)
     assert alone.highest.high == 1  # all of the unseen relevant would give more than the ideal that was expected
