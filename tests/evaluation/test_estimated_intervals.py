@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -225,9 +226,10 @@ def test_comparisons_are_antisymmetric() -> None:
 def test_intervals_of_ndcg_end_where_ndcg_does() -> None:
     tiny = TinyLog.drawn(seed=17)
     log = tiny.log(RHO)
-    clicks, measure = ClickEstimator(log, DoublyRobust(), model_of(np.zeros(25))), ClickMeasure("nDCG", 3)
+    clicks, measure = ClickEstimator(log, DoublyRobust(), model_of(np.full(25, 0.3))), ClickMeasure("nDCG", 3)
+    low = SimpleNamespace(expected=np.full(log.data.n_queries, 0.2), correction=lambda weights: 1.0)
+    clicks.__dict__["_ideals"] = {3: low}  # an ideal that any order exceeds
     new, old = (order(log, tiny, ranking) for ranking in (reverse, forward))
     alone, both = clicks.estimate(measure, new), clicks.compare(measure, new, old)
-    assert alone.highest.high == 1  # all of the unseen relevant would give more than the ideal that was expected
-    assert alone.lowest.low >= 0
-    assert -1 <= both.lowest.low < both.highest.high <= 1
+    assert alone.highest.high == alone.interval.high == 1
+    assert (both.lowest.low, both.highest.high) == (-1, 1)
