@@ -227,7 +227,7 @@ def test_intervals_of_ndcg_end_where_ndcg_does() -> None:
     tiny = TinyLog.drawn(seed=17)
     log = tiny.log(RHO)
     clicks, measure = ClickEstimator(log, DoublyRobust(), model_of(np.full(25, 0.3))), ClickMeasure("nDCG", 3)
-    low = SimpleNamespace(expected=np.full(log.data.n_queries, 0.2), correction=lambda weights: 1.0)
+    low = SimpleNamespace(expected=np.full(log.data.n_queries, 0.2), correction=lambda _: 1.0)
     clicks.__dict__["_ideals"] = {3: low}  # an ideal that any order exceeds
     new, old = (order(log, tiny, ranking) for ranking in (reverse, forward))
     alone, both = clicks.estimate(measure, new), clicks.compare(measure, new, old)
