@@ -40,7 +40,7 @@ def test_list(experiment: Experiment) -> None:
     listed = {entry["name"]: entry for entry in json.loads(experiment("list", "--json"))}
     assert {name: entry["units"] for name, entry in listed.items()} == {
         "table1": 70, "rq1-cutoff": 560, "rq1-position": 350, "rq2-sessions": 280, "rq3-noise": 280,
-        "rq4-misspecified": 550, "rq5-models": 30, "rq6-robust": 540, "loop": 270,
+        "rq4-misspecified": 550, "rq5-models": 30, "rq6-robust": 540, "loop": 390,
     }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_all_is_one_plan(experiment: Experiment, monkeypatch: pytest.MonkeyPatch
         experiment("run", "all", "--dry-run", "--json", "--data", "web10k-like", "--set", "data.queries=20", "--set",
                    "data.test_queries=10")
     )  # fmt: skip
-    assert len(told["units"]) == 70 + 560 + 350 + 280 + 280 + 550 + 30 + 540 + 270
+    assert len(told["units"]) == 70 + 560 + 350 + 280 + 280 + 550 + 30 + 540 + 390
     assert told["out"] == "experiments/all"
     oracles = {unit["unit"] for unit in told["units"] if unit["method"] == "Oracle"}
     assert len(oracles) == 5  # one per seed, whatever is simulated
