@@ -15,11 +15,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import cldrank as cr
 from cldrank import segments
 from cldrank.clicks.simulate import FirstSwaps, PositionBased, Simulation
 from cldrank.data import held_out
+from cldrank.evaluation import ClickJudge
 from cldrank.propensity import AllPairs
 
 
@@ -52,9 +54,7 @@ def main() -> None:
         )
     if options.html is not None:
         options.html.write_text(found.to_html())
-    judged = data[held]
-    rows = np.flatnonzero(held[data.row_queries])
-    labels = cr.compare(new, scores[rows], judged, ["DCG@5", "nDCG@5"])
+    judged, logged = data[held], clicks[held]
     print(
         json.dumps(
             {
@@ -64,13 +64,13 @@ def main() -> None:
                 "verdict": found.verdict.words,
                 "reason": found.verdict.reason,
                 "clicks": {name: _rounded(pair.difference.interval) for name, pair in found.measures.items()},
-                "labels": {name: _rounded(one.interval) for name, one in labels.items()},
+                "labels": _by_labels(new, judged, logged, rho),
                 "unseen": [
                     found.unseen.results,
                     found.unseen.break_even and _rounded(found.unseen.break_even),
                     found.unseen.model and _rounded(found.unseen.model),
                 ],
-                "unseen by labels": _relevance_of_unseen(new, judged, clicks[held]),
+                "unseen by labels": _relevance_of_unseen(new, judged, logged),
                 "naive": _rounded(next(one.gain for one in found.checks if one.name == "Naive")),
             },
             ensure_ascii=False,
@@ -82,13 +82,30 @@ def _rounded(interval: cr.measures.Interval) -> list[float]:
     return [round(value, 4) for value in (interval.estimate, interval.low, interval.high)]
 
 
+def _by_labels(
+    new: cr.CLDPair, judged: cr.RankingDataset, clicks: cr.ClickTable, rho: cr.Propensities
+) -> dict[str, list[float]]:
+    """The difference from the order of the log, in the units of clicks, by the true relevance of all results."""
+    judge = ClickJudge.of(judged, clicks, rho, estimator="affine")
+    orders = judge.order(new, "new"), judge.order("production", "production")
+    found = {}
+    for measure in judge.measures("DCG@5 Clicks@5"):
+        true = judge.clicks.difference(measure, *orders, _relevance(judge.clicks.log.data))
+        found[str(measure)] = _rounded(judge.clicks.interval(true.value, true.error(judge.clicks.n_queries)))
+    return found
+
+
+def _relevance(judged: cr.RankingDataset) -> NDArray[np.float64]:
+    """How often a result is clicked when it is examined: always if labelled relevant, else by the noise of clicks."""
+    return np.where(np.asarray(judged.labels) >= 1, 1.0, 0.1)
+
+
 def _relevance_of_unseen(new: cr.CLDPair, judged: cr.RankingDataset, clicks: cr.ClickTable) -> float:
-    """The true mean relevance of unseen results in the new top 5: 1 if labelled relevant, else the noise of clicks."""
+    """The true mean relevance of unseen results in the new top 5."""
     places = segments.descending_ranks(new.predict(judged), judged.offsets)
     lifted = (places <= 5) & ~clicks.shown & (clicks.query_impressions[judged.row_queries] > 0)
-    relevance = np.where(np.asarray(judged.labels) >= 1, 1.0, 0.1)
     weight = clicks.query_impressions[judged.row_queries] / np.log2(places + 1)
-    return round(float(np.average(relevance[lifted], weights=weight[lifted])), 4)
+    return round(float(np.average(_relevance(judged)[lifted], weights=weight[lifted])), 4)
 
 
 if __name__ == "__main__":
