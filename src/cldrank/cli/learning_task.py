@@ -140,7 +140,7 @@ class LearningTask(Sources):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What `--hold-out` keeps out of training: a share of the queries, so many of all; and what is left, `others`."""
+    """What `--hold-out` keeps out of training: a share of the queries, and how many these are; the rest are `others`."""
 
     share: float
     queries: int
