@@ -140,7 +140,7 @@ class LearningTask(Sources):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What `--hold-out` keeps out of training: a share of the queries, and how many these are; the rest are `others`."""
+    """What `--hold-out` keeps out of training: a share of the queries, and how many they are; `others` are left."""
 
     share: float
     queries: int
