@@ -7,81 +7,24 @@ import pytest
 from exact_log import KnownWorld
 from numpy.typing import NDArray
 from scipy.special import ndtri
+from settled_cases import DCG, Z, a_pair, orders_of, pages_of, settled, unseen_world
 
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.evaluation.by_clicks import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.evaluation.click_results import ClickEstimate, ClickVerdict, Errors, MeasuredPair, Unseen, WayToSettle
+from cldrank.evaluation.click_results import ClickEstimate, ClickVerdict, Errors, Unseen, WayToSettle
 from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import LoggedClicks
-from cldrank.evaluation.off_policy import DoublyRobust
-from cldrank.evaluation.orders import LoggedOrder, RankOrder, ScoreOrder
-from cldrank.evaluation.relevance_learners import CLDRelevance
-from cldrank.evaluation.settling import say_way, swap_variances, trial_variance, ways_to_settle
+from cldrank.evaluation.orders import LoggedOrder, ScoreOrder
+from cldrank.evaluation.settling import say_way, ways_to_settle
 from cldrank.evaluation.unseen import look_at_unseen
-from cldrank.evaluation.unseen_model import UnseenModel
 from cldrank.measures import Interval
-from cldrank.propensity import AffineClicks
-
-Z = float(ndtri(0.95))
-DCG = ClickMeasure("DCG", 3)
-
-
-def orders_of(world: KnownWorld, log: LoggedClicks, noise: float = 0.25) -> tuple[ScoreOrder, LoggedOrder]:
-    """A noisy order of relevance among the candidates shown, against production, which is in no order."""
-    scores = world.relevance.ravel() + noise * np.random.default_rng(1).standard_normal(log.data.n_rows)
-    return ScoreOrder.of("new", scores, log), LoggedOrder(log)
-
-
-def a_pair(
-    clicks: ClickEstimator, new: RankOrder, old: RankOrder, measure: ClickMeasure = DCG, errors: Errors | None = None
-) -> MeasuredPair:
-    both = clicks.estimate(measure, new), clicks.estimate(measure, old)
-    difference = clicks.compare(measure, new, old)
-    if errors is not None:
-        difference = with_errors(clicks, difference, errors)
-    return MeasuredPair(str(measure), measure.higher_is_better, *both, difference)
-
-
-def with_errors(clicks: ClickEstimator, found: ClickEstimate, errors: Errors) -> ClickEstimate:
-    """The same with other errors, as `ClickEstimator` adds them up."""
-    spread = float(np.linalg.norm([errors.queries, errors.propensities, errors.model]))
-    middle, half = found.interval.estimate, clicks.quantile * spread + errors.extrapolation
-    interval = replace(found.interval, low=middle - half, high=middle + half)
-    return replace(found, interval=interval, errors=errors)
-
-
-def settled(
-    clicks: ClickEstimator,
-    new: RankOrder,
-    old: RankOrder,
-    pair: MeasuredPair,
-    *,
-    measure: ClickMeasure = DCG,
-    margin: float = 0.0,
-    decision: str | None = None,
-) -> dict[str, WayToSettle]:
-    verdict = ClickVerdict(decision or decide(pair.gain, margin), margin, "", True)  # type: ignore[arg-type]
-    unseen = look_at_unseen(clicks, measure, new, old)
-    ways = ways_to_settle(clicks, measure, new, old, pair, unseen, verdict)
-    pages = [way.pages for way in ways]
-    known = [one for one in pages if one is not None]
-    assert known == sorted(known)
-    assert pages[: len(known)] == known  # those that cannot settle it come last
-    return {way.name: way for way in ways}
-
-
-def pages_of(way: WayToSettle) -> int:
-    assert way.pages is not None, way.about
-    return way.pages
-
 
 # -- tests with people --------------------------------------------------------------------------------------------
 
 
-def test_an_a_b_test_of_so_many_pages_shows_the_difference_in_80_percent() -> None:
+def test_an_a_b_test_of_the_planned_pages_shows_the_difference_in_80_percent() -> None:
     world = KnownWorld.draw(queries=200, candidates=3, seed=0)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log)
@@ -209,7 +152,7 @@ def test_two_equal_orders_need_no_test() -> None:
 
 
 @pytest.mark.parametrize("times", [0.0, 3.0])
-def test_a_log_longer_by_so_many_pages_decides_in_80_percent(times: float) -> None:
+def test_a_log_longer_by_the_planned_pages_decides_in_80_percent(times: float) -> None:
     world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
     exact = world.estimator()
     new, old = orders_of(world, exact.log, noise=1.5)
@@ -254,183 +197,6 @@ def test_a_curve_that_is_estimated_again_gets_surer_with_the_log() -> None:
     assert ["estimated again" in way.about for way in ways] == [False, True, False]
     quantiles = clicks.quantile + float(ndtri(0.8))
     assert pages_of(ways[0]) == pytest.approx(50_000_000 * ((0.9 * quantiles) ** 2 - 1), rel=1e-4)
-
-
-# -- the unseen ---------------------------------------------------------------------------------------------------
-
-
-def known_model(relevance: NDArray[np.float64]) -> UnseenModel:
-    """A model that is sure of what it predicts."""
-    nothing = np.zeros(len(relevance), dtype=bool)
-    return UnseenModel(CLDRelevance(), relevance, np.tile(relevance, (2, 1)), None, 0, nothing)
-
-
-def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]:
-    """Two of five candidates are never shown; new lifts them; a model knows them."""
-    world = KnownWorld.draw(queries=100, candidates=5, seed=7)
-    log, relevance = world.log(), world.relevance.ravel()
-    model = known_model(relevance)
-    clicks = ClickEstimator(log, DoublyRobust(), model)
-    return world, clicks, *orders_of(world, log)
-
-
-def test_the_unseen_stay_unseen_in_more_of_the_log() -> None:
-    _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.01 * gain, extrapolation=1.1 * gain))
-    more = settled(clicks, new, old, pair)["more of this log"]
-    assert (more.pages, more.about) == (None, "the unseen stay unseen")
-    assert say_way(more) == "More of this log would not settle it: the unseen stay unseen."
-    pair = a_pair(clicks, new, old, errors=Errors(0.4 * gain, extrapolation=0.5 * gain))
-    half = a_pair(clicks, new, old, errors=Errors(0.8 * gain))
-    found = [pages_of(settled(clicks, new, old, one)["more of this log"]) for one in (pair, half)]
-    assert found[0] == found[1]  # half of the gain is left, and the bias stays
-
-
-def test_a_trial_of_the_unseen_of_so_many_pages_settles_it_in_80_percent() -> None:
-    world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
-    errors = Errors(0.2 * gain, 0.25 * gain, extrapolation=2 * gain)
-    pair = a_pair(clicks, new, old, errors=errors)
-    trial = settled(clicks, new, old, pair)["trial of unseen results"]
-    pages, random = pages_of(trial), np.random.default_rng(8)
-    weights = clicks.weights(DCG, new) - clicks.weights(DCG, old)
-    unseen = np.flatnonzero(clicks.unseen & (weights != 0))
-    assert f"one of {len(unseen)} results that nobody has seen" in trial.about
-    size, relevance = np.abs(weights[unseen]), world.relevance.ravel()[unseen]
-    truth = float(weights[unseen] @ relevance)
-    decided = []
-    for _ in range(600):
-        chosen = random.choice(len(unseen), pages, p=size / size.sum())
-        rho = world.curve.values[random.integers(3, size=pages)]
-        clicked = random.random(pages) < rho * relevance[chosen]
-        seen = np.sign(weights[unseen][chosen]) * size.sum() * clicked / rho
-        rest = np.hypot(errors.queries, errors.propensities)
-        found = gain + (seen.mean() - truth) + rest * random.standard_normal()
-        decided.append(found > clicks.quantile * np.hypot(rest, seen.std() / np.sqrt(pages)))
-    assert np.mean(decided) == pytest.approx(0.8, abs=0.05)
-
-
-def test_the_variance_of_a_trial_knows_clicks_that_positions_bring() -> None:
-    world = KnownWorld.draw(queries=5, candidates=5, seed=7)
-    affine = AffineClicks(np.array([0.7, 0.4, 0.2]), np.array([0.2, 0.1, 0.05]))
-    log = world.log().with_curve(affine)
-    weights, relevance = np.array([1.0, -0.5, 2.0]), np.array([0.9, 0.1, 1.0])
-    random, n = np.random.default_rng(0), 400_000
-    chosen = random.choice(3, n, p=np.abs(weights) / 3.5)
-    slope, base = affine.at(random.integers(1, 4, size=n))
-    clicked = random.random(n) < slope * relevance[chosen] + base
-    seen = np.sign(weights[chosen]) * 3.5 * (clicked - base) / slope
-    assert seen.mean() == pytest.approx(float(weights @ relevance), abs=0.03)
-    assert trial_variance(weights, relevance, log) == pytest.approx(seen.var(), rel=0.02)
-
-
-def test_a_trial_waits_for_ten_clicks() -> None:
-    world, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.05 * gain, extrapolation=40 * gain))
-    trial = settled(clicks, new, old, pair, margin=20 * gain)["trial of unseen results"]
-    weights = np.abs(clicks.weights(DCG, new) - clicks.weights(DCG, old)) * clicks.unseen
-    rate = weights @ world.relevance.ravel() / weights.sum() * world.curve.values.mean()
-    assert pages_of(trial) == np.ceil(10 / rate)
-
-
-def test_a_trial_cannot_settle_what_the_rest_leaves_open() -> None:
-    _, clicks, new, old = unseen_world()
-    gain = a_pair(clicks, new, old).gain.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.5 * gain, extrapolation=2 * gain))
-    trial = settled(clicks, new, old, pair)["trial of unseen results"]
-    assert (trial.pages, trial.about) == (None, "even if their relevance were known, the rest would leave it open")
-
-
-def test_without_a_model_the_unseen_are_planned_as_results_at_the_lowest_position() -> None:
-    _, clicks, new, old = unseen_world()
-    guess = float(clicks.relevance.reshape(-1, 5)[:, 2].mean())
-    assumed = np.where(clicks.log.seen, clicks.relevance, guess)
-    model = known_model(assumed)
-    found = [
-        settled(one, new, old, a_pair(one, new, old), decision="cannot tell")
-        for one in (replace(clicks, model=model), KnownWorld.draw(100, 5, seed=7).estimator())
-    ]
-    for name in ("A/B test", "interleaving test"):
-        assert pages_of(found[0][name]) == pytest.approx(pages_of(found[1][name]), rel=1e-3)
-    assert found[1]["more of this log"].about == "the unseen stay unseen"
-
-
-# -- the curve ----------------------------------------------------------------------------------------------------
-
-
-def swapped(world: KnownWorld, pages: int, random: np.random.Generator, times: int) -> NDArray[np.float64]:
-    """(times, depth) curves that swaps of the first result with another estimate."""
-    curve = np.ones((times, world.depth))
-    for k in range(1, world.depth):
-        n = pages // (world.depth - 1)
-        queries = random.integers(len(world.relevance), size=(times, n))
-        both = np.stack([world.relevance[queries, 0], world.relevance[queries, k]])
-        turned = random.random((times, n)) < 0.5
-        above, below = np.where(turned, both[::-1], both)
-        first, other = random.random((times, n)) < above, random.random((times, n)) < world.curve.values[k] * below
-        curve[:, k] = other.sum(axis=1) / first.sum(axis=1)
-    return curve
-
-
-@pytest.mark.parametrize("alike", [0.0, 0.9])
-def test_swaps_estimate_the_curve_as_well_as_computed(alike: float) -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    relevance = np.sort(world.relevance)[:, ::-1] * (1 - alike) + alike * world.relevance[:, :1]
-    world, pages = replace(world, relevance=relevance), 6000
-    variances = np.log(swapped(world, pages, np.random.default_rng(0), 800)).var(axis=0)[1:]
-    expected = 2 * swap_variances(world.log(), relevance.ravel()) / pages
-    assert expected == pytest.approx(variances, rel=0.12)
-
-
-def test_so_many_swaps_settle_what_an_uncertain_curve_leaves_open() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).gain.estimate
-    errors = Errors(0.3 * gain, 50 * gain, 0.2 * gain)  # nothing is known of the curve
-    swaps = settled(clicks, new, old, a_pair(clicks, new, old, errors=errors))["swap experiment"]
-    random = np.random.default_rng(1)
-    curves = swapped(world, pages_of(swaps), random, 400)
-    found = np.array([
-        clicks.difference_under(cr.Propensities(curve, method="drawn"), DCG, new, old) for curve in curves
-    ])  # fmt: skip
-    rest = float(np.hypot(errors.queries, errors.model))
-    decided = found + rest * random.standard_normal(400) > clicks.quantile * np.hypot(rest, found.std())
-    assert decided.mean() == pytest.approx(0.8, abs=0.06)
-
-
-def test_what_is_known_of_the_curve_saves_swaps() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).gain.estimate
-    found = [
-        settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(0.3 * gain, curve * gain)))
-        for curve in (0.6, 1.0, 50.0)
-    ]
-    pages = [pages_of(ways["swap experiment"]) for ways in found]
-    assert pages[0] < pages[1] < pages[2]
-    hopeless = settled(clicks, new, old, a_pair(clicks, new, old, errors=Errors(gain, 0.3 * gain)))["swap experiment"]
-    assert (hopeless.pages, hopeless.about) == (None, "even if the curve were known, the rest would leave it open")
-
-
-def test_a_curve_that_is_assumed_is_what_swaps_settle_and_more_pages_do_not() -> None:
-    world = KnownWorld.draw(queries=300, candidates=3, seed=9)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.4)
-    gain = a_pair(clicks, new, old).gain.estimate
-    pair = a_pair(clicks, new, old, errors=Errors(0.1 * gain))
-    ways = settled(clicks, new, old, pair, decision="cannot tell")
-    assert "the curve is what leaves it open" in ways["more of this log"].about
-    assert ways["more of this log"].pages is None
-    pages = pages_of(ways["swap experiment"])
-    errors = np.sqrt(2 * swap_variances(clicks.log, world.relevance.ravel()) / pages)
-    assert errors.max() <= 0.2  # each position is told
-    trust = clicks.log.with_curve(AffineClicks.from_propensities(world.curve))
-    other = replace(clicks, log=trust)
-    assert settled(other, new, old, pair, decision="cannot tell")["swap experiment"].pages is None
 
 
 # -- all of them --------------------------------------------------------------------------------------------------
