@@ -82,7 +82,7 @@ def _estimated(clicks: ClickTable, affine: AffineClicks, pages: Floats) -> tuple
     """Impressions at k over the pages of the query stand for P(shown at k)."""
     slope, base = (
         np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
-        for values in affine.at(clicks.position)
+        for values in affine.per_cell(clicks)
     )
     return slope, base
 

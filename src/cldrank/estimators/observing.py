@@ -67,6 +67,6 @@ def _correction(clicks: ClickTable, propensities: Propensities | AffineClicks | 
     if propensities is None:
         return np.ones(clicks.n_cells), base
     if isinstance(propensities, Propensities):
-        return 1 / propensities.at(clicks.position), base
-    slope, base = propensities.at(clicks.position)
+        return 1 / propensities.per_cell(clicks), base
+    slope, base = propensities.per_cell(clicks)
     return 1 / slope, base

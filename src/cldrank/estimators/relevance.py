@@ -51,7 +51,7 @@ def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate
     posterior [0.58 0.41 0.59]
     mixed [1.06 0.28 0.6 ]
     """
-    rho = propensities.at(clicks.position)
+    rho = propensities.per_cell(clicks)
     n = clicks.impressions.astype(np.float64)
     raw = clicks.clicks / (n * rho)
     if estimate == "ips":

@@ -82,13 +82,13 @@ class LoggedClicks:
     @cached_property
     def exposure(self) -> Floats:
         """(rows,) Σ_k n_k slope_k: in how many impressions a candidate was examined."""
-        slope, _ = self.affine.at(self.clicks.position)
+        slope, _ = self.affine.per_cell(self.clicks)
         return self.by_row(self.clicks.impressions * slope)
 
     @cached_property
     def surplus(self) -> Floats:
         """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
-        _, base = self.affine.at(self.clicks.position)
+        _, base = self.affine.per_cell(self.clicks)
         return self.by_row(self.clicks.clicks - self.clicks.impressions * base)
 
     @cached_property

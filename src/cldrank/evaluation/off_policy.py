@@ -80,7 +80,7 @@ class InversePropensity(OffPolicy):
         del model
         if isinstance(log.curve, AffineClicks):
             raise UsageError("IPS knows of no trust in positions; the estimators affine and doubly-robust do.")
-        clicks, rho = log.clicks, log.curve.at(log.clicks.position)
+        clicks, rho = log.clicks, log.curve.per_cell(log.clicks)
         if self.clip is not None:
             rho = np.maximum(rho, self.clip)
         shown = np.maximum(clicks.row_impressions, 1)

@@ -77,7 +77,7 @@ def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder)
     where there is nothing to compare.
     """
     log = clicks.log
-    slope, _ = log.affine.at(log.clicks.position)
+    slope, _ = log.affine.per_cell(log.clicks)
     places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
     shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
     by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,9 @@ from cldrank.propensity.parsing import as_floats, as_number, as_text, entry, num
 from cldrank.propensity.propensities import Propensities, keep_array, normal_draws, places_of
 from cldrank.reading import read_json
 from cldrank.wording import positions
+
+if TYPE_CHECKING:
+    from cldrank.clicks.table import ClickTable
 
 Floats = NDArray[np.float64]
 FORMAT = "cldrank-affine-clicks"
@@ -168,6 +171,10 @@ class AffineClicks:
         """Slope and base of each position, counted from 1."""
         places = places_of(position, len(self), "slope")
         return self.slope[places], self.base[places]
+
+    def per_cell(self, clicks: ClickTable) -> tuple[Floats, Floats]:
+        """(cells,) slope and base of each cell of a log."""
+        return self.at(clicks.position)
 
     def anchored(self) -> AffineClicks:
         """The same with slope 1 and base 0 at the first position; an estimate is so already."""

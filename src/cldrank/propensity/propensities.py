@@ -15,6 +15,7 @@ from cldrank.propensity.parsing import as_floats, as_number
 from cldrank.wording import positions
 
 if TYPE_CHECKING:
+    from cldrank.clicks.table import ClickTable
     from cldrank.propensity.chart import Chart
     from cldrank.propensity.checks.confounding import Confounding
     from cldrank.propensity.checks.goodness import Goodness
@@ -183,6 +184,10 @@ class Propensities:
     def at(self, position: ArrayLike) -> Floats:
         """The propensity of each position, counted from 1."""
         return self.values[places_of(position, len(self.values), "propensity")]
+
+    def per_cell(self, clicks: ClickTable) -> Floats:
+        """(cells,) the propensity of each cell of a log."""
+        return self.at(clicks.position)
 
     @property
     def errors(self) -> Floats | None:
