@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.cell_arrays import MISSING
 from cldrank.clicks.log.paths import LogFile
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -23,6 +25,7 @@ from cldrank.files import replacing
 from cldrank.reading import reading
 
 COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
+SEGMENT = "segment"  # a column of cells that have segments
 _METADATA = b"cldrank.cells"
 
 
@@ -50,6 +53,9 @@ def save_cells(table: ClickTable, path: Path) -> None:
             "clicks": pa.array(table.clicks),
         }
     )
+    if table.has_segments:
+        names = pa.DictionaryArray.from_arrays(pa.array(table.segment), pa.array(table.segment_names))
+        content = content.append_column(SEGMENT, names)
     described = {"every_click": table.every_click, "sources": [asdict(source) for source in table.sources]}
     content = content.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
     with replacing(path) as temporary:
@@ -64,6 +70,7 @@ def load_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
     ids = [_ids(content, column, path) for column in COLUMNS[:2]]
     with reading(path, "a file of cells"):
         counts = [np.asarray(content[column].to_numpy()) for column in COLUMNS[2:]]
+        segment, names = segments_of(content)
     candidates = Candidates.seen(ids[0], ids[1]) if dataset is None else Candidates.of(dataset)
     row = candidates.find(ids[0], ids[1])
     unknown = np.flatnonzero(row < 0)
@@ -79,9 +86,22 @@ def load_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
             f"the first of {what}; were they made for another dataset?"
         )
     try:
-        return ClickTable(candidates, row, counts[0], counts[1], counts[2], every_click, sources)
+        return ClickTable(candidates, row, *counts, every_click, sources, segment=segment, segment_names=names)
     except DataError as error:
         raise FormatError(error.message, *error.words, path=path) from None
+
+
+def segments_of(cells: pa.Table) -> tuple[Any, tuple[str, ...]]:
+    """The codes of the segments of cells, and their names; None and one without a name where they have none.
+
+    >>> segments_of(pa.table({"segment": ["phone", None, "phone"]}))
+    (array([0, 1, 0]), ('phone', '(missing)'))
+    """
+    if SEGMENT not in cells.column_names or not len(cells):
+        return None, ("",)
+    column = pc.fill_null(cells[SEGMENT].cast(pa.string()), MISSING)
+    encoded = column.combine_chunks().dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
 
 
 def _content(path: Path) -> pa.Table:
@@ -94,7 +114,8 @@ def _content(path: Path) -> pa.Table:
             what = f"there are {number} columns {column!r}" if number else f"there is no column {column!r}"
             raise FormatError(f"{what}; a file of cells has one each of {', '.join(COLUMNS)}.", path=path)
     with reading(path, "a readable Parquet file"):
-        content = pq.ParquetFile(path, page_checksum_verification=True).read(list(COLUMNS))
+        wanted = [*COLUMNS, *(name for name in names if name == SEGMENT)]
+        content = pq.ParquetFile(path, page_checksum_verification=True).read(wanted)
         content.validate(full=True)
     for column in COLUMNS:
         if content[column].null_count:
