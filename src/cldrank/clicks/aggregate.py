@@ -6,7 +6,7 @@ paths ─► log.open_log ─► counting.count_cells ─► aligned to the cand
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.cell_file import is_cells, segments_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
-from cldrank.clicks.log.engines import Engine, OneSegment, connected, querying
+from cldrank.clicks.log.engines import Engine, connected, querying
 from cldrank.clicks.log.paths import LogFile, Paths, existing, log_files
-from cldrank.clicks.log.schema import ODD_POSITION, Log, columns_of, only_query, open_log
+from cldrank.clicks.log.schema import ODD_POSITION, SEGMENT, Log, only_query, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, DataError, FormatError, Language, Spelling, UsageError, setting, worded
+from cldrank.errors import CldrankError, DataError, Language, Spelling, UsageError, setting, worded
 
 REASONS = {
     "null key": "session, query, document or position is missing",
@@ -40,8 +41,6 @@ REASONS = {
 _STRAY = 0.1  # rows at the top position, relative to the next, below which the top must be somewhere else
 _FEW_CLICKS = 20
 _STRAY_PAGES = 10, 0.2  # pages from position 0, number and share, up to which they are mistakes in single rows
-MOST_SEGMENTS = 100
-MISSING = "(missing)"  # the segment of rows that name none
 _REJECTS = pa.schema(  # ids as text: logs have them in any type
     [
         *((name, pa.string()) for name in ("reason", "session_id", "query_id", "doc_id")),
@@ -140,6 +139,7 @@ def aggregate(
     one_query: bool = False,
     by_time: bool = False,
     every_click: bool = False,
+    segment: str | None = None,
     max_rejected: float = 0.05,
     again: bool = False,
     memory_limit: str = "3GB",
@@ -153,6 +153,8 @@ def aggregate(
     first_position       the number of the top position; None: 1, and a log that seems to count from 0 is refused
     by_time              count what a session saw of a query at different times as different pages
     every_click          count each of several clicks on one result in one session, instead of one
+    segment              the column that names the device, layout or other surface of each page: cells are counted by
+                         segment, those without a value under "(missing)"
     max_rejected         the share of rows that may be set aside; above it, TooManyRejectsError
     again                accept a file that is named twice, or two with the same content
     memory_limit, threads, master   of the engine (see `cldrank.clicks.log.connected`)
@@ -172,10 +174,11 @@ def aggregate(
                  1  repeated row: a copy of another row, with the same clicks and, if the log has times, the same time
     """
     check_number("max_rejected", max_rejected, least=0, most=1)
+    columns = columns if segment is None else {**(columns or {}), SEGMENT: segment}
     files = existing(paths)
     _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        sources = log_files(files, part=getattr(opened, "part", ""), again=again)
+        sources = log_files(files, again=again)
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
         result = aggregate_any(files, dataset, opened, sources, one_query=one_query, every_click=every_click, **options)
     if result.account.wrong_start:
@@ -185,62 +188,7 @@ def aggregate(
     return result
 
 
-def aggregate_segments(
-    paths: Paths,
-    column: str,
-    dataset: RankingDataset | None = None,
-    *,
-    engine: str | Any = "duckdb",
-    memory_limit: str = "3GB",
-    threads: int | None = None,
-    master: str = "local[*]",
-    **options: Any,
-) -> dict[str, Aggregation]:
-    r"""Aggregate the rows of each value of a column separately, such as the pages of phones and of desktops.
-
-    `options` are those of `aggregate`, for each segment alike. Each segment costs a pass over the log.
-
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "log.csv"
-    ...     _ = path.write_text(
-    ...         "device,session_id,query_id,doc_id,position,clicked\n"
-    ...         "phone,1,shoes,a,1,0\nphone,1,shoes,b,2,1\ndesktop,2,shoes,a,1,1\n"
-    ...     )
-    ...     found = aggregate_segments(path, "device")
-    >>> {name: int(part.clicks.impressions.sum()) for name, part in found.items()}
-    {'desktop': 1, 'phone': 2}
-    """
-    files = existing(paths)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        names = {value: MISSING if value is None else str(value) for value in _segments(opened, files, column)}
-        return {
-            name: aggregate(files, dataset, engine=OneSegment(opened, column, value, name), **options)
-            for value, name in names.items()
-        }
-
-
-def _segments(engine: Engine, files: list[Path], column: str) -> list[Any]:
-    """The values of the column, in order; a column with many of them does not hold segments."""
-
-    def choose(columns: Sequence[str]) -> list[str]:
-        if column not in columns:
-            raise FormatError(f"there is no column {column!r} of segments; {columns_of(columns)}.", path=files[0])
-        return [column]
-
-    table = engine.open(files, choose)
-    with querying(files):
-        found = table.select(column).distinct().limit(MOST_SEGMENTS + 1).to_pyarrow()[column].to_pylist()
-    if len(found) > MOST_SEGMENTS:
-        raise DataError(
-            f"column {column!r} has more than {MOST_SEGMENTS} values; segments are few, such as devices or surfaces."
-        )
-    return sorted(found, key=lambda value: (value is None, str(value)))
-
-
 def _refuse_cells(files: list[Path]) -> None:
-    from cldrank.clicks.cell_file import is_cells
-
     for file in files:
         if is_cells(file):
             raise UsageError(
@@ -344,7 +292,15 @@ def _aligned(
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
     known = row >= 0
-    table = ClickTable(candidates, row[known], position[known], impressions[known], clicks[known], every_click, sources)
+    segment, names = segments_of(cells)
+    table = ClickTable(
+        candidates,
+        *(values[known] for values in (row, position, impressions, clicks)),
+        every_click,
+        sources,
+        segment=None if segment is None else segment[known],
+        segment_names=names,
+    )
     strange = cells.filter(pa.array(~known))
     reasons = np.where(row[~known] == UNKNOWN_QUERY, "unknown query", "unknown document")
     unknown = pa.table(

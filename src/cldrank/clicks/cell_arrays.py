@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.arguments import shortened
+from cldrank.clicks.log.schema import NO_SEGMENT
 from cldrank.data.checks import whole_numbers
 from cldrank.errors import DataError
 
-MISSING = "(missing)"  # the segment of cells and of rows that name none
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
 
@@ -58,12 +58,12 @@ def segment_codes(given: Any, names: tuple[str, ...], cells: int) -> tuple[IntAr
 
 
 def named_segments(values: Any) -> tuple[IntArray, tuple[str, ...]]:
-    """Codes and names of the segments that values name; without a value, `MISSING`.
+    """Codes and names of the segments that values name; without a value, `NO_SEGMENT`.
 
     >>> named_segments(["phone", None, "phone"])
     (array([1, 0, 1]), ('(missing)', 'phone'))
     """
-    texts = [MISSING if value is None or value == "" or value != value else str(value) for value in values]
+    texts = [NO_SEGMENT if value is None or value == "" or value != value else str(value) for value in values]
     names, codes = np.unique(np.array(texts, dtype=np.str_), return_inverse=True)
     return codes.astype(np.int64), tuple(names.tolist()) or ("",)
 

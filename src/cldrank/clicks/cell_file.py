@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.cell_arrays import MISSING
 from cldrank.clicks.log.paths import LogFile
+from cldrank.clicks.log.schema import NO_SEGMENT, SEGMENT
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError
@@ -25,7 +25,6 @@ from cldrank.files import replacing
 from cldrank.reading import reading
 
 COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
-SEGMENT = "segment"  # a column of cells that have segments
 _METADATA = b"cldrank.cells"
 
 
@@ -99,7 +98,7 @@ def segments_of(cells: pa.Table) -> tuple[Any, tuple[str, ...]]:
     """
     if SEGMENT not in cells.column_names or not len(cells):
         return None, ("",)
-    column = pc.fill_null(cells[SEGMENT].cast(pa.string()), MISSING)
+    column = pc.fill_null(cells[SEGMENT].cast(pa.string()), NO_SEGMENT)
     encoded = column.combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
 

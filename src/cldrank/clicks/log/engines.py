@@ -163,29 +163,6 @@ class Spark(Engine):
         return self.connection.table(name)
 
 
-class OneSegment(Engine):
-    """Another engine, restricted to the rows with one value in a column; None stands for rows without a value."""
-
-    def __init__(self, whole: Engine, column: str, value: Any, name: str) -> None:
-        super().__init__(whole.connection)
-        self.whole, self.column, self.value = whole, column, value
-        self.part = f"{column}={name}"
-
-    def read(self, part: LogPart) -> ir.Table:
-        """As the whole engine reads."""
-        return self.whole.read(part)
-
-    def rises(self, rows: ir.Table, first: str, second: str) -> bool:
-        """As the whole engine proves it."""
-        return self.whole.rises(rows, first, second)
-
-    def open(self, paths: Sequence[Path], choose: Callable[[Sequence[str]], Iterable[str]] | None = None) -> ir.Table:
-        """The rows of the segment, from all files."""
-        table = self.whole.open(paths, choose and (lambda columns: [*choose(columns), self.column]))
-        column = table[self.column]
-        return table.filter(column.isnull() if self.value is None else column == self.value)
-
-
 def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
     r"""A path, escaped so that an engine does not read it as a pattern.
 

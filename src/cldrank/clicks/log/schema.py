@@ -21,6 +21,8 @@ KEYS = ("session_id", "query_id", "doc_id")
 REQUIRED = (*KEYS, "position", "clicked")
 PAGE = ("session_id", "query_id", "documents", "clicked_positions")
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
+SEGMENT = "segment"  # a role that a column has only if it is asked for
+NO_SEGMENT = "(missing)"  # the segment of rows that name none
 ONE_QUERY = "all"
 DEEPEST = 10_000  # a position beyond it is a mistake, and so are more clicks on one result in one session
 ODD_POSITION = -(1 << 40)  # marks a position or a click count that is not a number
@@ -36,7 +38,7 @@ class Log:
     """An impression log, open in an engine.
 
     rows       one row per displayed result: session_id, query_id, doc_id, position (from 1), clicks (0 for none), and
-               those of timestamp, user_id, ranker_id, surface, propensity that the log has
+               those of timestamp, user_id, ranker_id, surface, propensity that the log has; segment, if asked for
     phantoms   clicks on positions that their page does not have, in logs with one row per page; else None
     optional   which optional columns there are
     once       whether clicks are always 0 or 1
@@ -78,7 +80,7 @@ def open_log(
 
     table = engine.open(files, choose)
     reader = _Reader(table, names, files, 1 if first_position is None else first_position, one_query)
-    optional = tuple(role for role in OPTIONAL if role in names)
+    optional = tuple(role for role in (*OPTIONAL, SEGMENT) if role in names)
     if "documents" in names:
         rows, phantoms = reader.unnested()
         return Log(rows.select(*KEYS, "position", "clicks", *optional), phantoms, optional, once=True)
@@ -104,7 +106,7 @@ def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
 
 def _roles(there: Sequence[str], path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
     """The column of each role."""
-    known = (*REQUIRED, *PAGE[2:], *OPTIONAL)
+    known = (*REQUIRED, *PAGE[2:], *OPTIONAL, *(role for role in (SEGMENT,) if role in columns))
     for role, column in columns.items():
         if role not in known:
             raise UsageError("{} maps {!r}, which is not one of {}.", COLUMNS, role, ", ".join(known))
@@ -123,7 +125,7 @@ def _roles(there: Sequence[str], path: Path, columns: Mapping[str, str], one_que
                 mapping(role),
                 path=path,
             )
-    names = {role: column for role, column in names.items() if role in (*needed, *OPTIONAL)}
+    names = {role: column for role, column in names.items() if role in (*needed, *OPTIONAL, SEGMENT)}
     _check_roles(names, columns)
     return names
 
@@ -132,7 +134,7 @@ def _check_roles(names: Mapping[str, str], columns: Mapping[str, str]) -> None:
     """Refuse a column in two roles, unless one of them is an optional role that it has only by its name."""
     roles: dict[str, str] = {}
     for role, column in names.items():
-        if role in OPTIONAL and role not in columns:
+        if role == SEGMENT or (role in OPTIONAL and role not in columns):
             continue
         if column in roles:
             raise UsageError(f"column {column!r} cannot be both {roles[column]} and {role}; name two columns.")
@@ -232,6 +234,9 @@ class _Reader:
         values = {role: table[self.names[role]] for role in OPTIONAL if role in self.names}
         if "propensity" in values:
             values["propensity"] = self._number(values["propensity"], "propensity")
+        if SEGMENT in self.names:
+            named = table[self.names[SEGMENT]].cast("string")
+            values[SEGMENT] = (named.strip() == "").fill_null(True).ifelse(NO_SEGMENT, named)
         values["session_id"] = self._ids(table, table[self.names["session_id"]], "session_id")
         if self.one_query:
             values["query_id"] = ibis.literal(ONE_QUERY if self.one_query is True else self.one_query)
