@@ -143,6 +143,8 @@ def logged_probability(
 
     Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
     """
+    if clicks.n_segments > 1:
+        raise UsageError("probabilities of display are read for a log without segments, or for one of them at a time.")
     query = one_query and only_query(clicks.candidates.query_ids)
     with connected(engine, memory_limit=memory_limit) as opened:
         log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=query)
