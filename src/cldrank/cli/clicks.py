@@ -9,7 +9,7 @@ import typer
 
 from cldrank.cli import clicks_audit, options
 from cldrank.cli.derived import with_options
-from cldrank.cli.output import check_parquet_name, console, new_table, print_json, save_table, say, working
+from cldrank.cli.output import check_parquet_name, console, new_table, print_json, print_title, save_table, say, working
 
 if TYPE_CHECKING:
     from cldrank.clicks.aggregate import Account
@@ -28,6 +28,13 @@ def aggregate(
     every_click: Annotated[
         bool, options.spelled("--every-click", "Count each click on a result in a session, not just one.")
     ] = False,
+    segment: Annotated[
+        str | None,
+        options.spelled(
+            "--segment COLUMN",
+            "Count by the values of this column, such as devices or layouts, each with a curve of its own.",
+        ),
+    ] = None,
     add_to: Annotated[
         Path | None, options.spelled("--add-to FILE", "Add the counts of these cells, such as yesterday's.")
     ] = None,
@@ -63,7 +70,13 @@ def aggregate(
     try:
         with working(f"aggregating {', '.join(source.log)} …"):
             result = run(
-                source.log, dataset, **source.reading(), every_click=every_click, max_rejected=max_rejected, again=again
+                source.log,
+                dataset,
+                **source.reading(),
+                every_click=every_click,
+                segment=segment,
+                max_rejected=max_rejected,
+                again=again,
             )
     except TooManyRejectsError as error:
         if rejects:
@@ -110,20 +123,19 @@ def show(
         print_json({"cells": str(cells), **summary})
         return
     console.print(repr(table), markup=False)
-    shown = new_table("position", "impressions", "clicks", "click rate")
-    for entry in summary["positions"]:
-        shown.add_row(
-            f"{entry['position']}", f"{entry['impressions']:,}", f"{entry['clicks']:,}", f"{entry['click_rate']:.4f}"
-        )
-    console.print(shown)
+    parts = {name: part["positions"] for name, part in summary.get("segments", {}).items()}
+    for name, positions in (parts or {"": summary["positions"]}).items():
+        if name:
+            print_title(name)
+        shown = new_table("position", "impressions", "clicks", "click rate")
+        for at in positions:
+            shown.add_row(f"{at['position']}", f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
+        console.print(shown)
 
 
 def _summary(table: ClickTable) -> dict[str, Any]:
-    import numpy as np
-
-    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
-    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
-    return {
+    """Counts in all, by position, and by segment where there are any."""
+    found = {
         "queries": table.n_queries,
         "queries_shown": int((table.query_impressions > 0).sum()),
         "candidates": table.candidates.n_rows,
@@ -132,17 +144,36 @@ def _summary(table: ClickTable) -> dict[str, Any]:
         "impressions": int(table.impressions.sum()),
         "clicks": int(table.clicks.sum()),
         "sources": [source.name for source in table.sources],
-        "positions": [
-            {
-                "position": position,
-                "impressions": int(impressions[position]),
-                "clicks": int(clicks[position]),
-                "click_rate": clicks[position] / impressions[position],
-            }
-            for position in range(1, table.depth + 1)
-            if impressions[position]
-        ],
+        "positions": _positions(table),
     }
+    if table.has_segments:
+        found["segments"] = {
+            name: {
+                "pages": int(part.query_impressions.sum()),
+                "impressions": int(part.impressions.sum()),
+                "clicks": int(part.clicks.sum()),
+                "positions": _positions(part),
+            }
+            for name, part in table.by_segment().items()
+        }
+    return found
+
+
+def _positions(table: ClickTable) -> list[dict[str, Any]]:
+    import numpy as np
+
+    impressions = np.bincount(table.position, table.impressions, table.depth + 1)
+    clicks = np.bincount(table.position, table.clicks, table.depth + 1)
+    return [
+        {
+            "position": position,
+            "impressions": int(impressions[position]),
+            "clicks": int(clicks[position]),
+            "click_rate": clicks[position] / impressions[position],
+        }
+        for position in range(1, table.depth + 1)
+        if impressions[position]
+    ]
 
 
 def _account(account: Account) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Propensities, PropensityEstimator
     from cldrank.propensity.checks.agreement import EstimatorComparison
-    from cldrank.propensity.segmented import SegmentPropensities
+    from cldrank.propensity.segmented import EstimatedSegments
 
     Estimator = PropensityEstimator[Propensities | AffineClicks]
 
@@ -56,38 +55,31 @@ class LogSource(options.LogOptions):
             raise UsageError(f"{files[0]} holds cells already; --column and the like are for raw logs.")
         return True
 
-    def table(self, dataset: RankingDataset | None) -> ClickTable:
-        """The cells of all files."""
+    def table(self, dataset: RankingDataset | None, segment: str | None = None) -> ClickTable:
+        """The cells of all files, by the segments that a column of the log names."""
         from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
         from cldrank.clicks.cell_file import load_cells
         from cldrank.clicks.log import existing
 
         with working(f"reading {', '.join(self.log)} …"):
             if self.holds_cells():
+                if segment is not None:
+                    raise UsageError(
+                        f"--segment {segment} is for raw logs; cells know their segments, if they were aggregated with "
+                        "--segment."
+                    )
                 first, *others = (load_cells(file, dataset) for file in existing(self.log))
                 for other in others:
                     first = first.merge(other)
                 return _clicked(first)
             try:
-                found = aggregate(self.log, dataset, **self.reading())
+                found = aggregate(self.log, dataset, **self.reading(), segment=segment)
             except TooManyRejectsError as error:
                 say(str(error.account))
                 say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
         _account(found.account)
         return _clicked(found.clicks)
-
-    def segments(self, column: str, dataset: RankingDataset | None) -> dict[str, ClickTable]:
-        """The cells of each segment, that is of each value of a column."""
-        from cldrank.clicks.aggregate import aggregate_segments
-
-        if self.holds_cells():
-            raise UsageError(f"--segment {column}: cells do not hold segments; name the raw log.")
-        with working(f"reading {', '.join(self.log)} by {column} …"):
-            found = aggregate_segments(self.log, column, dataset, **self.reading())
-        for part in found.values():
-            _account(part.account)
-        return {name: part.clicks for name, part in found.items()}
 
     def probability(self, table: ClickTable) -> NDArray[np.float64]:
         """The probability with which each cell was shown, from the log."""
@@ -173,20 +165,19 @@ class Estimation:
             warn_if_refuted(found, table)
         return found, chosen
 
-    def of_segments(self, tables: Mapping[str, ClickTable]) -> tuple[SegmentPropensities, ChosenMethod]:
+    def of_segments(self, table: ClickTable) -> tuple[EstimatedSegments, ChosenMethod]:
         """Those of each segment, drawn towards their mean, and by which method."""
         from cldrank.propensity import BySegment
 
         depth = self.settings.get("depth")
-        deepest = max((table.depth for table in tables.values()), default=0)
-        if depth is not None and depth > deepest:
+        if depth is not None and depth > table.depth:
             raise UsageError(
-                "{} is too deep: no segment was shown anything below position {}.", setting("depth", depth), deepest
+                "{} is too deep: no segment was shown anything below position {}.", setting("depth", depth), table.depth
             )
-        cut = dict(tables) if depth is None else {name: table.first(depth) for name, table in tables.items()}
-        chosen = self._chosen(reduce(lambda one, two: one.merge(two), cut.values()))
+        cut = table if depth is None else table.first(depth)
+        chosen = self._chosen(cut)
         estimator: Any = replace(chosen.estimator(self.settings), depth=None)  # a segment may have shorter pages
-        with working(f"estimating {len(cut)} segments by {chosen.name} …"):
+        with working(f"estimating {cut.n_segments} segments by {chosen.name} …"):
             found = BySegment(estimator).fit(cut)
         segments = {name: self._finished(rho) for name, rho in found.items()}
         return replace(found, segments=segments, pooled=self._finished(found.pooled)), chosen

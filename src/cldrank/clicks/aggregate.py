@@ -295,10 +295,13 @@ def _aligned(
     segment, names = segments_of(cells)
     table = ClickTable(
         candidates,
-        *(values[known] for values in (row, position, impressions, clicks)),
+        row[known],
+        position[known],
+        impressions[known],
+        clicks[known],
         every_click,
         sources,
-        segment=None if segment is None else segment[known],
+        segment=segment[known],
         segment_names=names,
     )
     strange = cells.filter(pa.array(~known))

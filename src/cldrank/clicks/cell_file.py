@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from cldrank._typing import IntArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.log.paths import LogFile
 from cldrank.clicks.log.schema import NO_SEGMENT, SEGMENT
@@ -85,19 +86,22 @@ def load_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
             f"the first of {what}; were they made for another dataset?"
         )
     try:
-        return ClickTable(candidates, row, *counts, every_click, sources, segment=segment, segment_names=names)
+        position, impressions, clicks = counts
+        return ClickTable(
+            candidates, row, position, impressions, clicks, every_click, sources, segment=segment, segment_names=names
+        )
     except DataError as error:
         raise FormatError(error.message, *error.words, path=path) from None
 
 
-def segments_of(cells: pa.Table) -> tuple[Any, tuple[str, ...]]:
-    """The codes of the segments of cells, and their names; None and one without a name where they have none.
+def segments_of(cells: pa.Table) -> tuple[IntArray, tuple[str, ...]]:
+    """The codes of the segments of cells, and their names; one without a name where they have none.
 
     >>> segments_of(pa.table({"segment": ["phone", None, "phone"]}))
     (array([0, 1, 0]), ('phone', '(missing)'))
     """
     if SEGMENT not in cells.column_names or not len(cells):
-        return None, ("",)
+        return np.zeros(len(cells), dtype=np.int64), ("",)
     column = pc.fill_null(cells[SEGMENT].cast(pa.string()), NO_SEGMENT)
     encoded = column.combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())

@@ -59,7 +59,7 @@ class ClickTable:
     every_click: bool = False
     sources: tuple[LogFile, ...] = ()
     display: NDArray[np.float64] | None = None
-    segment: IntArray = None  # type: ignore[assignment]  # None: all cells are of one segment
+    segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
     segment_names: tuple[str, ...] = ("",)
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ class ClickTable:
         return clicks
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks, and segment if there are."""
+        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have."""
         from cldrank.clicks.cell_file import save_cells
 
         if self.display is not None:

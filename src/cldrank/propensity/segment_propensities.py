@@ -116,9 +116,7 @@ class SegmentPropensities(Mapping[str, Propensities]):
         """The curve of all segments together: at each position, the mean over the impressions of a log there."""
         depth = max(clicks.depth, 1)
         place, shown = clicks.position - 1, clicks.impressions.astype(np.float64)
-        examined, total = (
-            np.bincount(place, part, depth) for part in (shown * self.per_cell(clicks), shown)
-        )
+        examined, total = (np.bincount(place, part, depth) for part in (shown * self.per_cell(clicks), shown))
         others = [np.mean([rho.values[at] for rho in self.values() if len(rho) > at] or [1.0]) for at in range(depth)]
         values = np.where(total > 0, examined / np.maximum(total, 1.0), others)
         return Propensities(values, f"mean of {len(self)} segments", method="SegmentPropensities")
@@ -174,9 +172,10 @@ class SegmentPropensities(Mapping[str, Propensities]):
         return load_segments(path)
 
 
-def slopes_and_bases(
-    curve: Propensities | SegmentPropensities | AffineClicks, clicks: ClickTable
-) -> tuple[Floats, Floats]:
+Curve = Propensities | SegmentPropensities | AffineClicks
+
+
+def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
     """(cells,) what relevance adds to the click-through rate of each cell of a log, and what that is without any."""
     found = curve.per_cell(clicks)
     return found if isinstance(found, tuple) else (found, np.zeros(clicks.n_cells))

@@ -65,9 +65,7 @@ class BySegment:
                 Spelling("segments", "--segment"),
             )
 
-    def fit(
-        self, clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None = None
-    ) -> EstimatedSegments:
+    def fit(self, clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None = None) -> EstimatedSegments:
         """Estimate from a table whose cells have segments, or from one table per segment.
 
         segment   of a table without segments, that of each query or of each cell

@@ -15,7 +15,7 @@ from cldrank.propensity.checks.confounding import Confounding
 from cldrank.propensity.checks.goodness import Goodness
 from cldrank.propensity.parsing import as_number, as_text, as_whole, numbers, symmetric, table, texts
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.segment_propensities import SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve, SegmentPropensities
 from cldrank.reading import read_json
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _parts(content: dict[str, Any], origin: str, size: int) -> dict[str, Any]:
     return parts
 
 
-def load_estimate(path: str | PathLike[str]) -> Propensities | SegmentPropensities | AffineClicks:
+def load_estimate(path: str | PathLike[str]) -> Curve:
     """Read what an estimator found: propensities, those of several segments, or slopes and bases."""
     try:
         content = read_json(Path(path), "JSON")
@@ -173,7 +173,7 @@ def load_estimate(path: str | PathLike[str]) -> Propensities | SegmentPropensiti
     return AffineClicks.load(path) if _is_of(content, AFFINE_FORMAT) else load_propensities(path)
 
 
-def parse_curve(text: str, clicks: ClickTable) -> Propensities | SegmentPropensities | AffineClicks:
+def parse_curve(text: str, clicks: ClickTable) -> Curve:
     """The curve that a text names, for the clicks of a table: `power:1.0`, `none`, or a file.
 
     One curve for each segment is written `phone=power:1.2,desktop=rho.json`; power laws go down as far as the clicks.
