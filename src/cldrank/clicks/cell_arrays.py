@@ -36,6 +36,16 @@ def merged_cells(
     return [np.array(values) for values in (row, segment, position, impressions, clicks)]
 
 
+def most_impressions(group: IntArray, position: IntArray, impressions: IntArray) -> tuple[IntArray, IntArray]:
+    """The groups that cells belong to, rising, and the most impressions that each has at any one position."""
+    span = int(position.max(initial=0)) + 1
+    places, inverse = np.unique(group * span + position, return_inverse=True)
+    sums = np.zeros(len(places), dtype=np.int64)
+    np.add.at(sums, inverse, impressions)
+    starts = np.flatnonzero(np.diff(places // span, prepend=-1))
+    return places[starts] // span, np.maximum.reduceat(sums, starts)
+
+
 def segment_codes(given: Any, names: tuple[str, ...], cells: int) -> tuple[IntArray, tuple[str, ...]]:
     """The segment of each cell as a code, and the names of segments in order; a single one costs no memory.
 

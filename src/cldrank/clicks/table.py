@@ -15,12 +15,12 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.cell_arrays import display_table, merged_cells, named_segments, segment_codes
-from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
+from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
+from cldrank.clicks.log.paths import LogFile
 from cldrank.clicks.log.schema import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
+from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.wording import count
 
 
@@ -230,12 +230,8 @@ class ClickTable:
         most = np.zeros(self.n_queries, dtype=np.int64)
         if not self.n_cells:
             return most
-        places, inverse = np.unique(self.surface_query * (self.depth + 1) + self.position, return_inverse=True)
-        pages = np.zeros(len(places), dtype=np.int64)
-        np.add.at(pages, inverse, self.impressions)
-        surface = places // (self.depth + 1)
-        starts = np.flatnonzero(np.diff(surface, prepend=-1))
-        np.add.at(most, surface[starts] // self.n_segments, np.maximum.reduceat(pages, starts))
+        surface, pages = most_impressions(self.surface_query, self.position, self.impressions)
+        np.add.at(most, surface // self.n_segments, pages)
         return most
 
     # -- segments ------------------------------------------------------------------------------------------------
@@ -266,6 +262,10 @@ class ClickTable:
         """(cells,) a code of segment and position: cells that share it are examined alike."""
         return self.position if self.n_segments == 1 else self.segment * (self.depth + 1) + self.position
 
+    def as_segment(self, name: str) -> ClickTable:
+        """The same cells, all of one segment of this name: to be merged with those of others."""
+        return replace(self, segment=None, segment_names=(name,))  # type: ignore[arg-type]
+
     def by_segment(self) -> dict[str, ClickTable]:
         """The cells of each segment that has any, as tables of their own, by name.
 
@@ -275,14 +275,8 @@ class ClickTable:
         >>> table.by_segment()["phone"]
         ClickTable(1 query, 2 candidates, 1 shown at positions 1…1; 1 cell, 5 impressions, 3 clicks; segment phone)
         """
-        if self.n_segments == 1:
-            return {self.segment_names[0]: self} if self.n_cells else {}
-        parts = {}
-        for code in np.unique(self.segment):
-            own = self.segment == code
-            names = (self.segment_names[code],)
-            parts[names[0]] = replace(self.where(own), segment=None, segment_names=names)  # type: ignore[arg-type]
-        return parts
+        names = {int(code): self.segment_names[code] for code in np.unique(self.segment)}
+        return {name: self.where(self.segment == code).as_segment(name) for code, name in names.items()}
 
     # -- others --------------------------------------------------------------------------------------------------
 
@@ -369,39 +363,9 @@ class ClickTable:
         for that. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
         display probabilities are merged only if they agree on them. Cells of different segments stay apart.
         """
-        if self.every_click != other.every_click:
-            raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
-        candidates = self.candidates
-        mine, theirs = self.row, other.row
-        if not candidates.equals(other.candidates):
-            candidates = self.candidates.joined(other.candidates)
-            mine = candidates.find(*_ids(self))
-            theirs = candidates.find(*_ids(other))
-        _check_same_display(self, other)
-        names, (my_segment, their_segment) = _joined_segments(self, other)
-        common = in_both(self.sources, other.sources)
-        if common and not again:
-            span = DEEPEST + 1
-            my_cells = (mine * len(names) + my_segment) * span + self.position
-            if np.isin((theirs * len(names) + their_segment) * span + other.position, my_cells).any():
-                raise DataError(
-                    "{} went into both and would be counted twice; add only what is new, or set {} if intended.",
-                    names_of(common),
-                    AGAIN,
-                )
-        fresh = tuple(source for source in other.sources if source not in common)
-        return ClickTable(
-            candidates,
-            np.concatenate([mine, theirs]),
-            np.concatenate([self.position, other.position]),
-            np.concatenate([self.impressions, other.impressions]),
-            np.concatenate([self.clicks, other.clicks]),
-            self.every_click,
-            (*self.sources, *fresh),
-            self.display,
-            np.concatenate([my_segment, their_segment]),
-            names,
-        )
+        from cldrank.clicks.merging import merged_tables
+
+        return merged_tables(self, other, again)
 
     def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:
         return display_table(probabilities, self.candidates.n_rows, self.row, self.position)
@@ -410,41 +374,3 @@ class ClickTable:
         totals = np.zeros(self.candidates.n_rows, dtype=np.int64)
         np.add.at(totals, self.row, values)
         return totals
-
-
-def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The query and document id of each cell."""
-    candidates = table.candidates
-    return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
-
-
-def _joined_segments(*tables: ClickTable) -> tuple[tuple[str, ...], list[IntArray]]:
-    """The segments that any of the tables has, and of each table the codes of its cells among them."""
-    named = [table for table in tables if table.n_cells] or list(tables)
-    if len({table.has_segments for table in named}) > 1:
-        raise DataError(
-            "one table has segments ({}), the other has none; aggregate both logs with {}.",
-            ", ".join(next(table.segment_names for table in named if table.has_segments)),
-            setting("segment"),
-        )
-    names = tuple(sorted({name for table in named for name in table.segment_names}))
-    return names, [
-        np.array([names.index(name) if name in names else 0 for name in table.segment_names])[table.segment]
-        for table in tables
-    ]
-
-
-def _check_same_display(one: ClickTable, other: ClickTable) -> None:
-    """Refuse to add up logs of policies that differ, or might."""
-    if one.display is None and other.display is None:
-        return
-    if (
-        one.display is None
-        or other.display is None
-        or not one.candidates.equals(other.candidates)
-        or not np.array_equal(one.display, other.display)
-    ):
-        raise DataError(
-            "the tables differ in their display probabilities; merge them without, and set those of the merged log "
-            "with with_display."
-        )
