@@ -249,10 +249,7 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
         return
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
-    for role, name in (source.columns or {}).items():
-        clicks += f" --log-column {shlex.quote(f'{role}={name}')}"
-    clicks += " --first-position 0" if source.first_position == 0 else ""
-    clicks += " --one-query" if source.one_query else ""
+    clicks += source.typed()
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:
