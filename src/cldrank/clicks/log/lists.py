@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 OF_CLICKS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
 _OF_RESULTS = ("clicked", "position", "row", "column", "dwell")  # a page has a list of them
-_PHANTOM = ("session_id", "query_id", "doc_id")
 NEVER_SHOWN, UNEQUAL = "click never shown", "unequal lists"
 
 
@@ -85,7 +84,7 @@ class PageReader:
         if others:
             unequal = rows.unequal
             lost = pages.filter(pages.unequal & (pages[results].length().fill_null(0) == 0))
-            phantoms.append(lost.select(*_PHANTOM, position=ibis.null("int64"), reason=ibis.literal(UNEQUAL)))
+            phantoms.append(_phantoms(lost, UNEQUAL))
         if "clicked_positions" in raw:
             phantoms.append(self._beyond(pages, results))
         if "clicked_documents" in raw:
@@ -128,8 +127,6 @@ class PageReader:
 
     def _beyond(self, pages: ir.Table, results: str) -> ir.Table:
         """Clicks on positions that their page does not have."""
-        import ibis
-
         clicks = pages.mutate(length=pages[results].length().fill_null(0)).unnest("clicked_positions")
         whole, odd = self.values.whole(clicks.clicked_positions, "clicked_positions")
         if clicks.clicked_positions.type().is_string() and odd is not None:
@@ -137,23 +134,14 @@ class PageReader:
         position = from_1(whole, self.top)
         clicks = clicks.mutate(position=position if odd is None else odd.ifelse(ODD_POSITION, position))
         within = clicks.position.between(1, clicks.length).fill_null(False)
-        lost = clicks.filter(~within)
-        return lost.select(
-            *_PHANTOM[:2],
-            doc_id=ibis.null("string"),
-            position=lost.position.cast("int64"),
-            reason=ibis.literal(NEVER_SHOWN),
-        )
+        return _phantoms(clicks.filter(~within), NEVER_SHOWN)
 
     def _not_there(self, pages: ir.Table, rows: ir.Table, document: ir.Value) -> ir.Table:
         """Clicks on documents that no page of their session and query has."""
-        import ibis
-
         clicks = pages.unnest("clicked_documents")
-        clicks = clicks.select(*_PHANTOM[:2], doc_id=clicks.clicked_documents.cast("string"))
-        shown = rows.select(*_PHANTOM[:2], doc_id=document.cast("string")).distinct()
-        lost = clicks.anti_join(shown, list(_PHANTOM))
-        return lost.mutate(position=ibis.null("int64"), reason=ibis.literal(NEVER_SHOWN))
+        clicks = clicks.mutate(doc_id=clicks.clicked_documents.cast("string"))
+        shown = rows.select("session_id", "query_id", doc_id=document.cast("string")).distinct()
+        return _phantoms(clicks.anti_join(shown, ["session_id", "query_id", "doc_id"]), NEVER_SHOWN)
 
     def _alike(self, clicked: ir.ArrayValue, document: ir.Value) -> tuple[ir.ArrayValue, ir.Value]:
         """Clicked and displayed documents in one type."""
@@ -168,3 +156,12 @@ class PageReader:
                 path=self.values.files[0],
             )
         return clicked, document
+
+
+def _phantoms(table: ir.Table, reason: str) -> ir.Table:
+    """Clicks to set aside, with as much as is known of them."""
+    import ibis
+
+    known = {"doc_id": "string", "position": "int64"}
+    values = {n: table[n].cast(kind) if n in table.columns else ibis.null(kind) for n, kind in known.items()}
+    return table.select("session_id", "query_id", **values, reason=ibis.literal(reason))

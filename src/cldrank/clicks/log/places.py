@@ -100,12 +100,13 @@ class PlaceReader:
         else:
             found.append(f"positions continue from page to page of {size}")
             return position
-        number = page.cast("int64") - first  # whole pages before this one
+        far = ~page.between(first, DEEPEST)
+        number = far.ifelse(None, page).cast("int64") - first  # whole pages before this one
         cases = [] if odd is None else [(odd, ODD_POSITION)]
-        cases += [(position < 1, position), ((number < 0) | (position > size), OFF_THE_PAGE)]
+        cases += [(position < 1, position), (far | (position > size), OFF_THE_PAGE)]
         return ibis.cases(
             *((condition.fill_null(False), value) for condition, value in cases),
-            else_=ibis.least(number, DEEPEST) * size + position,
+            else_=number * size + position,
         )
 
     def _spans(self, page: ir.IntegerValue, position: ir.IntegerValue) -> tuple[int, dict[int, dict[str, Any]]]:

@@ -147,7 +147,7 @@ def _since_1970(number: ir.NumericValue) -> ir.IntegerValue:
             safe = safe.try_cast("int64")
             cases.append((small, safe * 10**power if power >= 0 else safe // 10**-power))
         else:
-            cases.append((small, (safe.cast("float64") * 10.0**power).round().cast("int64")))
+            cases.append((small, (safe.cast("float64") * 10.0**power).round().try_cast("int64")))
     return ibis.cases(*cases, else_=ibis.null("int64"))
 
 
