@@ -16,7 +16,7 @@ import pytest
 
 import cldrank as cr
 from cldrank.clicks.aggregate import aggregate
-from cldrank.clicks.log.schema import NO_SEGMENT
+from cldrank.clicks.log.roles import NO_SEGMENT
 from cldrank.clicks.simulate import (
     NeighbourSwaps,
     PositionBased,

@@ -22,7 +22,7 @@ app.command("audit")(clicks_audit.audit)
 @app.command()
 @with_options
 def aggregate(
-    source: options.PageOptions,
+    source: options.LogOptions,
     out: Annotated[Path, options.spelled("--out -o FILE", "The Parquet file of cells to write.", show_default=False)],
     features: options.OptionalFeatures = None,
     every_click: Annotated[
@@ -52,8 +52,9 @@ def aggregate(
     """Aggregate impression logs to cells: how often each candidate was shown at each position, and clicked.
 
     A log is Parquet, CSV or JSON Lines, perhaps a partitioned folder, with columns session_id, query_id, doc_id,
-    position (from 1) and clicked, or one row per page with documents and clicked_positions. Rows that cannot be right
-    are set aside, counted and reported, never silently dropped.
+    position (from 1) and clicked, or one row per page with documents and clicked_positions; other layouts are described
+    under Reading files, and what is found out about them is printed. Rows that cannot be right are set aside, counted
+    and reported, never silently dropped.
 
     Example: `cldrank clicks aggregate logs/ --features train.parquet --out cells.parquet`
     """
@@ -182,5 +183,6 @@ def _account(account: Account) -> dict[str, Any]:
         "set_aside": account.n_rejected,
         "share_set_aside": account.share_rejected,
         "reasons": dict(account.rejected),
+        "found": list(account.found),
         "seconds": round(account.seconds, 3),
     }

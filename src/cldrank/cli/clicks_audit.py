@@ -25,7 +25,7 @@ BLOCKED = 3  # the exit code of a log that should not be trained on
 
 @with_options
 def audit(
-    source: options.PageOptions,
+    source: options.LogOptions,
     features: options.OptionalFeatures = None,
     html: Annotated[
         Path | None, options.spelled("--html FILE", "Write a page with charts that needs no other files.")

@@ -257,11 +257,8 @@ def _say_next(
         return
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
-    columns = {**(source.columns or {}), **({} if segment is None else {"segment": segment})}
-    for role, name in columns.items():
-        clicks += f" --log-column {shlex.quote(f'{role}={name}')}"
-    clicks += " --first-position 0" if source.first_position == 0 else ""
-    clicks += " --one-query" if source.one_query else ""
+    clicks += source.typed()
+    clicks += "" if segment is None else f" --log-column {shlex.quote(f'segment={segment}')}"
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:

@@ -51,7 +51,7 @@ class LogSource(options.LogOptions):
         files = existing(self.log)
         if not all(is_cells(file) for file in files):
             return False
-        if self.columns or self.first_position is not None or self.one_query:
+        if self.layout():
             raise UsageError(f"{files[0]} holds cells already; --column and the like are for raw logs.")
         return True
 
@@ -90,7 +90,7 @@ class LogSource(options.LogOptions):
 
 
 def _account(report: Account) -> None:
-    if report.n_rejected:
+    if report.n_rejected or report.found:
         say(str(report))
 
 

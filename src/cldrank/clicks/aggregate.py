@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,15 +21,20 @@ from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cell_file import is_cells, segments_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
 from cldrank.clicks.log.engines import Engine, connected, querying
+from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.paths import LogFile, Paths, existing, log_files
-from cldrank.clicks.log.schema import ODD_POSITION, SEGMENT, Log, only_query, open_log
+from cldrank.clicks.log.roles import SEGMENT
+from cldrank.clicks.log.schema import Log, only_query, open_log
+from cldrank.clicks.log.values import MARKS
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, Language, Spelling, UsageError, setting, worded
 
 REASONS = {
     "null key": "session, query, document or position is missing",
-    "not a number": "position or clicks is not a whole number, or out of range",
+    "not a number": "position or clicks is not a whole number or out of range, or a dwell time is not a number",
+    "unequal lists": "the lists of the page differ in length",
+    "off the page": "shown beyond the last place of its page or row",
     "position below 1": "shown at a position before the first",
     "click never shown": "clicked, but shown at no position",
     "repeated row": "a copy of another row, with the same clicks and, if the log has times, the same time",
@@ -84,12 +89,13 @@ class WrongStart:
 
 @dataclass(frozen=True)
 class Account:
-    """What became of the rows of a log: rows read, and rows set aside by reason."""
+    """What became of the rows of a log: rows read, rows set aside by reason; `found` says how it turned out to be."""
 
     rows: int
     rejected: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     wrong_start: WrongStart | None = None
+    found: tuple[str, ...] = ()
 
     @property
     def n_rejected(self) -> int:
@@ -104,6 +110,7 @@ class Account:
     def __str__(self) -> str:
         lines = [f"{self.rows:,} rows read, {self.n_rejected:,} set aside ({self.share_rejected:.3%})"]
         lines += [f"  {count:>12,}  {reason}: {REASONS[reason]}" for reason, count in self.rejected.items()]
+        lines += [f"found: {fact}" for fact in self.found]
         return "\n".join(lines)
 
 
@@ -134,10 +141,7 @@ def aggregate(
     dataset: RankingDataset | None = None,
     *,
     engine: str | Any = "duckdb",
-    columns: Mapping[str, str] | None = None,
-    first_position: int | None = None,
-    one_query: bool = False,
-    by_time: bool = False,
+    layout: LogLayout | None = None,
     every_click: bool = False,
     segment: str | None = None,
     max_rejected: float = 0.05,
@@ -145,19 +149,21 @@ def aggregate(
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
+    **reading: Any,
 ) -> Aggregation:
     r"""Aggregate a log to cells, aligned to a dataset if one is given.
 
-    engine               "duckdb", "spark", or an Ibis connection
-    columns, one_query   how to read the log (see `cldrank.clicks.log.open_log`)
-    first_position       the number of the top position; None: 1, and a log that seems to count from 0 is refused
-    by_time              count what a session saw of a query at different times as different pages
-    every_click          count each of several clicks on one result in one session, instead of one
-    segment              the column that names the device, layout or other surface of each page: cells are counted by
-                         segment, those without a value under "(missing)"
-    max_rejected         the share of rows that may be set aside; above it, TooManyRejectsError
-    again                accept a file that is named twice, or two with the same content
+    engine          "duckdb", "spark", or an Ibis connection
+    layout          how to read the log; its fields can be given by their names: columns={"doc_id": "item"},
+                    first_position=0 (see `cldrank.clicks.log.LogLayout`)
+    every_click     count each of several clicks on one result in one session, instead of one
+    segment         the column that names the device, layout or other surface of each page: cells are counted by
+                    segment, those without a value under "(missing)"
+    max_rejected    the share of rows that may be set aside; above it, TooManyRejectsError
+    again           accept a file that is named twice, or two with the same content
     memory_limit, threads, master   of the engine (see `cldrank.clicks.log.connected`)
+
+    Without a first_position, positions count from 1, and a log that seems to count from 0 is refused.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -174,13 +180,14 @@ def aggregate(
                  1  repeated row: a copy of another row, with the same clicks and, if the log has times, the same time
     """
     check_number("max_rejected", max_rejected, least=0, most=1)
-    columns = columns if segment is None else {**(columns or {}), SEGMENT: segment}
+    layout = LogLayout.of(layout, reading)
+    if segment is not None:
+        layout = replace(layout, columns={**layout.columns, SEGMENT: segment})
     files = existing(paths)
     _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = log_files(files, again=again)
-        options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
-        result = aggregate_any(files, dataset, opened, sources, one_query=one_query, every_click=every_click, **options)
+        result = aggregate_any(files, dataset, opened, layout, sources, every_click=every_click)
     if result.account.wrong_start:
         raise result.account.wrong_start.error
     if result.account.share_rejected > max_rejected:
@@ -202,40 +209,40 @@ def aggregate_any(
     files: list[Path],
     dataset: RankingDataset | None,
     engine: Engine,
+    layout: LogLayout,
     sources: tuple[LogFile, ...] = (),
     *,
-    one_query: bool = False,
     every_click: bool = False,
-    **options: Any,
 ) -> Aggregation:
-    """Aggregate a log, however bad it is, as the audit does; the options are those of `open_views`."""
+    """Aggregate a log, however bad it is, as the audit does."""
     start = time.perf_counter()
-    query = one_query if dataset is None or not one_query else only_query(dataset.query_ids)
-    log = open_views(files, engine, one_query=query, **options)
+    if layout.one_query and dataset is not None:
+        layout = replace(layout, one_query=only_query(dataset.query_ids))
+    log = open_views(files, engine, layout)
     with querying(files), ExitStack() as held:
         counted = count_cells(log, engine, every_click, held)
         if not counted.rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
         clicks, unknown = _aligned(counted.cells, dataset, every_click, sources)
         rejects = _reject_table([*counted.rejects, unknown])
-    wrong_start = _wrong_start(counted, log, options.get("first_position"))
-    account = Account(counted.rows, _by_reason(rejects), time.perf_counter() - start, wrong_start)
+    wrong_start = _wrong_start(counted, log, layout.first_position)
+    account = Account(counted.rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found)
     return Aggregation(clicks, account, rejects)
 
 
-def open_views(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
+def open_views(files: list[Path], engine: Engine, layout: LogLayout) -> Log:
     """Open a log (see `cldrank.clicks.log.open_log`), with a session per view if views are separated by time."""
-    log = open_log(files, engine, **options)
-    return by_view(log) if by_time else log
+    log = open_log(files, engine, layout)
+    return by_view(log) if layout.by_time else log
 
 
 def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> WrongStart | None:
     """Whether the top position does not seem to be what the caller says."""
     zero, one, two = counted.top
-    what = "clicks" if log.phantoms is not None else "rows"
+    what = "clicks" if log.by_clicks else "rows"
     if first_position is None and _counts_from_0(counted, log):
         return WrongStart(0, what, zero, one)
-    if first_position == 0 and one < _STRAY * two and (log.phantoms is None or two >= _FEW_CLICKS):
+    if first_position == 0 and one < _STRAY * two and (not log.by_clicks or two >= _FEW_CLICKS):
         return WrongStart(1, what, one, two)
     return None
 
@@ -243,7 +250,7 @@ def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> Wron
 def _counts_from_0(counted: Counted, log: Log) -> bool:
     """Whether some pages begin at 0: more than mistakes in single rows explain, however small a part of the log."""
     zero, one, _ = counted.top
-    if log.phantoms is not None:  # only clicks have positions there
+    if log.by_clicks:
         return zero > _STRAY * one
     most, share = _STRAY_PAGES
     return counted.from_0 >= most or counted.from_0 > share * max(zero, one) or zero > one
@@ -264,7 +271,7 @@ def _reject_table(parts: list[pa.Table]) -> pa.Table:
         ]
         position = _REJECTS.names.index("position")
         columns[position] = pc.if_else(
-            pc.equal(columns[position], ODD_POSITION), pa.scalar(None, pa.int64()), columns[position]
+            pc.is_in(columns[position], pa.array(list(MARKS))), pa.scalar(None, pa.int64()), columns[position]
         )
         typed.append(pa.table(columns, schema=_REJECTS))
     return pa.concat_tables(typed) if typed else _REJECTS.empty_table()

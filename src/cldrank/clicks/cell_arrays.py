@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.arguments import shortened
-from cldrank.clicks.log.schema import NO_SEGMENT
+from cldrank.clicks.log.roles import NO_SEGMENT
 from cldrank.data.checks import whole_numbers
 from cldrank.errors import DataError
 

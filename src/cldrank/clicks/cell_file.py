@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.log.paths import LogFile
-from cldrank.clicks.log.schema import NO_SEGMENT, SEGMENT
+from cldrank.clicks.log.roles import NO_SEGMENT, SEGMENT
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError

@@ -20,7 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cldrank.clicks.log.engines import Engine
-from cldrank.clicks.log.schema import DEEPEST, KEYS, ODD_POSITION, SEGMENT, Log, mapping
+from cldrank.clicks.log.layout import mapping
+from cldrank.clicks.log.roles import KEYS, SEGMENT
+from cldrank.clicks.log.schema import Log
+from cldrank.clicks.log.values import DEEPEST, MARKS
 from cldrank.errors import DataError, Spelling, UsageError, setting
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ _MASK_WORDS = 4  # with more moving documents per query, grouping by document is
 class Counted:
     """Cells of the rows that are kept, the number of all rows, and the rows set aside.
 
-    top       rows at positions 0, 1 and 2, right or wrong; in a log with one row per page, clicks at those positions
+    top       rows at positions 0, 1 and 2, right or wrong; in a log where only clicks have positions, clicks at those
     from_0    pages with a result at position 0 and another at 1
     """
 
@@ -56,8 +59,10 @@ def by_view(log: Log) -> Log:
             mapping("timestamp"),
         )
     rows = log.rows
+    found = log.clock.found().sentences if log.clock else ()
     moment = rows.timestamp.cast("string").fill_null("")
-    return replace(log, rows=rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment))
+    views = rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment)
+    return replace(log, rows=views, found=(*log.found, *found))
 
 
 def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
@@ -88,7 +93,8 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
     if log.phantoms is not None:
         phantoms = log.phantoms.to_pyarrow()
         total += len(phantoms)
-        rejects.append(_constant(phantoms, "reason", "click never shown"))
+        rejects.append(phantoms)
+    if log.phantoms is not None and log.by_clicks:
         top = pc.sum(pc.equal(phantoms["position"], 0)).as_py() or 0, _at(every, 1, "clicks"), _at(every, 2, "clicks")
     return Counted(_added(parts), total, rejects, top, _pages_from_0(rows) if _at(every, 0) else 0)
 
@@ -205,7 +211,8 @@ def _with_reason(rows: ir.Table) -> ir.Table:
     unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
     reason = ibis.cases(
         (unnamed, "null key"),
-        ((rows.position == ODD_POSITION) | (rows.position > DEEPEST), "not a number"),
+        *((rows.position == mark, reason) for mark, reason in MARKS.items()),
+        (rows.position > DEEPEST, "not a number"),
         (lost & (rows.clicks > 0), "click never shown"),
         (rows.position.isnull(), "null key"),
         else_="position below 1",
@@ -302,7 +309,3 @@ def _added(parts: list[pa.Table]) -> pa.Table:
 def _at(cells: pa.Table, position: int, what: str = "impressions") -> int:
     found = cells.filter(pc.equal(cells["position"], position))
     return int(pc.sum(found[what]).as_py() or 0)
-
-
-def _constant(table: pa.Table, name: str, value: Any) -> pa.Table:
-    return table.append_column(name, pa.array([value] * len(table), type=pa.string()))

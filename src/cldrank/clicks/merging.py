@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.log.paths import AGAIN, in_both, names_of
-from cldrank.clicks.log.schema import DEEPEST
+from cldrank.clicks.log.values import DEEPEST
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, setting
 

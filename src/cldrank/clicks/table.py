@@ -17,7 +17,7 @@ from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
 from cldrank.clicks.log.paths import LogFile
-from cldrank.clicks.log.schema import DEEPEST
+from cldrank.clicks.log.values import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn

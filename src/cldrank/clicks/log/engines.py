@@ -25,6 +25,7 @@ from cldrank.wording import some
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+INSTANT = "timestamp('UTC')"  # what names its time zone, or is known to be UTC
 _MOST_NAMED = 3  # files, in a message
 _OF_DUCKDB, _OF_HADOOP = "*?[", "{}[]*?\\"  # letters that would turn a path into a pattern
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
@@ -160,7 +161,9 @@ class Spark(Engine):
                 frame = reader.json(where)
         name = gen_name("read_log")
         frame.createOrReplaceTempView(name)
-        return self.connection.table(name)
+        table = self.connection.table(name)
+        instants = [column for column, kind in frame.dtypes if kind == "timestamp"]  # Ibis forgets which name no zone
+        return table.mutate(**{column: table[column].cast(INSTANT) for column in instants}) if instants else table
 
 
 def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
@@ -174,9 +177,20 @@ def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
 
 
 def _json_type(kind: str) -> str:
-    """The type to read a JSON value as; what is not a number, boolean, list or object stays text."""
-    single = kind.rstrip("[]")
-    return kind.replace(single, "VARCHAR") if single.startswith(_AS_TEXT) else kind
+    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth.
+
+    >>> _json_type('STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])')
+    'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
+    """
+    import duckdb
+
+    found = duckdb.sqltype(kind)
+    if found.id == "list":
+        return f"{_json_type(str(found.children[0][1]))}[]"
+    if found.id == "struct":
+        fields = (f'"{name.replace(chr(34), chr(34) * 2)}" {_json_type(str(inner))}' for name, inner in found.children)
+        return f"STRUCT({', '.join(fields)})"
+    return "VARCHAR" if kind.startswith(_AS_TEXT) else kind
 
 
 @contextmanager
