@@ -26,6 +26,7 @@ def n_clicks(found: dict[Any, tuple[int, int]]) -> int:
     return sum(clicks for _, clicks in found.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [False, True])
 def test_short_clicks_do_not_count(tmp_path: Path, engine: Any, text: bool) -> None:
     dwell = (5.0, 30.0, None, 600.0)
@@ -53,6 +54,7 @@ def test_milliseconds(tmp_path: Path) -> None:
         read(path, satisfied=30, dwell_unit="ms")
 
 
+@pytest.mark.exhaustive
 def test_times_that_are_none(tmp_path: Path, engine: Any) -> None:
     rows = timed("60", "-1", "long", "inf", "nan", "")
     rows[0]["dwell"] = "of no click" if not rows[0]["clicked"] else rows[0]["dwell"]

@@ -36,11 +36,13 @@ def documents(docs: list[str], hits: list[int]) -> list[str]:
 
 
 class TestShapes:
+    @pytest.mark.exhaustive
     @pytest.mark.parametrize("write", [write_parquet, write_json])
     def test_a_list_of_structs(self, tmp_path: Path, engine: Any, write: Any) -> None:
         path = write(tmp_path / f"log.{'parquet' if write is write_parquet else 'jsonl'}", pages(results=structs))
         assert read(path, engine, columns=RESULTS)[0] == expected()
 
+    @pytest.mark.exhaustive
     def test_with_positions_in_any_order(self, tmp_path: Path, engine: Any) -> None:
         def backwards(docs: list[str], hits: list[int]) -> list[dict[str, Any]]:
             placed = [{**one, "place": place} for place, one in enumerate(structs(docs, hits))]
@@ -108,6 +110,7 @@ class TestUnequalLists:
         assert result.account.rejected == {"unequal lists": 6 + 6 + 1 + 6}
         assert sum(n for n, _ in found.values()) == 4 * 6
 
+    @pytest.mark.exhaustive
     def test_a_missing_list_has_no_clicks(self, tmp_path: Path, engine: Any) -> None:
         rows = pages(documents=documents, clicked=lambda _, hits: list(hits))
         for row in rows:

@@ -52,6 +52,7 @@ def instants(path: Path, engine: Any = "duckdb", **options: Any) -> tuple[list[d
 
 
 class TestKinds:
+    @pytest.mark.exhaustive
     @pytest.mark.parametrize(
         ("unit", "ticks"), [("seconds", 1), ("milliseconds", 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)]
     )
@@ -63,6 +64,7 @@ class TestKinds:
             assert found == [whole, None]
             assert said == (f"timestamps are {unit} since 1970",)
 
+    @pytest.mark.exhaustive
     def test_fractions_of_seconds(self, tmp_path: Path, engine: Any) -> None:
         for values in (pa.array([SECONDS, float("nan")]), pa.array([str(SECONDS), ""])):
             assert instants(write(tmp_path / "log.parquet", values), engine)[0] == [NOON, None]
@@ -100,6 +102,7 @@ class TestKinds:
         assert found == [NOON, None, None, None, None, NOON]
         assert said == ("1 timestamps are seconds since 1970", "2 of 4 timestamps cannot be read, such as 'soon'")
 
+    @pytest.mark.exhaustive
     def test_numbers_beyond_all_times(self, tmp_path: Path, engine: Any) -> None:
         values = [
             pa.array([2**63 - 1, -(2**63)]),
@@ -124,6 +127,7 @@ class TestClockChanges:
         datetime(2024, 10, 27, 3),
     )
 
+    @pytest.mark.exhaustive
     def test_as_python_reads_them(self, tmp_path: Path, engine: Any) -> None:
         expected = [wall.replace(tzinfo=ZoneInfo(BERLIN)).astimezone(UTC) for wall in self.WALLS]
         path = write(tmp_path / "log.parquet", pa.array([wall.isoformat() for wall in self.WALLS]))
