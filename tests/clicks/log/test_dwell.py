@@ -37,8 +37,8 @@ def test_short_clicks_do_not_count(tmp_path: Path, engine: Any, text: bool) -> N
     assert n_clicks(found) == N - short
     assert {key: n for key, (n, _) in found.items()} == {key: n for key, (n, _) in expected().items()}
     assert result.account.found == (
-        f"of {N} clicks, {N - short - unknown} lasted 30 s or longer and count, {short} were shorter and do not, "
-        f"{unknown} have no dwell time and count",
+        f"clicks of 30 s or longer: {N - short - unknown}, counted; shorter: {short}, not counted; of unknown length: "
+        f"{unknown}, counted",
     )
     assert read(path, engine)[0] == expected()  # without the option, dwell times are not read
 

@@ -36,7 +36,6 @@ def documents(docs: list[str], hits: list[int]) -> list[str]:
 
 
 class TestShapes:
-    @pytest.mark.exhaustive
     @pytest.mark.parametrize("write", [write_parquet, write_json])
     def test_a_list_of_structs(self, tmp_path: Path, engine: Any, write: Any) -> None:
         path = write(tmp_path / f"log.{'parquet' if write is write_parquet else 'jsonl'}", pages(results=structs))
@@ -57,6 +56,7 @@ class TestShapes:
         columns = {role: f"page.{name}" for role, name in RESULTS.items()}
         assert read(path, engine, columns=columns)[0] == expected()
 
+    @pytest.mark.exhaustive
     @pytest.mark.parametrize(
         "spelled",
         [lambda hit: hit, bool, float, lambda hit: "Y" if hit else "n"],

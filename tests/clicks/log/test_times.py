@@ -100,7 +100,7 @@ class TestKinds:
         times = pa.array(["2024-07-01T12:00:00.25Z", "soon", None, "", "2024-13-45", str(SECONDS)])
         found, said = instants(write(tmp_path / "log.parquet", times), engine)
         assert found == [NOON, None, None, None, None, NOON]
-        assert said == ("1 timestamps are seconds since 1970", "2 of 4 timestamps cannot be read, such as 'soon'")
+        assert said == ("1 timestamp in seconds since 1970", "2 of 4 timestamps cannot be read, such as 'soon'")
 
     @pytest.mark.exhaustive
     def test_numbers_beyond_all_times(self, tmp_path: Path, engine: Any) -> None:
@@ -159,7 +159,7 @@ def test_views_are_told_apart_by_instants(tmp_path: Path, engine: Any) -> None:
     _, result = read(write_parquet(tmp_path / "log.parquet", rows), engine, by_time=True)
     assert result.account.rejected == {"repeated row": 2}
     assert result.clicks.impressions.sum() == 2
-    assert result.account.found == ("1 timestamps are seconds since 1970",)
+    assert result.account.found == ("1 timestamp in seconds since 1970",)
 
 
 def test_the_audit_says_how_it_read_times(tmp_path: Path) -> None:

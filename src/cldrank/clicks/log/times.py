@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.log.engines import INSTANT
 from cldrank.clicks.log.layout import zone
 from cldrank.clicks.log.values import ValueReader
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -96,7 +97,7 @@ class Clock:
         if len(used) == 1 and sum(used.values()) + unread == rows:
             sentences.append(f"timestamps are {next(iter(used))} since 1970")
         elif used:
-            sentences += [f"{number:,} timestamps are {name} since 1970" for name, number in used.items()]
+            sentences += [f"{count(number, 'timestamp')} in {name} since 1970" for name, number in used.items()]
         if walls:
             sentences.append(f"times that name no zone are in {self.zone}")
         if unread:
