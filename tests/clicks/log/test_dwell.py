@@ -26,6 +26,7 @@ def n_clicks(found: dict[Any, tuple[int, int]]) -> int:
     return sum(clicks for _, clicks in found.values())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [False, True])
 def test_short_clicks_do_not_count(tmp_path: Path, engine: Any, text: bool) -> None:
     dwell = (5.0, 30.0, None, 600.0)
@@ -36,8 +37,8 @@ def test_short_clicks_do_not_count(tmp_path: Path, engine: Any, text: bool) -> N
     assert n_clicks(found) == N - short
     assert {key: n for key, (n, _) in found.items()} == {key: n for key, (n, _) in expected().items()}
     assert result.account.found == (
-        f"of {N} clicks, {N - short - unknown} lasted 30 s or longer and count, {short} were shorter and do not, "
-        f"{unknown} have no dwell time and count",
+        f"clicks of 30 s or longer: {N - short - unknown}, counted; shorter: {short}, not counted; of unknown length: "
+        f"{unknown}, counted",
     )
     assert read(path, engine)[0] == expected()  # without the option, dwell times are not read
 
@@ -53,6 +54,7 @@ def test_milliseconds(tmp_path: Path) -> None:
         read(path, satisfied=30, dwell_unit="ms")
 
 
+@pytest.mark.exhaustive
 def test_times_that_are_none(tmp_path: Path, engine: Any) -> None:
     rows = timed("60", "-1", "long", "inf", "nan", "")
     rows[0]["dwell"] = "of no click" if not rows[0]["clicked"] else rows[0]["dwell"]

@@ -41,6 +41,7 @@ class TestShapes:
         path = write(tmp_path / f"log.{'parquet' if write is write_parquet else 'jsonl'}", pages(results=structs))
         assert read(path, engine, columns=RESULTS)[0] == expected()
 
+    @pytest.mark.exhaustive
     def test_with_positions_in_any_order(self, tmp_path: Path, engine: Any) -> None:
         def backwards(docs: list[str], hits: list[int]) -> list[dict[str, Any]]:
             placed = [{**one, "place": place} for place, one in enumerate(structs(docs, hits))]
@@ -55,6 +56,7 @@ class TestShapes:
         columns = {role: f"page.{name}" for role, name in RESULTS.items()}
         assert read(path, engine, columns=columns)[0] == expected()
 
+    @pytest.mark.exhaustive
     @pytest.mark.parametrize(
         "spelled",
         [lambda hit: hit, bool, float, lambda hit: "Y" if hit else "n"],
@@ -108,6 +110,7 @@ class TestUnequalLists:
         assert result.account.rejected == {"unequal lists": 6 + 6 + 1 + 6}
         assert sum(n for n, _ in found.values()) == 4 * 6
 
+    @pytest.mark.exhaustive
     def test_a_missing_list_has_no_clicks(self, tmp_path: Path, engine: Any) -> None:
         rows = pages(documents=documents, clicked=lambda _, hits: list(hits))
         for row in rows:

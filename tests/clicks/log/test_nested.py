@@ -36,6 +36,7 @@ def test_parts_may_differ_in_fields_that_are_not_used(tmp_path: Path, engine: An
     assert read(tmp_path / "log", engine, columns=PATHS)[0] == expected()
 
 
+@pytest.mark.exhaustive
 def test_a_column_with_dots_in_its_name_wins(tmp_path: Path, engine: Any) -> None:
     rows = [nested(row, object_id="?") | {"event.object.object_id": row["doc_id"]} for row in plain_rows()]
     assert read(write_parquet(tmp_path / "log.parquet", rows), engine, columns=PATHS)[0] == expected()
@@ -65,6 +66,7 @@ def test_parts_that_disagree(tmp_path: Path) -> None:
         read(tmp_path, columns={"doc_id": "a.b"})
 
 
+@pytest.mark.exhaustive
 def test_keys_that_json_leaves_out_are_missing_values(tmp_path: Path, engine: Any) -> None:
     rows = list(map(nested, plain_rows()))
     del rows[0]["event"]["object"]["object_id"]
@@ -102,6 +104,7 @@ def test_where_a_path_leads() -> None:
         assert locate(table, path) is None
 
 
+@pytest.mark.exhaustive
 def test_nested_times(tmp_path: Path, engine: Any) -> None:
     table = pa.Table.from_pylist([row | {"at": {"ms": 1_714_984_200_000}} for row in plain_rows()])
     pq.write_table(table, tmp_path / "log.parquet")

@@ -85,6 +85,7 @@ class TestPages:
         rows = [{**row, "page": "https://example.org", "row": 7, "column": "x"} for row in plain_rows()]
         assert read(write_parquet(tmp_path / "log.parquet", rows))[0] == expected()
 
+    @pytest.mark.exhaustive
     def test_a_mixed_log_is_refused_with_examples(self, tmp_path: Path, engine: Any) -> None:
         restarting, continuing = (paged(3, restarts=restarts) for restarts in (True, False))
         rows = [*restarting[:24], *continuing[24:]]
@@ -113,6 +114,7 @@ class TestPages:
         found, _ = read(path, columns=PAGE, page_size=3)
         assert found == {key: counts for key, counts in expected().items() if key[2] > 3}
 
+    @pytest.mark.exhaustive
     def test_pages_that_are_none(self, tmp_path: Path, engine: Any) -> None:
         rows = [{**row, "page": str(row["page"])} for row in paged(3, restarts=True)]
         for place, value in enumerate(["two", "1.5", None, "", "-1", "0"]):
@@ -140,6 +142,7 @@ class TestGrids:
         assert found == expected()
         assert result.account.found == ("the grid has 4 columns, the largest in the log",)
 
+    @pytest.mark.exhaustive
     def test_from_0(self, tmp_path: Path, engine: Any) -> None:
         path = write_parquet(tmp_path / "log.parquet", grid(3, first=0))
         assert read(path, engine, columns=GRID, first_position=0)[0] == expected()

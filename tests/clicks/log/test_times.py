@@ -52,6 +52,7 @@ def instants(path: Path, engine: Any = "duckdb", **options: Any) -> tuple[list[d
 
 
 class TestKinds:
+    @pytest.mark.exhaustive
     @pytest.mark.parametrize(
         ("unit", "ticks"), [("seconds", 1), ("milliseconds", 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)]
     )
@@ -63,6 +64,7 @@ class TestKinds:
             assert found == [whole, None]
             assert said == (f"timestamps are {unit} since 1970",)
 
+    @pytest.mark.exhaustive
     def test_fractions_of_seconds(self, tmp_path: Path, engine: Any) -> None:
         for values in (pa.array([SECONDS, float("nan")]), pa.array([str(SECONDS), ""])):
             assert instants(write(tmp_path / "log.parquet", values), engine)[0] == [NOON, None]
@@ -98,8 +100,9 @@ class TestKinds:
         times = pa.array(["2024-07-01T12:00:00.25Z", "soon", None, "", "2024-13-45", str(SECONDS)])
         found, said = instants(write(tmp_path / "log.parquet", times), engine)
         assert found == [NOON, None, None, None, None, NOON]
-        assert said == ("1 timestamps are seconds since 1970", "2 of 4 timestamps cannot be read, such as 'soon'")
+        assert said == ("1 timestamp in seconds since 1970", "2 of 4 timestamps cannot be read, such as 'soon'")
 
+    @pytest.mark.exhaustive
     def test_numbers_beyond_all_times(self, tmp_path: Path, engine: Any) -> None:
         values = [
             pa.array([2**63 - 1, -(2**63)]),
@@ -124,6 +127,7 @@ class TestClockChanges:
         datetime(2024, 10, 27, 3),
     )
 
+    @pytest.mark.exhaustive
     def test_as_python_reads_them(self, tmp_path: Path, engine: Any) -> None:
         expected = [wall.replace(tzinfo=ZoneInfo(BERLIN)).astimezone(UTC) for wall in self.WALLS]
         path = write(tmp_path / "log.parquet", pa.array([wall.isoformat() for wall in self.WALLS]))
@@ -155,7 +159,7 @@ def test_views_are_told_apart_by_instants(tmp_path: Path, engine: Any) -> None:
     _, result = read(write_parquet(tmp_path / "log.parquet", rows), engine, by_time=True)
     assert result.account.rejected == {"repeated row": 2}
     assert result.clicks.impressions.sum() == 2
-    assert result.account.found == ("1 timestamps are seconds since 1970",)
+    assert result.account.found == ("1 timestamp in seconds since 1970",)
 
 
 def test_the_audit_says_how_it_read_times(tmp_path: Path) -> None:

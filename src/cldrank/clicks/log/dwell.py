@@ -50,8 +50,8 @@ def satisfied(
     )
     _check_unit(layout.dwell_unit, timed, long, tiny)
     found = (
-        f"of {every:,} clicks, {every - brief - unknown:,} lasted {least:g} s or longer and count, {brief:,} were "
-        f"shorter and do not, {unknown:,} have no dwell time and count"
+        f"clicks of {least:g} s or longer: {every - brief - unknown:,}, counted; shorter: {brief:,}, not counted; of "
+        f"unknown length: {unknown:,}, counted"
     )
     return short.ifelse(0, clicks), odd, found
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.engines import INSTANT
 from cldrank.clicks.log.layout import zone
 from cldrank.clicks.log.values import ValueReader
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -96,7 +97,7 @@ class Clock:
         if len(used) == 1 and sum(used.values()) + unread == rows:
             sentences.append(f"timestamps are {next(iter(used))} since 1970")
         elif used:
-            sentences += [f"{number:,} timestamps are {name} since 1970" for name, number in used.items()]
+            sentences += [f"{count(number, 'timestamp')} in {name} since 1970" for name, number in used.items()]
         if walls:
             sentences.append(f"times that name no zone are in {self.zone}")
         if unread:
@@ -112,15 +113,31 @@ class Clock:
         has_offset, says_zone = text.re_search(_OFFSET), _says_zone(text)
         sign = (text.re_extract(_OFFSET, 1) == "-").ifelse(-1, 1)
         hours, minutes = (text.re_extract(_OFFSET, group).try_cast("int64").fill_null(0) for group in (2, 3))
-        naive = has_offset.ifelse(text.re_replace(_OFFSET_ALONE, ""), text.re_replace(_ZULU, ""))
-        micros = self._micros(naive.try_cast("timestamp").cast(INSTANT))
+        micros = self._micros(_naive(text).cast(INSTANT))
         offset = has_offset.ifelse(sign * (hours * 3600 + minutes * 60), 0)
         moment = micros - offset * _SECOND
         return moment if self.zone == "UTC" else says_zone.ifelse(moment, self._from_wall(micros))
 
     def _from_wall(self, micros: ir.IntegerValue) -> ir.IntegerValue:
         """What clocks on the wall of the zone showed, in UTC."""
-        return micros - _stepwise(micros, wall_offsets(self.zone))
+        return micros - _stepwise(micros, self._offsets)
+
+    @cached_property
+    def _offsets(self) -> Sequence[tuple[int, int]]:
+        """The offsets that held while the log was written; from a pass over it, since there are many in a century."""
+        first, last = self.values.row(
+            self._walls().aggregate(first=lambda t: t.wall.min(), last=lambda t: t.wall.max())
+        )
+        steps = wall_offsets(self.zone)
+        begin = max(sum(start <= (first or 0) for start, _ in steps) - 1, 0)
+        end = max(sum(start <= (last or 0) for start, _ in steps), begin + 1)
+        return steps[begin:end]
+
+    def _walls(self) -> ir.Table:
+        """What clocks on the wall showed, in microseconds, as if in UTC."""
+        raw = self.rows.timestamp
+        naive = _naive(raw.strip()) if raw.type().is_string() else raw
+        return self.rows.select(wall=self._micros(naive.cast(INSTANT)))
 
     def _micros(self, instant: ir.TimestampValue) -> ir.IntegerValue:
         if self.engine in _CALLED:
@@ -137,8 +154,11 @@ def _since_1970(number: ir.NumericValue) -> ir.IntegerValue:
     """A number since 1970 in microseconds; its size tells its unit: today's times have 13 digits in milliseconds."""
     import ibis
 
-    size = number.cast("float64").abs()
     whole = number.type().is_integer()
+    if not whole:
+        number = number.cast("float64")
+        number = number.isnan().ifelse(None, number)
+    size = number.cast("float64").abs()
     cases = []
     for power, bound in zip((6, 3, 0, -3), _UNITS.values(), strict=True):
         small = size < bound
@@ -147,8 +167,17 @@ def _since_1970(number: ir.NumericValue) -> ir.IntegerValue:
             safe = safe.try_cast("int64")
             cases.append((small, safe * 10**power if power >= 0 else safe // 10**-power))
         else:
-            cases.append((small, (safe.cast("float64") * 10.0**power).round().try_cast("int64")))
+            cases.append((small, (safe * 10.0**power).round().cast("int64")))
     return ibis.cases(*cases, else_=ibis.null("int64"))
+
+
+def _naive(text: ir.StringValue) -> ir.TimestampValue:
+    """A date and a time without the offset at its end."""
+    return (
+        text.re_search(_OFFSET)
+        .ifelse(text.re_replace(_OFFSET_ALONE, ""), text.re_replace(_ZULU, ""))
+        .try_cast("timestamp")
+    )
 
 
 def _says_zone(text: ir.StringValue) -> ir.BooleanValue:
