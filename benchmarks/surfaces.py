@@ -74,11 +74,12 @@ def main() -> None:
         logs = logs_of(train, asked.sessions, seed)
         both = logs["phone"].merge(logs["desktop"])
         mixed = both.as_segment("")
+        curves = BySegment(AllPairs()).fit(both)
         found: dict[str, tuple[ClickTable, Any]] = {
-            "segments": (both, BySegment(AllPairs()).fit(both)),
+            "segments": (both, curves),
             "pooled": (both, AllPairs().fit(both)),
             "mixed": (mixed, AllPairs().fit(mixed)),
-            **{f"{name} alone": (log, AllPairs().fit(log)) for name, log in logs.items()},
+            **{f"{name} alone": (log, curves) for name, log in logs.items()},
             "truth": (both, true),
         }
         for name in ("segments", "pooled", "mixed"):
@@ -91,7 +92,12 @@ def main() -> None:
         rows = {name: _row(np.array(own), np.array(into["segments"])) for name, own in into.items()}
         off = {name: round(float(np.mean(own)), 3) for name, own in errors.items()}
         known = {"data": asked.data, "method": method, "seeds": asked.seeds, "sessions": asked.sessions}
-        print(json.dumps({"benchmark": "surfaces", **known, MEASURE: rows, "largest error of log ρ": off}), flush=True)
+        print(
+            json.dumps(
+                {"benchmark": "surfaces", **known, MEASURE: rows, "largest error of log ρ": off}, ensure_ascii=False
+            ),
+            flush=True,
+        )
 
 
 def _row(values: Any, best: Any) -> dict[str, float]:

@@ -17,8 +17,9 @@ from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators import CLD, IPS, PIJD, AffineIPS, CLDPair, HeckmanRank, Naive, PolicyAwareIPS, RankAgg
 from cldrank.estimators.observing import observe
 from cldrank.estimators.relevance import estimated_relevance
-from cldrank.models import Linear
+from cldrank.models import MLP, Linear
 from cldrank.propensity import AllPairs, BySegment, Propensities, SegmentPropensities
+from cldrank.rankers import model_card
 
 PHONE, DESKTOP = Propensities.power(1.5, 2), Propensities.power(0.5, 4)
 CURVES = SegmentPropensities.of({"phone": PHONE, "desktop": DESKTOP})
@@ -49,7 +50,7 @@ def by_query(table: ClickTable) -> ClickTable:
         IPS(target="clipped", clip=0.4, envelope="off", model=Linear()),
         CLD(target="ips", envelope="off"),
         CLD(target="clicks", envelope="off"),
-        CLDPair(target="ips", envelope="off", model=Linear()),
+        CLDPair(target="ips", envelope="off", model=MLP(epochs=2)),
         HeckmanRank(position_correction=True, envelope="off"),
         PolicyAwareIPS(clip=0.1, model=Linear()),
         RankAgg(target="ips", envelope="off", model=Linear()),
@@ -112,7 +113,7 @@ def test_the_ranker_remembers_the_curve_of_each_segment(tmp_path: Any) -> None:
     assert record.by_segment["phone"].values == pytest.approx((1, 0.4))
     assert record.by_segment["desktop"].clipped == ()
     assert record.by_segment["phone"].clipped == (2,)
-    card = method.ranker_.card()
+    card = model_card(method.ranker_)
     assert "| phone | 2 | 0.4 |" in card
     assert "Segment phone: propensities were clipped at position 2" in card
 
