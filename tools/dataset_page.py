@@ -38,7 +38,7 @@ _REFERENCES = [
 
 def _row(source: DataSource) -> str:
     shape, grades = source.shape, source.grades
-    way = "by hand" if source.gated else "fetch (raw files only)" if source.raw else "fetch"
+    way = "fetch" if not source.gated else "by hand, then prepare" if source.prepared else "by hand"
     if source.acceptance:
         way += ", after accepting the licence"
     cells = [

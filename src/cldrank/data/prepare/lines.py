@@ -16,7 +16,9 @@ from cldrank.wording import kind_of
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not empty, without their ends, each with its number from 1."""
     with reading(path, "a text file, or one compressed by gzip"):
-        opened = gzip.open(path, "rt", encoding="utf-8", newline="\n") if path.suffix == ".gz" else path.open(newline="\n")
+        opened = (
+            gzip.open(path, "rt", encoding="utf-8", newline="\n") if path.suffix == ".gz" else path.open(newline="\n")
+        )
         with opened as file:
             for number, line in enumerate(file, start=1):
                 if line := line.rstrip("\r\n"):

@@ -20,7 +20,7 @@ from cldrank._typing import FloatArray, IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.prepare.lines import json_lines, text_lines
 from cldrank.data.prepare.matching import MATCHING, FieldMatcher
-from cldrank.data.prepare.terms import FieldTerms, Vocabulary, shared, terms, trigrams
+from cldrank.data.prepare.terms import FieldTerms, Vocabulary, row_products, terms, trigrams
 from cldrank.errors import DataError, FormatError
 
 MOVIES, JUDGEMENTS = "movies-corpus.jsonl.gz", "movies-judgments.tsv.gz"
@@ -48,7 +48,7 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 @dataclass(frozen=True)
-class Judgements:
+class MovieJudgements:
     """What people were shown and said: one row per query and movie, by query, in the order shown.
 
     query      (rows,) the place of the query in `query_ids`, which rise
@@ -106,7 +106,7 @@ def _read_movies(path: Path) -> list[dict[str, Any]]:
     return movies
 
 
-def _read_judgements(path: Path, movie_ids: IntArray) -> Judgements:
+def _read_judgements(path: Path, movie_ids: IntArray) -> MovieJudgements:
     places = {str(movie): place for place, movie in enumerate(movie_ids.tolist())}
     texts: dict[int, str] = {}
     rows: list[tuple[int, int, int]] = []
@@ -132,7 +132,9 @@ def _read_judgements(path: Path, movie_ids: IntArray) -> Judgements:
     query, movie, label = np.array(rows, dtype=np.int64).T
     order = np.argsort(query, kind="stable")
     query_ids, place = np.unique(query[order], return_inverse=True)
-    return Judgements(place, movie[order], label[order], query_ids, [texts[one] for one in query_ids.tolist()], dropped)
+    return MovieJudgements(
+        place, movie[order], label[order], query_ids, [texts[one] for one in query_ids.tolist()], dropped
+    )
 
 
 def _text(movie: dict[str, Any], field: str) -> str:
@@ -143,7 +145,7 @@ def _text(movie: dict[str, Any], field: str) -> str:
 # -- features ----------------------------------------------------------------------------------------------------------
 
 
-def _blocks(movies: list[dict[str, Any]], judged: Judgements) -> Iterator[FloatArray]:
+def _blocks(movies: list[dict[str, Any]], judged: MovieJudgements) -> Iterator[FloatArray]:
     """The features, block by block, in the order of their names."""
     asked = [terms(text) for text in judged.texts]
     vocabulary = Vocabulary(asked)
@@ -161,7 +163,7 @@ def _blocks(movies: list[dict[str, Any]], judged: Judgements) -> Iterator[FloatA
     )
 
 
-def _distinct_terms(numbers: list[list[int]], judged: Judgements) -> list[tuple[IntArray, IntArray]]:
+def _distinct_terms(numbers: list[list[int]], judged: MovieJudgements) -> list[tuple[IntArray, IntArray]]:
     """Rows whose queries have equally many distinct terms, and the numbers of those terms, (rows, width)."""
     widths = np.array([len(one) for one in numbers])
     groups = []
@@ -173,7 +175,7 @@ def _distinct_terms(numbers: list[list[int]], judged: Judgements) -> list[tuple[
     return groups
 
 
-def _matching(field: FieldTerms, by_width: list[tuple[IntArray, IntArray]], judged: Judgements) -> FloatArray:
+def _matching(field: FieldTerms, by_width: list[tuple[IntArray, IntArray]], judged: MovieJudgements) -> FloatArray:
     matcher = FieldMatcher(field)
     block = np.empty((len(judged.query), len(MATCHING)))
     for rows, numbers in by_width:
@@ -181,12 +183,12 @@ def _matching(field: FieldTerms, by_width: list[tuple[IntArray, IntArray]], judg
     return block
 
 
-def _of_query(asked: list[list[str]], judged: Judgements) -> FloatArray:
+def _of_query(asked: list[list[str]], judged: MovieJudgements) -> FloatArray:
     lengths = [(len(one), len(text)) for one, text in zip(asked, judged.texts, strict=True)]
     return np.array(lengths, dtype=np.float64)[judged.query]
 
 
-def _of_movie(movies: list[dict[str, Any]], judged: Judgements) -> FloatArray:
+def _of_movie(movies: list[dict[str, Any]], judged: MovieJudgements) -> FloatArray:
     def logarithm(movie: dict[str, Any], key: str) -> float:
         return math.log1p(max(float(movie.get(key) or 0), 0.0))
 
@@ -194,7 +196,12 @@ def _of_movie(movies: list[dict[str, Any]], judged: Judgements) -> FloatArray:
     named = [{int(year) for year in _YEAR.findall(text)} for text in judged.texts]
     matches = [years[movie] in named[query] for query, movie in zip(*_pairs(judged), strict=True)]
     table = [
-        (logarithm(movie, "votes"), movie.get("rating") or 0, logarithm(movie, "popularity"), logarithm(movie, "budget"))
+        (
+            logarithm(movie, "votes"),
+            movie.get("rating") or 0,
+            logarithm(movie, "popularity"),
+            logarithm(movie, "budget"),
+        )
         for movie in movies
     ]
     return np.column_stack(
@@ -203,7 +210,7 @@ def _of_movie(movies: list[dict[str, Any]], judged: Judgements) -> FloatArray:
 
 
 def _of_titles(
-    movies: list[dict[str, Any]], asked: list[list[str]], in_title: FloatArray, judged: Judgements
+    movies: list[dict[str, Any]], asked: list[list[str]], in_title: FloatArray, judged: MovieJudgements
 ) -> FloatArray:
     """Title and query: the same, the one inside the other, terms in common, runs of three characters in common."""
     titles = [terms(_text(movie, "title")) for movie in movies]
@@ -219,11 +226,11 @@ def _sizes(texts: list[list[str]]) -> IntArray:
     return np.array([len(set(text)) for text in texts], dtype=np.int64)
 
 
-def _trigram_cosine(movies: list[dict[str, Any]], judged: Judgements) -> FloatArray:
+def _trigram_cosine(movies: list[dict[str, Any]], judged: MovieJudgements) -> FloatArray:
     asked = [trigrams(text) for text in judged.texts]
     vocabulary = Vocabulary(asked)
     titles = [trigrams(_text(movie, "title")) for movie in movies]
-    common = shared(vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie))
+    common = row_products(vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie))
     return common / (_norms(titles)[judged.movie] * _norms(asked)[judged.query])
 
 
@@ -233,14 +240,14 @@ def _norms(texts: list[list[str]]) -> FloatArray:
     return np.sqrt(np.maximum(np.asarray(squares).ravel(), 1))
 
 
-def _pairs(judged: Judgements) -> tuple[list[int], list[int]]:
+def _pairs(judged: MovieJudgements) -> tuple[list[int], list[int]]:
     return judged.query.tolist(), judged.movie.tolist()
 
 
 # -- splits ------------------------------------------------------------------------------------------------------------
 
 
-def _splits(judged: Judgements) -> dict[str, IntArray]:
+def _splits(judged: MovieJudgements) -> dict[str, IntArray]:
     """The rows of each split; whole queries are drawn."""
     queries = len(judged.query_ids)
     drawn = np.random.RandomState(_SEED).permutation(queries)  # noqa: NPY002  its stream will never change

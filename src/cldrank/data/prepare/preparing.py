@@ -29,7 +29,7 @@ _POINTER = b"version https://git-lfs.github.com"
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSet:
     """What was prepared: the folder, and what was counted on the way."""
 
     folder: Path
@@ -41,7 +41,7 @@ def prepare(
     given: Sequence[str | PathLike[str]],
     out: str | PathLike[str] | None = None,
     progress: Making | None = None,
-) -> Prepared:
+) -> PreparedSet:
     """Make a data set of the catalogue from its published files.
 
     given   the published files, or folders that hold them
@@ -50,22 +50,27 @@ def prepare(
     A file that is not the one on record is used all the same, with a warning: the results may then differ.
     """
     source = catalogue.get(source) if isinstance(source, str) else source
-    if not source.prepared:
-        raise UsageError(f"{source.key} is read as it was published; `cldrank data info {source.key}` says how to get it.")
-    files = _published(source, [Path(path) for path in given])
     folder = Path(out) if out is not None else cache_folder() / "data" / source.key / source.into
-    return prepare_into(source, files, folder, progress)
+    check_target(source, folder)
+    return prepare_into(source, _published(source, [Path(path) for path in given]), folder, progress)
 
 
-def prepare_into(source: DataSource, files: Sequence[Path], folder: Path, progress: Making | None) -> Prepared:
-    """Make a data set of published files that are known to be complete, all of it or nothing."""
+def check_target(source: DataSource, folder: Path) -> Path:
+    """The folder in which to prepare a data set, if it may be replaced: it holds nothing but an earlier one."""
+    if not source.prepared:
+        raise UsageError(f"{source.key} is read as published; `cldrank data info {source.key}` says how to get it.")
     own = {name for layout in source.layouts for names in layout.values() for name in names}
     if folder.is_dir() and (others := sorted(path.name for path in folder.iterdir() if path.name not in own)):
         raise UsageError(f"{folder} holds other files ({some(others, 3)}); name a folder of its own for {source.key}.")
+    return folder
+
+
+def prepare_into(source: DataSource, files: Sequence[Path], folder: Path, progress: Making | None) -> PreparedSet:
+    """Make a data set of all its published files, all of it or nothing."""
     module, _, function = _MAKERS[source.key].partition(":")
     with replacing_folder(folder) as temporary:
         counts = getattr(importlib.import_module(module), function)(files, temporary, progress or _quiet)
-    return Prepared(folder, counts)
+    return PreparedSet(folder, counts)
 
 
 def _quiet(*_: object) -> None:
@@ -84,7 +89,7 @@ def _published(source: DataSource, given: Sequence[Path]) -> list[Path]:
         return files
     named = {path.name: path for path in found}
     if lacking := [file.name for file in source.downloads if file.name not in named]:
-        raise UsageError(f"no {listed(lacking, 'nor')} in {listed(given)}; they are published at {source.homepage}.")
+        raise UsageError(f"no {listed(lacking, 'nor')} in {listed(given)}; see `cldrank data info {source.key}`.")
     for file in source.downloads:
         _check_published(file, named[file.name])
     return [named[file.name] for file in source.downloads]

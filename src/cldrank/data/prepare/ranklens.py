@@ -23,7 +23,7 @@ _MILLISECONDS = 100_000_000_000  # from here on, a number is a time in milliseco
 
 
 @dataclass
-class Events:
+class RankLensEvents:
     """What the file tells: movies by id; lists as (time, id, user, movies); the movies clicked on, by list."""
 
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -54,8 +54,8 @@ def make_ranklens(files: Sequence[Path], out: Path, progress: Callable[[str, int
     }
 
 
-def _read(path: Path) -> Events:
-    events = Events()
+def _read(path: Path) -> RankLensEvents:
+    events = RankLensEvents()
     for number, event in json_lines(path):
         try:
             _take(event, events)
@@ -65,7 +65,7 @@ def _read(path: Path) -> Events:
     return events
 
 
-def _take(event: dict[str, Any], events: Events) -> None:
+def _take(event: dict[str, Any], events: RankLensEvents) -> None:
     kind = event["event"]
     if kind in ("item", "metadata"):
         item = events.items.setdefault(int(event["item"]), {})
@@ -93,7 +93,7 @@ def _milliseconds(time: str | int) -> int:
     return int(text) if int(text) >= _MILLISECONDS else int(text) * 1000
 
 
-def _impressions(events: Events) -> tuple[Any, int]:
+def _impressions(events: RankLensEvents) -> tuple[Any, int]:
     """One row per movie shown, lists in order of time, people numbered as they appear; and how many were clicked."""
     import pyarrow as pa
 
@@ -115,7 +115,7 @@ def _impressions(events: Events) -> tuple[Any, int]:
     return table, sum(clicks)
 
 
-def _items(events: Events) -> Any:
+def _items(events: RankLensEvents) -> Any:
     """One row per movie, by id; lists are joined by |, what is not known is null."""
     import pyarrow as pa
 

@@ -125,7 +125,7 @@ class FieldTerms:
         return np.asarray(found, dtype=np.float64).reshape(-1, width)
 
 
-def shared(first: Any, second: Any, pairs: tuple[IntArray, IntArray], block: int = 1 << 16) -> NDArray[np.int64]:
+def row_products(first: Any, second: Any, pairs: tuple[IntArray, IntArray], block: int = 1 << 16) -> NDArray[np.int64]:
     """The scalar product of a row of one sparse matrix and a row of another, for each pair of rows."""
     left, right = pairs
     found = np.empty(len(left), dtype=np.int64)
