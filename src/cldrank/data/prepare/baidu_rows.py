@@ -93,11 +93,9 @@ def _documents(table: pa.Table, key: str, seen: int, path: Path) -> pa.Table:
     sizes = _sizes(lists[key])
     for name, values in lists.items():
         if len(odd := np.flatnonzero(_sizes(values) != sizes)):
-            row = odd[0]
-            raise FormatError(
-                f"row {seen + row} (counted from 0) has {_sizes(values)[row]} entries of {name}, but {sizes[row]} of {key}.",
-                path=path,
-            )
+            row, found = odd[0], _sizes(values)[odd[0]]
+            where = f"row {seen + row} (counted from 0)"
+            raise FormatError(f"{where} has {found} entries of {name}, but {sizes[row]} of {key}.", path=path)
     page = np.repeat(np.arange(table.num_rows), sizes)
     within = np.arange(len(page)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     columns = {name: pc.list_flatten(values) for name, values in lists.items()}

@@ -1,4 +1,4 @@
-"""Lines of published text files, compressed or not, with their numbers."""
+"""Lines of published text files, which gzip compressed, with their numbers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from cldrank.wording import kind_of
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file that are not empty, without their ends, each with its number from 1."""
-    with reading(path, "a text file, or one compressed by gzip"):
-        opened = (
-            gzip.open(path, "rt", encoding="utf-8", newline="\n") if path.suffix == ".gz" else path.open(newline="\n")
-        )
-        with opened as file:
-            for number, line in enumerate(file, start=1):
-                if line := line.rstrip("\r\n"):
-                    yield number, line
+    """The lines of a compressed text that are not empty, without their ends, each with its number from 1."""
+    with reading(path, "a text compressed by gzip"), gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            if line := line.rstrip("\r\n"):
+                yield number, line
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -230,7 +230,9 @@ def _trigram_cosine(movies: list[dict[str, Any]], judged: MovieJudgements) -> Fl
     asked = [trigrams(text) for text in judged.texts]
     vocabulary = Vocabulary(asked)
     titles = [trigrams(_text(movie, "title")) for movie in movies]
-    common = row_products(vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie))
+    common: FloatArray = row_products(
+        vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie)
+    ).astype(np.float64)
     return common / (_norms(titles)[judged.movie] * _norms(asked)[judged.query])
 
 
@@ -250,7 +252,7 @@ def _pairs(judged: MovieJudgements) -> tuple[list[int], list[int]]:
 def _splits(judged: MovieJudgements) -> dict[str, IntArray]:
     """The rows of each split; whole queries are drawn."""
     queries = len(judged.query_ids)
-    drawn = np.random.RandomState(_SEED).permutation(queries)  # noqa: NPY002  its stream will never change
+    drawn = np.random.RandomState(_SEED).permutation(queries)  # a stream of numbers that will never change
     ends = [0, *(int(share * queries) for share in _SHARES.values())]
     split_of = np.empty(queries, dtype=np.int64)
     for split, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):

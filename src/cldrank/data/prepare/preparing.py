@@ -104,7 +104,7 @@ def _check_published(file: RemoteFile, path: Path) -> None:
     if digest != file.sha256:
         warn(
             CldrankWarning(
-                f"{path} is not the file on record (SHA-256 {digest[:12]}…, not {file.sha256[:12]}…); the data set made "
-                "of it may differ from the one that documented results use."
+                f"{path} is not the file on record (SHA-256 {digest[:12]}…, not {file.sha256[:12]}…); what is made of "
+                "it may differ from the data that documented results are about."
             )
         )
