@@ -90,7 +90,10 @@ def test_a_field_that_all_documents_lack() -> None:
 
 def test_fields_together_are_one_text() -> None:
     vocabulary = Vocabulary([["heat", "city"]])
-    halves = [FieldTerms.of([["heat"], ["city"], []], vocabulary), FieldTerms.of([["city", "heat"], [], []], vocabulary)]
+    halves = [
+        FieldTerms.of([["heat"], ["city"], []], vocabulary),
+        FieldTerms.of([["city", "heat"], [], []], vocabulary),
+    ]
     whole, joined = FieldTerms.together(halves), FieldTerms.of(TEXTS, vocabulary)
     np.testing.assert_array_equal(whole.lengths, joined.lengths)
     np.testing.assert_array_equal(whole.counts.toarray(), joined.counts.toarray())

@@ -83,7 +83,9 @@ def test_a_pointer_of_git_lfs_is_not_the_file(source: DataSource, tmp_path: Path
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no movies-corpus\.jsonl\.gz nor movies-judgments\.tsv\.gz in .*data info msrd"):
+    with pytest.raises(
+        UsageError, match=r"no movies-corpus\.jsonl\.gz nor movies-judgments\.tsv\.gz in .*data info msrd"
+    ):
         prepare("msrd", [tmp_path], tmp_path / "out")
     with pytest.raises(UsageError, match="nowhere: no such file or folder"):
         prepare("msrd", [tmp_path / "nowhere"], tmp_path / "out")

@@ -106,7 +106,10 @@ def test_items(tmp_path: Path) -> None:
         ("{", r"events\.jsonl\.gz:2: not JSON"),
         ({"id": 1}, r":2: not an event of Metarank \(no 'event'\)"),
         ({"event": "purchase"}, r":2: not an event of Metarank \(its kind is 'purchase'\)"),
-        (ranking("a", "yesterday", "u", [1]), r":2: not an event of Metarank \(Invalid isoformat string: 'yesterday'\)"),
+        (
+            ranking("a", "yesterday", "u", [1]),
+            r":2: not an event of Metarank \(Invalid isoformat string: 'yesterday'\)",
+        ),
         ({**ranking("a", "1636993834000", "u", []), "items": None}, ":2: not an event of Metarank"),
         (item(1) | {"item": "x7"}, ":2: not an event of Metarank"),
     ],

@@ -23,6 +23,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats.parquet import save_parquet
 from cldrank.data.prepare.baidu_rows import SHOWN, BaiduFile, embeddings
 from cldrank.errors import DataError
+from cldrank.reading import reading
 
 _BUCKET = 128 << 20  # bytes of published files per bucket
 _MOST_BUCKETS = 256  # files open at once
@@ -74,8 +75,7 @@ def _take_clicks(
     part: BaiduFile, table: pa.Table, log: pq.ParquetWriter, buckets: EmbeddingBuckets, counts: Counter[str]
 ) -> None:
     """Write the sound rows of a batch to the log, and their embeddings to the buckets."""
-    position = pc.fill_null(table["position"].cast(pa.int64()), 0)
-    click = pc.fill_null(table["click"].cast(pa.int64()), -1)
+    position, click = _whole(part, table, "position"), _whole(part, table, "click")
     reasons = {
         "rows without a query": _absent(table[part.query]),
         "rows without a document": _absent(table["url_md5"]),
@@ -100,11 +100,17 @@ def _take_clicks(
 
 
 def _take_labels(part: BaiduFile, table: pa.Table, buckets: EmbeddingBuckets, counts: Counter[str]) -> None:
-    label = pc.fill_null(table["label"].cast(pa.int64()), -1)
+    label = _whole(part, table, "label")
     sound = ~(_mask(_absent(table[part.query])) | _mask(_absent(table["text_md5"])) | _mask(pc.less(label, 0)))
     counts["annotated rows without query, text or label"] += int((~sound).sum())
     table = table.filter(pa.array(sound))
     buckets.add(part, table, table["text_md5"], counts)
+
+
+def _whole(part: BaiduFile, table: pa.Table, name: str) -> Any:
+    """A column of whole numbers, -1 where there is none."""
+    with reading(part.path, f"a part of Baidu-ULTR with whole numbers as {name}"):
+        return pc.fill_null(table[name].cast(pa.int64()), -1)
 
 
 def _absent(column: Any) -> Any:
