@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -18,6 +17,8 @@ import cldrank as cr
 from cldrank.data.prepare import baidu, prepare
 from cldrank.data.prepare.baidu import make_baidu
 from cldrank.errors import DataError, FormatError
+
+pd = pytest.importorskip("pandas")
 
 Row = dict[str, Any]
 LEXICAL = ("bm25", "bm25_title", "bm25_abstract", "tf_idf", "tf", "idf")

@@ -230,16 +230,14 @@ def _trigram_cosine(movies: list[dict[str, Any]], judged: MovieJudgements) -> Fl
     asked = [trigrams(text) for text in judged.texts]
     vocabulary = Vocabulary(asked)
     titles = [trigrams(_text(movie, "title")) for movie in movies]
-    common: FloatArray = row_products(
-        vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie)
-    ).astype(np.float64)
-    return common / (_norms(titles)[judged.movie] * _norms(asked)[judged.query])
+    common = row_products(vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie))
+    return np.asarray(common / (_norms(titles)[judged.movie] * _norms(asked)[judged.query]))
 
 
 def _norms(texts: list[list[str]]) -> FloatArray:
     """The Euclidean length of the counts of each text, 1 for one without any."""
     squares = Vocabulary(texts).counts(texts).power(2).sum(axis=1)
-    return np.sqrt(np.maximum(np.asarray(squares).ravel(), 1))
+    return np.asarray(np.sqrt(np.maximum(np.asarray(squares).ravel(), 1)))
 
 
 def _pairs(judged: MovieJudgements) -> tuple[list[int], list[int]]:
