@@ -136,6 +136,7 @@ def test_each_document_once_per_query_with_its_embedding(
     assert (data.n_features, data.feature_names[0], data.feature_names[-1]) == (768, "e1", "e768")
     assert data.labels is None
     assert counts["documents"] == data.n_rows
+    assert (pq.read_metadata(tmp_path / "out" / "features.parquet").num_row_groups > 1) == (buckets > 1)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["features.parquet", "log.parquet"]
 
 
@@ -206,7 +207,8 @@ def test_one_row_per_page_means_the_same(tmp_path: Path, form: str) -> None:
         new = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
         with pa.OSFile(str(path), "wb") as file, new(file, table.schema) as writer:
             writer.write_table(table, max_chunksize=7)
-    make(tmp_path / "pages", path)
+    counts = make(tmp_path / "pages", path)
+    assert counts["rows without a document"] == 0  # padding is no row
     flat, paged = (pq.read_table(tmp_path / out / "log.parquet") for out in ("flat", "pages"))
     wanted = ["query_id", "doc_id", "position", "clicked", "displayed_time"]
     assert paged.select(wanted).equals(flat.select(wanted))

@@ -130,6 +130,21 @@ def test_a_repeated_word_of_a_query_counts_once(tmp_path: Path) -> None:
     assert (found["q_terms"], found["title.covered"], found["title.covered_ratio"]) == (3, 1, 1)
 
 
+def test_titles_are_found_as_whole_words_only(tmp_path: Path) -> None:
+    films = [*FILMS, {"id": "3", "title": "…"}]
+    lines = [*LINES, "qid:11\theater\t12\t0", "qid:11\theater\t3\t0", "qid:12\t¿\t3\t0"]
+    data = made(tmp_path, films=films, lines=lines)
+    told = ("title_exact", "title_in_query", "jaccard_title", "char3_cos_title")
+    assert [row(data, 11, 12)[name] for name in told[:3]] == [0, 0, 0]
+    assert [row(data, 11, 3)[name] for name in told] == [0, 0, 0, 0]
+    assert [row(data, 12, 3)[name] for name in told] == [1, 0, 0, 0]  # neither has a word
+
+
+def test_a_query_has_the_text_that_comes_first(tmp_path: Path) -> None:
+    found = row(made(tmp_path, lines=[*LINES, "qid:11\theat\t12\t1", "qid:11\tcold\t7\t0"]), 11, 12)
+    assert found["title_exact"] == 1
+
+
 def test_queries_are_drawn_for_splits_with_a_fixed_seed(tmp_path: Path) -> None:
     lines = [LINES[0], *(f"qid:{query}\theat\t12\t0" for query in range(10))]
     counts = make_msrd(publish(tmp_path / "published", lines=lines), tmp_path, quiet)
