@@ -81,9 +81,8 @@ class Judgements:
     @property
     def one_grade(self) -> NDArray[np.bool_]:
         """Which intervals lie within one grade."""
-        found: NDArray[np.bool_] = self.known & (
-            _graded(self.low, self.thresholds) == _graded(self.high, self.thresholds)
-        )
+        low, high = (_graded(one, self.thresholds) for one in (self.low, self.high))
+        found: NDArray[np.bool_] = self.known & (low == high)
         return found
 
     def number(self, source: str) -> int:
@@ -92,7 +91,7 @@ class Judgements:
 
     def where(self, kept: NDArray[np.bool_]) -> Judgements:
         """Only some, by a mask."""
-        arrays = {name: one[kept] for name, one in vars(self).items() if isinstance(one, np.ndarray)}
+        arrays: dict[str, Any] = {name: one[kept] for name, one in vars(self).items() if isinstance(one, np.ndarray)}
         return replace(self, **arrays)
 
     def sure(self, width: float) -> Judgements:
@@ -173,7 +172,7 @@ def judge(
         np.fmax(high, relevance),
         clicks.row_impressions,
         clicks.row_clicks,
-        np.bincount(clicks.row, clicks.impressions * slope, n_rows),
+        np.bincount(clicks.row, clicks.impressions * slope, n_rows).astype(np.float64),
         np.where(source == UNKNOWN, _NO_GRADE, _graded(relevance, thresholds)),
         source,
         thresholds,

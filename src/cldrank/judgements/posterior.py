@@ -34,8 +34,8 @@ class RelevanceModel:
     distribution of relevance that makes all their clicks, at whatever place, most likely, with a prior common to all
     places counting as 20 more candidates, and that one likewise with the uniform distribution.
 
-    An estimated curve is uncertain: then the interval is that of the mean of the posteriors under curves that might have
-    been estimated instead, each with its own priors.
+    An estimated curve is uncertain: then the interval is that of the mean of the posteriors under curves that might
+    have been estimated instead, each with its own priors.
     """
 
     clicks: ClickTable

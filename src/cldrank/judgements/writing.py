@@ -37,7 +37,7 @@ class WrittenJudgements:
     written   judgements in it
     queries   of how many queries
     filled    of those written, how many a ranker filled in
-    left_out  documents that are unknown and not in the file
+    unknown   documents without a judgement; Parquet lists them, other formats leave them out
     marks     the file that says which ones were filled in, where the format itself cannot
     """
 
@@ -46,7 +46,7 @@ class WrittenJudgements:
     written: int
     queries: int
     filled: int
-    left_out: int
+    unknown: int
     marks: Path | None = None
 
     def __str__(self) -> str:
@@ -54,8 +54,9 @@ class WrittenJudgements:
         if self.filled:
             where = f", listed in {self.marks}" if self.marks else ""
             text += f"; {self.filled:,} of them filled in by a ranker{where}"
-        if self.left_out:
-            text += f"; {count(self.left_out, 'document')} never shown and left out as unknown"
+        if self.unknown:
+            what = "listed" if self.format == "parquet" else "left out"
+            text += f"; {count(self.unknown, 'document')} never shown and {what} as unknown"
         return text
 
 
@@ -80,8 +81,8 @@ def write_judgements(
 ) -> WrittenJudgements:
     """Write judgements for a tool, whole or not at all.
 
-    to            "workbench": the body that imports them into OpenSearch's Search Relevance Workbench. "quepid": CSV with
-                  query, docid, rating. "trec": qrels. "parquet": everything, unknown documents and all
+    to            "workbench": the body that imports them into OpenSearch's Search Relevance Workbench. "quepid": CSV
+                  with query, docid, rating. "trec": qrels. "parquet": everything, unknown documents and all
     rating        what a tool gets: the relevance (the Workbench's default) or the grade (that of Quepid; of TREC the
                   only one)
     query_texts   the text of each query id; without any, ids stand for texts
@@ -94,7 +95,7 @@ def write_judgements(
     target = Path(path)
     if to == "parquet":
         _save_parquet(judgements, target)
-        return _account(judgements, target, to, left_out=0)
+        return _account(judgements, target, to)
     known = judgements.where(judgements.known)
     if not len(known):
         raise DataError("no document has a judgement; there is nothing to write.")
@@ -104,7 +105,7 @@ def write_judgements(
     text = _TEXT[to](lines, name, f"{said}{_described(known, rating or usual)}")
     marks = _save_marks(known, target, to)
     save_text(target, text)
-    return _account(judgements, target, to, left_out=judgements.number(UNKNOWN), marks=marks)
+    return _account(judgements, target, to, marks)
 
 
 def check_delivery(to: str, rating: str | None = None, query_texts: Mapping[str, str] | None = None) -> None:
@@ -128,11 +129,10 @@ def check_delivery(to: str, rating: str | None = None, query_texts: Mapping[str,
         raise UsageError("qrels hold query ids; leave {} out.", texts)
 
 
-def _account(
-    judgements: Judgements, path: Path, to: str, *, left_out: int, marks: Path | None = None
-) -> WrittenJudgements:
-    kept = judgements if not left_out else judgements.where(judgements.known)
-    return WrittenJudgements(path, to, len(kept), len(np.unique(kept.query_id)), kept.number(RANKER), left_out, marks)
+def _account(judgements: Judgements, path: Path, to: str, marks: Path | None = None) -> WrittenJudgements:
+    known = judgements.where(judgements.known)
+    queries, unknown = len(np.unique(known.query_id)), judgements.number(UNKNOWN)
+    return WrittenJudgements(path, to, len(known), queries, known.number(RANKER), unknown, marks)
 
 
 def _lines(known: Judgements, texts: Mapping[str, str], rating: str) -> _Lines:
@@ -200,7 +200,7 @@ def _trec(lines: _Lines, name: str, description: str) -> str:
         bad = next((one for one in words if re.search(r"\s", one)), None)
         if bad is not None:
             raise DataError(
-                f"the {what} {bad!r} cannot stand in qrels, whose columns are separated by spaces; write another format."
+                f"the {what} {bad!r} cannot stand in qrels, whose columns are separated by spaces; write Parquet."
             )
     rows = zip(lines.query, lines.doc, lines.rating, strict=True)
     return "".join(f"{query} 0 {doc} {rating}\n" for query, doc, rating in rows)
