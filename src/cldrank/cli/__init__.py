@@ -22,6 +22,7 @@ from cldrank.cli import (
     experiment,
     explain,
     export,
+    judgements,
     propensity,
     score,
     serve,
@@ -92,6 +93,7 @@ app.command("compare", cls=JsonFileCommand)(compare.compare)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("export")(export.export)
+app.command("judgements")(judgements.judgements)
 app.command("serve")(serve.serve)
 app.add_typer(experiment.app, name="experiment")
 app.command("demo")(demo.demo)
