@@ -64,10 +64,7 @@ class LogSource(options.LogOptions):
 
         with working(f"reading {', '.join(self.log)} …"):
             if self.holds_cells():
-                first, *others = (load_cells(file, dataset) for file in existing(self.log))
-                for other in others:
-                    first = first.merge(other)
-                return _clicked(first)
+                return _clicked(load_cells(existing(self.log), dataset))
             try:
                 found = aggregate(self.log, dataset, **self.reading())
             except TooManyRejectsError as error:

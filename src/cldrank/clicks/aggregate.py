@@ -6,27 +6,33 @@ paths ─► log.open_log ─► counting.count_cells ─► aligned to the cand
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.counting import Counted, by_view, count_cells
+from cldrank.clicks.counting import Counted, DaySpan, by_day, by_view, count_cells
 from cldrank.clicks.log.engines import Engine, OneSegment, connected, querying
-from cldrank.clicks.log.paths import LogFile, Paths, existing, log_files
+from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, existing, in_both, log_files
 from cldrank.clicks.log.schema import ODD_POSITION, Log, columns_of, only_query, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, FormatError, Language, Spelling, UsageError, setting, worded
 
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
 REASONS = {
+    "no day": "the timestamp is missing, or is not a time",
     "null key": "session, query, document or position is missing",
     "not a number": "position or clicks is not a whole number, or out of range",
     "position below 1": "shown at a position before the first",
@@ -110,11 +116,17 @@ class Account:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The cells of a log, the account of its rows, and the rows set aside (reason, keys, position, clicks, rows)."""
+    """The cells of a log, the account of its rows, and the rows set aside (reason, keys, position, clicks, rows).
+
+    days       the cells of each day, if they were asked for
+    left_out   files that were counted before
+    """
 
     clicks: ClickTable
     account: Account
     rejects: pa.Table
+    days: Mapping[date, ClickTable] = field(default_factory=dict)
+    left_out: tuple[LogFile, ...] = ()
 
 
 class TooManyRejectsError(CldrankError):
@@ -130,6 +142,20 @@ class TooManyRejectsError(CldrankError):
         self.rejects = rejects
 
 
+class ChangedFileError(DataError):
+    """A file that was counted before has other content now."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            "{} was counted before, with other content, and cells cannot be taken away again. If it was corrected, "
+            "make the cells anew from all logs, or, in a folder of days, its days with {}; if it is another file that "
+            "has the same name, rename it, or add it with {}.",
+            file,
+            Spelling("replace=True", "--replace"),
+            AGAIN,
+        )
+
+
 def aggregate(
     paths: Paths,
     dataset: RankingDataset | None = None,
@@ -142,6 +168,8 @@ def aggregate(
     every_click: bool = False,
     max_rejected: float = 0.05,
     again: bool = False,
+    counted: Iterable[LogFile] = (),
+    days: bool | date = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
@@ -154,7 +182,9 @@ def aggregate(
     by_time              count what a session saw of a query at different times as different pages
     every_click          count each of several clicks on one result in one session, instead of one
     max_rejected         the share of rows that may be set aside; above it, TooManyRejectsError
-    again                accept a file that is named twice, or two with the same content
+    again                accept a file that is named twice, two with the same content, or one that was counted
+    counted              files that were counted before, such as the sources of a table; they are left out
+    days                 True: count each day by itself, by the timestamp in UTC; a date: all rows are of that day
     memory_limit, threads, master   of the engine (see `cldrank.clicks.log.connected`)
 
     >>> import tempfile, pathlib
@@ -176,13 +206,36 @@ def aggregate(
     _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = log_files(files, part=getattr(opened, "part", ""), again=again)
+        known = {} if again else _counted_before(sources, tuple(counted))
+        if known and len(known) == len(sources):
+            return _nothing_new(dataset, every_click, tuple(known.values()))
+        opened.left_out = frozenset(known)
+        fresh = tuple(one for file, one in sources.items() if file not in known)
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
-        result = aggregate_any(files, dataset, opened, sources, one_query=one_query, every_click=every_click, **options)
+        counting: dict[str, Any] = {"one_query": one_query, "every_click": every_click, "days": days}
+        result = aggregate_any(files, dataset, opened, fresh, **counting, **options)
+        result = replace(result, left_out=tuple(known.values()))
     if result.account.wrong_start:
         raise result.account.wrong_start.error
     if result.account.share_rejected > max_rejected:
         raise TooManyRejectsError(result.account, result.rejects, max_rejected)
     return result
+
+
+def _counted_before(sources: Mapping[Path, LogFile], counted: tuple[LogFile, ...]) -> dict[Path, LogFile]:
+    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
+    before = set(in_both(counted, sources.values()))
+    for file, one in sources.items():
+        if one not in before and any(map(one.is_changed, counted)):
+            raise ChangedFileError(file)
+    return {file: one for file, one in sources.items() if one in before}
+
+
+def _nothing_new(dataset: RankingDataset | None, every_click: bool, left_out: tuple[LogFile, ...]) -> Aggregation:
+    none = np.zeros(0, dtype=np.int64)
+    candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)
+    clicks = ClickTable(candidates, none, none, none, none, every_click)
+    return Aggregation(clicks, Account(0), _reject_table([]), left_out=left_out)
 
 
 def aggregate_segments(
@@ -258,6 +311,7 @@ def aggregate_any(
     *,
     one_query: bool = False,
     every_click: bool = False,
+    days: bool | date = False,
     **options: Any,
 ) -> Aggregation:
     """Aggregate a log, however bad it is, as the audit does; the options are those of `open_views`."""
@@ -265,14 +319,18 @@ def aggregate_any(
     query = one_query if dataset is None or not one_query else only_query(dataset.query_ids)
     log = open_views(files, engine, one_query=query, **options)
     with querying(files), ExitStack() as held:
-        counted = count_cells(log, engine, every_click, held)
-        if not counted.rows:
+        log, span = by_day(log) if days is True else (log, DaySpan(None, None, None))
+        lost = [] if span.lost is None else [_without_day(span.lost)]
+        counted = count_cells(log, engine, every_click, held, ("day",) if span.several else ())
+        rows = counted.rows + sum(map(len, lost))
+        if not rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
-        clicks, unknown = _aligned(counted.cells, dataset, every_click, sources)
-        rejects = _reject_table([*counted.rejects, unknown])
+        clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, options.get("first_position"))
-    account = Account(counted.rows, _by_reason(rejects), time.perf_counter() - start, wrong_start)
-    return Aggregation(clicks, account, rejects)
+    account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start)
+    by_itself = _by_day(counted.cells, clicks, row, span, days) if days else {}
+    return Aggregation(clicks, account, rejects, by_itself)
 
 
 def open_views(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
@@ -337,8 +395,8 @@ def _by_reason(rejects: pa.Table) -> dict[str, int]:
 
 def _aligned(
     cells: pa.Table, dataset: RankingDataset | None, every_click: bool, sources: tuple[LogFile, ...]
-) -> tuple[ClickTable, pa.Table]:
-    """The cells of known candidates as a table, and the others as rejects, one row per cell."""
+) -> tuple[ClickTable, IntArray, pa.Table]:
+    """The cells of known candidates as a table, the candidate of each cell, and the others as rejects."""
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     position, impressions, clicks = (cells[name].to_numpy() for name in ("position", "impressions", "clicks"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
@@ -357,4 +415,40 @@ def _aligned(
             "rows": strange["impressions"],
         }
     )
-    return table, unknown
+    return table, row, unknown
+
+
+# -- days --------------------------------------------------------------------------------------------------------
+
+
+def _by_day(
+    cells: pa.Table, whole: ClickTable, row: IntArray, span: DaySpan, days: bool | date
+) -> dict[date, ClickTable]:
+    """The cells of each day, as parts of a table; `row` has the candidate of each cell, below 0 for unknown ones."""
+    if isinstance(days, date):
+        return {days: whole}
+    if not span.several:
+        return {} if span.first is None else _of_days({span.first: whole})
+    number = cells["day"].to_numpy()
+    columns = [cells[name].to_numpy() for name in ("position", "impressions", "clicks")]
+    found = {}
+    for day in np.unique(number).tolist():
+        mine = (number == day) & (row >= 0)
+        counts = (column[mine] for column in columns)
+        found[day] = ClickTable(whole.candidates, row[mine], *counts, whole.every_click, whole.sources)
+    return _of_days(found)
+
+
+def _of_days(tables: Mapping[int, ClickTable]) -> dict[date, ClickTable]:
+    """By date, each with the part of its sources that it holds."""
+    found = {}
+    for number, table in tables.items():
+        day = date(1970, 1, 1) + timedelta(days=number)
+        parts = (replace(one, part=", ".join(filter(None, (one.part, f"day={day}")))) for one in table.sources)
+        found[day] = replace(table, sources=tuple(parts))
+    return found
+
+
+def _without_day(rows: ir.Table) -> pa.Table:
+    found = rows.select("session_id", "query_id", "doc_id", "position", "clicks").to_pyarrow()
+    return found.append_column("reason", pa.array(["no day"] * len(found), pa.string()))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cldrank.clicks.log.engines import Engine
 from cldrank.clicks.log.schema import DEEPEST, KEYS, ODD_POSITION, Log, mapping
-from cldrank.errors import Spelling, UsageError
+from cldrank.errors import DataError, Spelling, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -57,27 +57,81 @@ def by_view(log: Log) -> Log:
     return replace(log, rows=rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment))
 
 
-def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
-    """Count the rows of a log; `held` keeps tables in the engine until the caller is done."""
+def by_day(log: Log) -> tuple[Log, DaySpan]:
+    """The log with a column `day`, and what days it has; rows without a day are left out.
+
+    A session that sees a page on two days has two pages: so days give the same cells together and one by one.
+    """
+    if "timestamp" not in log.optional:
+        raise UsageError(
+            "the days of a log are those of its timestamp, which it lacks; map one with {}, or name the day with {}.",
+            mapping("timestamp"),
+            Spelling('day="2026-11-15"', "--day 2026-11-15"),
+        )
+    rows = log.rows.mutate(day=day_number(log.rows.timestamp))
+    known = rows.aggregate(first=rows.day.min(), last=rows.day.max(), without=rows.day.isnull().sum())
+    found = one_row(known)
+    lost = rows.filter(rows.day.isnull()) if found["without"] else None
+    rows = rows if lost is None else rows.filter(rows.day.notnull())
+    if found["first"] != found["last"]:
+        rows = rows.mutate(session_id=rows.session_id.cast("string") + "@" + rows.day.cast("string"))
+    return replace(log, rows=rows), DaySpan(found["first"], found["last"], lost)
+
+
+def day_number(timestamp: ir.Value) -> ir.IntegerValue:
+    """The UTC day of a time, in days since 1970-01-01; null where a text is not a time. Times without a zone are UTC."""
+    kind = timestamp.type()
+    if kind.is_string():
+        timestamp = timestamp.try_cast("timestamp")
+    elif kind.is_date():
+        timestamp = timestamp.cast("timestamp")
+    elif not kind.is_timestamp():
+        raise DataError(
+            "the timestamp of the log holds {}, not times, dates or ISO 8601 text; name the day with {}.",
+            kind,
+            Spelling('day="2026-11-15"', "--day 2026-11-15"),
+        )
+    return (timestamp.epoch_seconds().cast("float64") / 86_400).floor().cast("int64")
+
+
+@dataclass(frozen=True)
+class DaySpan:
+    """The first and the last day of a log, since 1970; None without any. `lost` has the rows without a day, if any."""
+
+    first: int | None
+    last: int | None
+    lost: ir.Table | None
+
+    @property
+    def several(self) -> bool:
+        """Whether it has more than one day."""
+        return self.first != self.last
+
+
+def count_cells(
+    log: Log, engine: Engine, every_click: bool, held: ExitStack, by: tuple[str, ...] = ()
+) -> Counted:
+    """Count the rows of a log, cells also `by` further columns; `held` keeps tables until the caller is done."""
     rows = log.rows
     if not every_click and not log.once:
         rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
-    grouped = held.enter_context(_cells(rows).cache())
+    grouped = held.enter_context(_cells(rows, by).cache())
     every = grouped.to_pyarrow()
     total = pc.sum(every["impressions"]).as_py() or 0
     parts = [every]
     rejects = []
-    suspects, orphans, doubtful = _suspect_pages(rows, grouped, engine, held)
+    places = grouped.select(*_CELL).distinct() if by else grouped
+    suspects, orphans, doubtful = _suspect_pages(rows, places, engine, held)
     if orphans or _has_bad_keys(every):
-        bad = _with_reason(rows.filter(~has_good_keys(rows)))
-        parts.append(_negated(_cells(bad).to_pyarrow()))
+        bad = _with_reason(rows.filter(~has_good_keys(rows)), by)
+        parts.append(_negated(_cells(bad, by).to_pyarrow()))
         rejects.append(bad.to_pyarrow())
     if doubtful:
         named = suspects.filter(suspects.session_id.notnull()).select("session_id", "query_id")
         pages = rows.filter(has_good_keys(rows)).semi_join(named, ["session_id", "query_id"])
-        judged = held.enter_context(_judged(pages, log.optional, every_click).cache())
-        parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
-        parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
+        judged = held.enter_context(_judged(pages, log.optional, every_click, by).cache())
+        parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks), by).to_pyarrow()))
+        parts.append(_cells(judged.filter(judged.reason.isnull()), by).to_pyarrow())
         set_aside = judged.filter(judged.reason.notnull())
         rejects.append(set_aside.select("reason", *KEYS, "position", clicks="own_clicks").to_pyarrow())
     top = _at(every, 0), _at(every, 1), _at(every, 2)
@@ -86,7 +140,7 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
         total += len(phantoms)
         rejects.append(_constant(phantoms, "reason", "click never shown"))
         top = pc.sum(pc.equal(phantoms["position"], 0)).as_py() or 0, _at(every, 1, "clicks"), _at(every, 2, "clicks")
-    return Counted(_added(parts), total, rejects, top, _pages_from_0(rows) if _at(every, 0) else 0)
+    return Counted(_added(parts, by), total, rejects, top, _pages_from_0(rows) if _at(every, 0) else 0)
 
 
 def _pages_from_0(rows: ir.Table) -> int:
@@ -96,8 +150,8 @@ def _pages_from_0(rows: ir.Table) -> int:
     return int(pages.filter(pages.places == 2).count().to_pyarrow().as_py())
 
 
-def _cells(rows: ir.Table) -> ir.Table:
-    return rows.group_by(_CELL).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
+def _cells(rows: ir.Table, by: tuple[str, ...] = ()) -> ir.Table:
+    return rows.group_by([*_CELL, *by]).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
 
 
 def has_good_keys(rows: ir.Table) -> ir.BooleanValue:
@@ -173,7 +227,7 @@ def _moving_documents(cells: ir.Table) -> ir.Table:
     )
 
 
-def _with_reason(rows: ir.Table) -> ir.Table:
+def _with_reason(rows: ir.Table, by: tuple[str, ...]) -> ir.Table:
     """Rows with bad keys, and what is wrong with them."""
     import ibis
 
@@ -186,10 +240,10 @@ def _with_reason(rows: ir.Table) -> ir.Table:
         (rows.position.isnull(), "null key"),
         else_="position below 1",
     )
-    return rows.select("session_id", *_CELL, "clicks", reason=reason)
+    return rows.select("session_id", *_CELL, *by, "clicks", reason=reason)
 
 
-def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Table:
+def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool, by: tuple[str, ...]) -> ir.Table:
     """Rows of suspect pages; `reason` is null for those kept, `clicks` is what counts, `own_clicks` was logged.
 
     Of rows with the same document at the same position, the first clicked one is kept; of a document shown twice, the
@@ -218,7 +272,7 @@ def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Ta
     if every_click:
         clicks = clicks.sum().over(ibis.window(group_by=[*KEYS, "position"]))
     reason = ibis.cases((rows.lower, first), (rows.repeated & differs, "second view"), (rows.repeated, "repeated row"))
-    return rows.select(*KEYS, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
+    return rows.select(*KEYS, "position", *by, reason=reason, own_clicks=rows.clicks, clicks=clicks)
 
 
 def _elsewhere(values: int) -> int:
@@ -259,7 +313,7 @@ def _negated(cells: pa.Table) -> pa.Table:
     return cells
 
 
-def _added(parts: list[pa.Table]) -> pa.Table:
+def _added(parts: list[pa.Table], by: tuple[str, ...]) -> pa.Table:
     """One table of cells from several, with the counts of equal cells added; cells with bad keys cancel out."""
     counts = {name: pa.int64() for name in ("position", "impressions", "clicks")}
     typed = [
@@ -268,8 +322,8 @@ def _added(parts: list[pa.Table]) -> pa.Table:
     ]
     cells = pa.concat_tables(typed, promote_options="permissive")
     if len(parts) > 1:
-        cells = cells.group_by(list(_CELL)).aggregate([("impressions", "sum"), ("clicks", "sum")])
-        cells = cells.rename_columns([*_CELL, "impressions", "clicks"])
+        cells = cells.group_by([*_CELL, *by]).aggregate([("impressions", "sum"), ("clicks", "sum")])
+        cells = cells.rename_columns([*_CELL, *by, "impressions", "clicks"])
     return cells.filter(pc.greater(cells["impressions"], 0))
 
 

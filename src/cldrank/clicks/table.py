@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.cell_arrays import display_table, merged_cells
-from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
+from cldrank.clicks.cell_arrays import display_table, joined_sources, merged_cells
+from cldrank.clicks.log.paths import LogFile
 from cldrank.clicks.log.schema import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
@@ -131,14 +132,24 @@ class ClickTable:
         dataset: RankingDataset | None = None,
         engine: Any = "duckdb",
         columns: Mapping[str, str] | None = None,
+        last: str | None = None,
+        until: date | str | None = None,
         **options: Any,
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
+
+        last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
         from cldrank.clicks.cell_file import is_cells, load_cells
+        from cldrank.clicks.days import DayFolder, refuse_window
 
+        if DayFolder.is_one(path):
+            if columns or options:
+                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+            return DayFolder(path).read(dataset, last=last, until=until)
+        refuse_window(path, last, until)
         if is_cells(path):
             if columns or options:
                 raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
@@ -296,34 +307,33 @@ class ClickTable:
         for that. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
         display probabilities are merged only if they agree on them.
         """
-        if self.every_click != other.every_click:
-            raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
-        candidates = self.candidates
-        mine, theirs = self.row, other.row
-        if not candidates.equals(other.candidates):
-            candidates = self.candidates.joined(other.candidates)
-            mine = candidates.find(*_ids(self))
-            theirs = candidates.find(*_ids(other))
-        _check_same_display(self, other)
-        common = in_both(self.sources, other.sources)
-        if common and not again:
-            span = DEEPEST + 1
-            if np.isin(theirs * span + other.position, mine * span + self.position).any():
+        return ClickTable.merged([self, other], again=again)
+
+    @classmethod
+    def merged(cls, tables: Sequence[ClickTable], *, again: bool = False) -> ClickTable:
+        """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
+        if not tables:
+            raise UsageError("there are no tables to merge.")
+        first, *others = tables
+        candidates = first.candidates
+        for other in others:
+            if first.every_click != other.every_click:
                 raise DataError(
-                    "{} went into both and would be counted twice; add only what is new, or set {} if intended.",
-                    names_of(common),
-                    AGAIN,
+                    "one table counts every click, the other one click per impression; they cannot be merged."
                 )
-        fresh = tuple(source for source in other.sources if source not in common)
+            _check_same_display(first, other)
+        if not all(candidates.equals(other.candidates) for other in others):
+            candidates = Candidates.joined(table.candidates for table in tables)
+        rows = [one.row if one.candidates.equals(candidates) else candidates.find(*_ids(one)) for one in tables]
+        every = zip(tables, rows, strict=True)
+        parts = [(one.sources, row * (DEEPEST + 1) + one.position) for one, row in every]
         return ClickTable(
             candidates,
-            np.concatenate([mine, theirs]),
-            np.concatenate([self.position, other.position]),
-            np.concatenate([self.impressions, other.impressions]),
-            np.concatenate([self.clicks, other.clicks]),
-            self.every_click,
-            (*self.sources, *fresh),
-            self.display,
+            np.concatenate(rows),
+            *(np.concatenate([getattr(one, name) for one in tables]) for name in ("position", "impressions", "clicks")),
+            first.every_click,
+            joined_sources(parts, again=again),
+            first.display,
         )
 
     def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:

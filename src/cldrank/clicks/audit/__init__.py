@@ -61,7 +61,7 @@ def audit(
     if all(is_cells(file) for file in files):
         if columns or one_query or by_time or first_position is not None:
             raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
-        return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
+        return audit_table(load_cells(files, dataset), knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         log_files(files)  # refuses files that are named twice
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
@@ -110,11 +110,3 @@ def _judged(
         log=log,
     )
     return Audit(facts, judge(facts))
-
-
-def _merged(files: list[Path], dataset: RankingDataset | None) -> ClickTable:
-    """The cells of all files together."""
-    first, *others = (load_cells(file, dataset) for file in files)
-    for other in others:
-        first = first.merge(other)
-    return first
