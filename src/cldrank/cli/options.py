@@ -162,6 +162,20 @@ _OneQuery = Annotated[
 ]
 
 
+_Last = Annotated[
+    str | None, _reading("--last DAYS", "Of a folder of days, only the last ones: 28d, say, or 4w. [default: all]")
+]
+_Until = Annotated[str | None, _reading("--until DAY", "The last day of --last. [default: the newest day]")]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which days of a folder of days are read."""
+
+    last: _Last = None
+    until: _Until = None
+
+
 @dataclass(frozen=True)
 class LogOptions:
     """A log, or cells, and how to read it."""
@@ -233,6 +247,8 @@ class LogReading:
     ] = None
     first_position: _FirstPosition = None
     one_query: _OneQuery = False
+    last: _Last = None
+    until: _Until = None
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
@@ -240,6 +256,8 @@ class LogReading:
             "columns": _log_columns(self.log_column, "--log-column"),
             "first_position": self.first_position,
             "one_query": self.one_query or None,
+            "last": self.last,
+            "until": self.until,
         }
         return {name: value for name, value in given.items() if value is not None}
 

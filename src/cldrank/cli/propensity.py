@@ -102,8 +102,8 @@ def estimate(
 ) -> None:
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
-    Reads logs as `cldrank clicks aggregate` does, or files of cells. Where the log cannot support an estimate, it says
-    why, and what data would be needed; then the exit code is 1, and nothing is written.
+    Reads logs as `cldrank clicks aggregate` does, files of cells, or a folder of days. Where the log cannot support an
+    estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
     """
@@ -253,6 +253,8 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
         clicks += f" --log-column {shlex.quote(f'{role}={name}')}"
     clicks += " --first-position 0" if source.first_position == 0 else ""
     clicks += " --one-query" if source.one_query else ""
+    clicks += f" --last {source.last}" if source.last else ""
+    clicks += f" --until {source.until}" if source.until else ""
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:

@@ -41,8 +41,17 @@ class Smoothing(StrEnum):
 
 
 @dataclass(frozen=True)
-class LogSource(options.LogOptions):
+class LogSource(options.Window, options.LogOptions):
     """A log, or cells, as the options name it."""
+
+    def holds_days(self) -> bool:
+        """Whether it is a folder of days."""
+        from cldrank.clicks.days import DayFolder, refuse_window
+
+        found = len(self.log) == 1 and DayFolder.is_one(self.log[0])
+        if not found:
+            refuse_window(self.log[0], self.last, self.until)
+        return found
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""
@@ -50,7 +59,7 @@ class LogSource(options.LogOptions):
         from cldrank.clicks.log import existing
 
         files = existing(self.log)
-        if not all(is_cells(file) for file in files):
+        if not self.holds_days() and not all(is_cells(file) for file in files):
             return False
         if self.columns or self.first_position is not None or self.one_query:
             raise UsageError(f"{files[0]} holds cells already; --column and the like are for raw logs.")
@@ -61,8 +70,11 @@ class LogSource(options.LogOptions):
         from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
         from cldrank.clicks.cell_file import load_cells
         from cldrank.clicks.log import existing
+        from cldrank.clicks.table import ClickTable
 
         with working(f"reading {', '.join(self.log)} …"):
+            if self.holds_cells() and self.holds_days():
+                return _clicked(ClickTable.read(self.log[0], dataset, last=self.last, until=self.until))
             if self.holds_cells():
                 return _clicked(load_cells(existing(self.log), dataset))
             try:

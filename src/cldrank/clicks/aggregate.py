@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +20,14 @@ import pyarrow.compute as pc
 from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.counting import Counted, DaySpan, by_day, by_view, count_cells
+from cldrank.clicks.counting import Counted, by_view, count_cells
+from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
 from cldrank.clicks.log.engines import Engine, OneSegment, connected, querying
-from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, existing, in_both, log_files
+from cldrank.clicks.log.paths import LogFile, Paths, counted_before, existing, log_files
 from cldrank.clicks.log.schema import ODD_POSITION, Log, columns_of, only_query, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, FormatError, Language, Spelling, UsageError, setting, worded
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 
 REASONS = {
     "no day": "the timestamp is missing, or is not a time",
@@ -142,20 +140,6 @@ class TooManyRejectsError(CldrankError):
         self.rejects = rejects
 
 
-class ChangedFileError(DataError):
-    """A file that was counted before has other content now."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(
-            "{} was counted before, with other content, and cells cannot be taken away again. If it was corrected, "
-            "make the cells anew from all logs, or, in a folder of days, its days with {}; if it is another file that "
-            "has the same name, rename it, or add it with {}.",
-            file,
-            Spelling("replace=True", "--replace"),
-            AGAIN,
-        )
-
-
 def aggregate(
     paths: Paths,
     dataset: RankingDataset | None = None,
@@ -206,7 +190,7 @@ def aggregate(
     _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = log_files(files, part=getattr(opened, "part", ""), again=again)
-        known = {} if again else _counted_before(sources, tuple(counted))
+        known = {} if again else counted_before(sources, tuple(counted))
         if known and len(known) == len(sources):
             return _nothing_new(dataset, every_click, tuple(known.values()))
         opened.left_out = frozenset(known)
@@ -220,15 +204,6 @@ def aggregate(
     if result.account.share_rejected > max_rejected:
         raise TooManyRejectsError(result.account, result.rejects, max_rejected)
     return result
-
-
-def _counted_before(sources: Mapping[Path, LogFile], counted: tuple[LogFile, ...]) -> dict[Path, LogFile]:
-    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
-    before = set(in_both(counted, sources.values()))
-    for file, one in sources.items():
-        if one not in before and any(map(one.is_changed, counted)):
-            raise ChangedFileError(file)
-    return {file: one for file, one in sources.items() if one in before}
 
 
 def _nothing_new(dataset: RankingDataset | None, every_click: bool, left_out: tuple[LogFile, ...]) -> Aggregation:
@@ -319,8 +294,8 @@ def aggregate_any(
     query = one_query if dataset is None or not one_query else only_query(dataset.query_ids)
     log = open_views(files, engine, one_query=query, **options)
     with querying(files), ExitStack() as held:
-        log, span = by_day(log) if days is True else (log, DaySpan(None, None, None))
-        lost = [] if span.lost is None else [_without_day(span.lost)]
+        log, span = by_day(log) if days is True else (log, NO_DAYS)
+        lost = [] if span.lost is None else [rows_without_day(span.lost)]
         counted = count_cells(log, engine, every_click, held, ("day",) if span.several else ())
         rows = counted.rows + sum(map(len, lost))
         if not rows:
@@ -329,7 +304,7 @@ def aggregate_any(
         rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, options.get("first_position"))
     account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start)
-    by_itself = _by_day(counted.cells, clicks, row, span, days) if days else {}
+    by_itself = cells_by_day(counted.cells, clicks, row, span, days) if days else {}
     return Aggregation(clicks, account, rejects, by_itself)
 
 
@@ -416,39 +391,3 @@ def _aligned(
         }
     )
     return table, row, unknown
-
-
-# -- days --------------------------------------------------------------------------------------------------------
-
-
-def _by_day(
-    cells: pa.Table, whole: ClickTable, row: IntArray, span: DaySpan, days: bool | date
-) -> dict[date, ClickTable]:
-    """The cells of each day, as parts of a table; `row` has the candidate of each cell, below 0 for unknown ones."""
-    if isinstance(days, date):
-        return {days: whole}
-    if not span.several:
-        return {} if span.first is None else _of_days({span.first: whole})
-    number = cells["day"].to_numpy()
-    columns = [cells[name].to_numpy() for name in ("position", "impressions", "clicks")]
-    found = {}
-    for day in np.unique(number).tolist():
-        mine = (number == day) & (row >= 0)
-        counts = (column[mine] for column in columns)
-        found[day] = ClickTable(whole.candidates, row[mine], *counts, whole.every_click, whole.sources)
-    return _of_days(found)
-
-
-def _of_days(tables: Mapping[int, ClickTable]) -> dict[date, ClickTable]:
-    """By date, each with the part of its sources that it holds."""
-    found = {}
-    for number, table in tables.items():
-        day = date(1970, 1, 1) + timedelta(days=number)
-        parts = (replace(one, part=", ".join(filter(None, (one.part, f"day={day}")))) for one in table.sources)
-        found[day] = replace(table, sources=tuple(parts))
-    return found
-
-
-def _without_day(rows: ir.Table) -> pa.Table:
-    found = rows.select("session_id", "query_id", "doc_id", "position", "clicks").to_pyarrow()
-    return found.append_column("reason", pa.array(["no day"] * len(found), pa.string()))

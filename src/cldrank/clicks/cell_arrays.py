@@ -32,7 +32,9 @@ def merged_cells(row: IntArray, position: IntArray, impressions: IntArray, click
     return [np.array(values) for values in (row, position, impressions, clicks)]
 
 
-def joined_sources(parts: Sequence[tuple[tuple[LogFile, ...], IntArray]], *, again: bool = False) -> tuple[LogFile, ...]:
+def joined_sources(
+    parts: Sequence[tuple[tuple[LogFile, ...], IntArray]], *, again: bool = False
+) -> tuple[LogFile, ...]:
     """The sources of tables that are added up, each once; tables are given by sources and keys of their cells.
 
     Tables with a source and cells in common are refused, unless `again` asks for that.

@@ -91,9 +91,10 @@ def load_cells(
         parts = [(one[1], keys[ends[at] : ends[at + 1]]) for at, one in enumerate(described)]
         sources = joined_sources(parts)
     try:
-        return ClickTable(candidates, row[known], *(values[known] for values in counts), described[0][0], sources)
+        position, impressions, clicks = (values[known] for values in counts)
+        return ClickTable(candidates, row[known], position, impressions, clicks, described[0][0], sources)
     except DataError as error:
-        raise FormatError(error.message, *error.words, path=some(files, 3)) from None
+        raise FormatError(error.message, *error.words, path=some(files, 1)) from None
 
 
 def load_sources(path: Path) -> tuple[LogFile, ...]:
@@ -119,9 +120,9 @@ def _explain_unknown(
     what = f"query {query}" if row[first] == UNKNOWN_QUERY else f"document {document} of query {query}"
     found = f"{len(unknown):,} of {len(row):,} cells are of candidates that {dataset!r} does not have, the first of "
     if refuse:
-        raise DataError(f"{some(files, 3)}: {found}{what}; were they made for another dataset?")
+        raise DataError(f"{some(files, 1)}: {found}{what}; were they made for another dataset?")
     share = impressions[unknown].sum() / max(impressions.sum(), 1)
-    warn(CldrankWarning(f"{some(files, 3)}: {found}{what}; they are left out, with {share:.1%} of the impressions."))
+    warn(CldrankWarning(f"{some(files, 1)}: {found}{what}; they are left out, with {share:.1%} of the impressions."))
 
 
 def _joined_ids(contents: list[pa.Table], column: str, files: list[Path]) -> NDArray[Any]:

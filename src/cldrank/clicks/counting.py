@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cldrank.clicks.log.engines import Engine
 from cldrank.clicks.log.schema import DEEPEST, KEYS, ODD_POSITION, Log, mapping
-from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.errors import Spelling, UsageError
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -57,60 +57,7 @@ def by_view(log: Log) -> Log:
     return replace(log, rows=rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment))
 
 
-def by_day(log: Log) -> tuple[Log, DaySpan]:
-    """The log with a column `day`, and what days it has; rows without a day are left out.
-
-    A session that sees a page on two days has two pages: so days give the same cells together and one by one.
-    """
-    if "timestamp" not in log.optional:
-        raise UsageError(
-            "the days of a log are those of its timestamp, which it lacks; map one with {}, or name the day with {}.",
-            mapping("timestamp"),
-            Spelling('day="2026-11-15"', "--day 2026-11-15"),
-        )
-    rows = log.rows.mutate(day=day_number(log.rows.timestamp))
-    known = rows.aggregate(first=rows.day.min(), last=rows.day.max(), without=rows.day.isnull().sum())
-    found = one_row(known)
-    lost = rows.filter(rows.day.isnull()) if found["without"] else None
-    rows = rows if lost is None else rows.filter(rows.day.notnull())
-    if found["first"] != found["last"]:
-        rows = rows.mutate(session_id=rows.session_id.cast("string") + "@" + rows.day.cast("string"))
-    return replace(log, rows=rows), DaySpan(found["first"], found["last"], lost)
-
-
-def day_number(timestamp: ir.Value) -> ir.IntegerValue:
-    """The UTC day of a time, in days since 1970-01-01; null where a text is not a time. Times without a zone are UTC."""
-    kind = timestamp.type()
-    if kind.is_string():
-        timestamp = timestamp.try_cast("timestamp")
-    elif kind.is_date():
-        timestamp = timestamp.cast("timestamp")
-    elif not kind.is_timestamp():
-        raise DataError(
-            "the timestamp of the log holds {}, not times, dates or ISO 8601 text; name the day with {}.",
-            kind,
-            Spelling('day="2026-11-15"', "--day 2026-11-15"),
-        )
-    return (timestamp.epoch_seconds().cast("float64") / 86_400).floor().cast("int64")
-
-
-@dataclass(frozen=True)
-class DaySpan:
-    """The first and the last day of a log, since 1970; None without any. `lost` has the rows without a day, if any."""
-
-    first: int | None
-    last: int | None
-    lost: ir.Table | None
-
-    @property
-    def several(self) -> bool:
-        """Whether it has more than one day."""
-        return self.first != self.last
-
-
-def count_cells(
-    log: Log, engine: Engine, every_click: bool, held: ExitStack, by: tuple[str, ...] = ()
-) -> Counted:
+def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack, by: tuple[str, ...] = ()) -> Counted:
     """Count the rows of a log, cells also `by` further columns; `held` keeps tables until the caller is done."""
     rows = log.rows
     if not every_click and not log.once:

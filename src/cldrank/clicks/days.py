@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cldrank.clicks.log.paths import LogFile, Paths, existing, in_both, log_files, names_of
 from cldrank.clicks.table import ClickTable
@@ -50,15 +50,15 @@ class DaysAdded:
 
 
 class DayFolder:
-    """A folder with the cells of each day.
+    r"""A folder with the cells of each day.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> log = Path(folder.name) / "log.csv"
     >>> _ = log.write_text(
-    ...     "session_id,query_id,doc_id,position,clicked,timestamp\\n"
-    ...     "1,shoes,a,1,0,2026-11-14T23:59:58Z\\n1,shoes,b,2,1,2026-11-14T23:59:58Z\\n"
-    ...     "2,shoes,a,1,1,2026-11-15T08:00:00Z\\n2,shoes,b,2,0,2026-11-15T08:00:00Z\\n"
+    ...     "session_id,query_id,doc_id,position,clicked,timestamp\n"
+    ...     "1,shoes,a,1,0,2026-11-14T23:59:58Z\n1,shoes,b,2,1,2026-11-14T23:59:58Z\n"
+    ...     "2,shoes,a,1,1,2026-11-15T08:00:00Z\n2,shoes,b,2,0,2026-11-15T08:00:00Z\n"
     ... )
     >>> days = DayFolder(Path(folder.name) / "cells")
     >>> {str(day): int(cells.clicks.sum()) for day, cells in days.add(log).written.items()}
@@ -74,7 +74,7 @@ class DayFolder:
         self.path = Path(path)
 
     @classmethod
-    def is_one(cls, path: Any) -> bool:
+    def is_one(cls, path: Any) -> TypeGuard[str | PathLike[str]]:
         """Whether a path is a folder with files of days that hold cells."""
         from cldrank.clicks.cell_file import is_cells
 
@@ -117,7 +117,9 @@ class DayFolder:
         start = there[0] if last is None else end - timedelta(days=n_days(last) - 1)
         chosen = [day for day in there if start <= day <= end]
         if not chosen:
-            raise DataError(f"{self.path} has no day from {start} to {end}; its days go from {there[0]} to {there[-1]}.")
+            raise DataError(
+                f"{self.path} has no day from {start} to {end}; its days go from {there[0]} to {there[-1]}."
+            )
         missing = [start + timedelta(days=at) for at in range((end - start).days + 1)]
         missing = [day for day in missing if day not in set(chosen)]
         if missing:
@@ -169,7 +171,7 @@ class DayFolder:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
             for one in cells.keys() & earlier.keys() if not replace else ():
-                cells[one] = ClickTable.merged([ClickTable.read(self._file(one)), cells[one]], again=again)
+                cells[one] = ClickTable.merged([ClickTable.read(self.file(one)), cells[one]], again=again)
             self._save(cells, removed)
         return DaysAdded(counted, cells, removed)
 
@@ -182,7 +184,7 @@ class DayFolder:
         start = there[-1] - timedelta(days=n_days(keep) - 1)
         old = [day for day in there if day < start]
         for day in old:
-            self._file(day).unlink()
+            self.file(day).unlink()
         return old
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
@@ -205,7 +207,7 @@ class DayFolder:
             if others:
                 raise DataError(
                     "{} also holds {}, which would be lost; name all files of that day.",
-                    self._file(day),
+                    self.file(day),
                     names_of(others),
                 )
         return found
@@ -214,16 +216,16 @@ class DayFolder:
         """Write some days: all of them, or none."""
         if len(cells) + len(removed) < 2:
             for day, table in cells.items():
-                table.save(self._file(day))
+                table.save(self.file(day))
             for day in removed:
-                self._file(day).unlink()
+                self.file(day).unlink()
             return
         with replacing_folder(self.path) as temporary:
             for day, file in self.files().items():
                 if day not in cells and day not in removed:
                     _link(file, temporary / file.name)
             for day, table in cells.items():
-                table.save(temporary / self._file(day).name)
+                table.save(temporary / self.file(day).name)
 
     def _check(self) -> None:
         """Refuse a folder with anything else in it."""
@@ -233,11 +235,12 @@ class DayFolder:
         foreign = sorted(name for name in foreign if not _NAME.fullmatch(name) and not name.startswith("."))
         if foreign:
             raise UsageError(
-                f"{self.path} holds {foreign[0]!r}; a folder of days holds files such as 2026-11-15.parquet and nothing "
-                "else. Name another folder."
+                f"{self.path} holds {foreign[0]!r}; a folder of days holds files such as 2026-11-15.parquet and "
+                "nothing else. Name another folder."
             )
 
-    def _file(self, day: date) -> Path:
+    def file(self, day: date) -> Path:
+        """The file of a day, whether it is there or not."""
         return self.path / f"{day.isoformat()}.parquet"
 
 

@@ -330,7 +330,9 @@ class ClickTable:
         return ClickTable(
             candidates,
             np.concatenate(rows),
-            *(np.concatenate([getattr(one, name) for one in tables]) for name in ("position", "impressions", "clicks")),
+            np.concatenate([one.position for one in tables]),
+            np.concatenate([one.impressions for one in tables]),
+            np.concatenate([one.clicks for one in tables]),
             first.every_click,
             joined_sources(parts, again=again),
             first.display,

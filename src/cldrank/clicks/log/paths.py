@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -167,6 +167,11 @@ class LogFile:
         """What two files with the same rows have in common."""
         return self.size, self.sha256, self.part
 
+    @property
+    def place(self) -> str:
+        """Its name behind that of its folder."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
     def shares_rows(self, other: LogFile) -> bool:
         """Whether rows of one are rows of the other: the same content, and the same part of it or all of it."""
         alike = self.size == other.size and self.sha256 == other.sha256
@@ -174,8 +179,7 @@ class LogFile:
 
     def is_changed(self, earlier: LogFile) -> bool:
         """Whether it seems to be an earlier file with other content, by its name and that of its folder."""
-        alike = (self.folder, self.name) == (earlier.folder, earlier.name)
-        return alike and (self.size, self.sha256) != (earlier.size, earlier.sha256)
+        return self.place == earlier.place and (self.size, self.sha256) != (earlier.size, earlier.sha256)
 
 
 def log_files(paths: Sequence[Path], *, part: str = "", again: bool = False) -> dict[Path, LogFile]:
@@ -204,6 +208,29 @@ def in_both(one: Iterable[LogFile], two: Iterable[LogFile]) -> list[LogFile]:
     for file in one:
         known.setdefault(file.sha256, []).append(file)
     return [file for file in two if any(map(file.shares_rows, known.get(file.sha256, ())))]
+
+
+class ChangedFileError(DataError):
+    """A file that was counted before has other content now."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            "{} was counted before, with other content, and cells cannot be taken away again. If it was corrected, "
+            "make the cells anew from all logs, or, in a folder of days, its days with {}; if it is another file that "
+            "has the same name, rename it, or add it with {}.",
+            file,
+            Spelling("replace=True", "--replace"),
+            AGAIN,
+        )
+
+
+def counted_before(sources: Mapping[Path, LogFile], counted: tuple[LogFile, ...]) -> dict[Path, LogFile]:
+    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
+    before = set(in_both(counted, sources.values()))
+    for file, one in sources.items():
+        if one not in before and any(map(one.is_changed, counted)):
+            raise ChangedFileError(file)
+    return {file: one for file, one in sources.items() if one in before}
 
 
 def names_of(files: Iterable[LogFile]) -> str:
