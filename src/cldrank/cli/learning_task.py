@@ -26,7 +26,9 @@ class Sources:
     features: options.Features
     clicks: Annotated[
         list[str] | None,
-        options.spelled("--clicks -c FILE", "The clicks: a file of cells, or raw logs.", show_default=False),
+        options.spelled(
+            "--clicks -c FILE", "The clicks: a file of cells, a folder of days, or raw logs.", show_default=False
+        ),
     ] = None
     propensity: Annotated[
         str | None,
@@ -133,6 +135,8 @@ class LearningTask(Sources):
         words = ["cldrank", "compare", str(ranker), "production"]
         for option, values in (("--features", self.features), ("--clicks", self.clicks)):
             words += [word for value in values for word in (option, value)]
+        for option, given in (("--last", self.log.last), ("--until", self.log.until)):
+            words += [] if given is None else [option, given]
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
 
 

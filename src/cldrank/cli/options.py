@@ -212,6 +212,25 @@ class LogShape:
         return None
 
 
+_Last = Annotated[
+    str | None, _reading("--last DAYS", "Of a folder of days, only the last ones: 28d, say, or 4w. [default: all]")
+]
+_Until = Annotated[str | None, _reading("--until DAY", "The last day of --last. [default: the newest day]")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Which days of a folder of days are read."""
+
+    last: _Last = None
+    until: _Until = None
+
+    def window(self) -> dict[str, Any]:
+        """The window, as far as it was given."""
+        given = {"last": self.last, "until": self.until}
+        return {name: value for name, value in given.items() if value is not None}
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogOptions(LogShape):
     """A log, or cells, and how to read it."""
@@ -258,7 +277,7 @@ class LogOptions(LogShape):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogReading(LogShape):
+class LogReading(LogShape, Window):
     """How to read click logs, where features are read as well."""
 
     log_column: Annotated[
@@ -272,7 +291,7 @@ class LogReading(LogShape):
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        return self.layout()
+        return {**self.layout(), **self.window()}
 
 
 def _log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:

@@ -102,8 +102,8 @@ def estimate(
 ) -> None:
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
-    Reads logs as `cldrank clicks aggregate` does, or files of cells. Where the log cannot support an estimate, it says
-    why, and what data would be needed; then the exit code is 1, and nothing is written.
+    Reads logs as `cldrank clicks aggregate` does, files of cells, or a folder of days. Where the log cannot support an
+    estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
     """
@@ -259,6 +259,7 @@ def _say_next(
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     clicks += source.typed()
     clicks += "" if segment is None else f" --log-column {shlex.quote(f'segment={segment}')}"
+    clicks += "".join(f" --{name} {value}" for name, value in source.window().items())
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:

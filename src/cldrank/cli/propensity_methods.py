@@ -39,9 +39,18 @@ class Smoothing(StrEnum):
 # -- what is read --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LogSource(options.LogOptions):
+@dataclass(frozen=True, kw_only=True)
+class LogSource(options.Window, options.LogOptions):
     """A log, or cells, as the options name it."""
+
+    def holds_days(self) -> bool:
+        """Whether it is a folder of days."""
+        from cldrank.clicks.days import DayFolder, refuse_window
+
+        found = len(self.log) == 1 and DayFolder.is_one(self.log[0])
+        if not found:
+            refuse_window(self.log[0], self.last, self.until)
+        return found
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""
@@ -49,7 +58,7 @@ class LogSource(options.LogOptions):
         from cldrank.clicks.log import existing
 
         files = existing(self.log)
-        if not all(is_cells(file) for file in files):
+        if not self.holds_days() and not all(is_cells(file) for file in files):
             return False
         if self.layout():
             raise UsageError(f"{files[0]} holds cells already; --column and the like are for raw logs.")
@@ -60,6 +69,7 @@ class LogSource(options.LogOptions):
         from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
         from cldrank.clicks.cell_file import load_cells
         from cldrank.clicks.log import existing
+        from cldrank.clicks.table import ClickTable
 
         with working(f"reading {', '.join(self.log)} …"):
             if self.holds_cells():
@@ -68,10 +78,9 @@ class LogSource(options.LogOptions):
                         f"--segment {segment} is for raw logs; cells know their segments, if they were aggregated with "
                         "--segment."
                     )
-                first, *others = (load_cells(file, dataset) for file in existing(self.log))
-                for other in others:
-                    first = first.merge(other)
-                return _clicked(first)
+                if self.holds_days():
+                    return _clicked(ClickTable.read(self.log[0], dataset, **self.window()))
+                return _clicked(load_cells(existing(self.log), dataset))
             try:
                 found = aggregate(self.log, dataset, **self.reading(), segment=segment)
             except TooManyRejectsError as error:

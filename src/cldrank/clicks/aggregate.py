@@ -6,9 +6,10 @@ paths ─► log.open_log ─► counting.count_cells ─► aligned to the cand
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,13 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cell_file import is_cells, segments_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
+from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
 from cldrank.clicks.log.engines import Engine, connected, querying
 from cldrank.clicks.log.layout import LogLayout
-from cldrank.clicks.log.paths import LogFile, Paths, existing, log_files
+from cldrank.clicks.log.paths import LogFile, Paths, counted_before, existing, log_files
 from cldrank.clicks.log.roles import SEGMENT
 from cldrank.clicks.log.schema import Log, only_query, open_log
 from cldrank.clicks.log.values import MARKS
@@ -31,6 +34,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, Language, Spelling, UsageError, setting, worded
 
 REASONS = {
+    "no day": "the timestamp is missing, or is not a time",
     "null key": "session, query, document or position is missing",
     "not a number": "position or clicks is not a whole number or out of range, or a dwell time is not a number",
     "unequal lists": "the lists of the page differ in length",
@@ -116,11 +120,17 @@ class Account:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The cells of a log, the account of its rows, and the rows set aside (reason, keys, position, clicks, rows)."""
+    """The cells of a log, the account of its rows, and the rows set aside (reason, keys, position, clicks, rows).
+
+    days       the cells of each day, if they were asked for
+    left_out   files that were counted before
+    """
 
     clicks: ClickTable
     account: Account
     rejects: pa.Table
+    days: Mapping[date, ClickTable] = field(default_factory=dict)
+    left_out: tuple[LogFile, ...] = ()
 
 
 class TooManyRejectsError(CldrankError):
@@ -146,6 +156,8 @@ def aggregate(
     segment: str | None = None,
     max_rejected: float = 0.05,
     again: bool = False,
+    counted: Iterable[LogFile] = (),
+    days: bool | date = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
@@ -160,7 +172,9 @@ def aggregate(
     segment         the column that names the device, layout or other surface of each page: cells are counted by
                     segment, those without a value under "(missing)"
     max_rejected    the share of rows that may be set aside; above it, TooManyRejectsError
-    again           accept a file that is named twice, or two with the same content
+    again           accept a file that is named twice, two with the same content, or one that was counted
+    counted         files that were counted before, such as the sources of a table; they are left out
+    days            True: count each day by itself, by the timestamp in UTC; a date: all rows are of that day
     memory_limit, threads, master   of the engine (see `cldrank.clicks.log.connected`)
 
     Without a first_position, positions count from 1, and a log that seems to count from 0 is refused.
@@ -187,12 +201,25 @@ def aggregate(
     _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = log_files(files, again=again)
-        result = aggregate_any(files, dataset, opened, layout, sources, every_click=every_click)
+        known = {} if again else counted_before(sources, tuple(counted))
+        if known and len(known) == len(sources):
+            return _nothing_new(dataset, every_click, tuple(known.values()))
+        opened.left_out = frozenset(known)
+        fresh = tuple(one for file, one in sources.items() if file not in known)
+        result = aggregate_any(files, dataset, opened, layout, fresh, every_click=every_click, days=days)
+        result = replace(result, left_out=tuple(known.values()))
     if result.account.wrong_start:
         raise result.account.wrong_start.error
     if result.account.share_rejected > max_rejected:
         raise TooManyRejectsError(result.account, result.rejects, max_rejected)
     return result
+
+
+def _nothing_new(dataset: RankingDataset | None, every_click: bool, left_out: tuple[LogFile, ...]) -> Aggregation:
+    none = np.zeros(0, dtype=np.int64)
+    candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)
+    clicks = ClickTable(candidates, none, none, none, none, every_click)
+    return Aggregation(clicks, Account(0), _reject_table([]), left_out=left_out)
 
 
 def _refuse_cells(files: list[Path]) -> None:
@@ -213,6 +240,7 @@ def aggregate_any(
     sources: tuple[LogFile, ...] = (),
     *,
     every_click: bool = False,
+    days: bool | date = False,
 ) -> Aggregation:
     """Aggregate a log, however bad it is, as the audit does."""
     start = time.perf_counter()
@@ -220,14 +248,18 @@ def aggregate_any(
         layout = replace(layout, one_query=only_query(dataset.query_ids))
     log = open_views(files, engine, layout)
     with querying(files), ExitStack() as held:
+        log, span = by_day(log) if days is True else (log, NO_DAYS)
+        lost = [] if span.lost is None else [rows_without_day(span.lost)]
         counted = count_cells(log, engine, every_click, held)
-        if not counted.rows:
+        rows = counted.rows + sum(map(len, lost))
+        if not rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
-        clicks, unknown = _aligned(counted.cells, dataset, every_click, sources)
-        rejects = _reject_table([*counted.rejects, unknown])
+        clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, layout.first_position)
-    account = Account(counted.rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found)
-    return Aggregation(clicks, account, rejects)
+    account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found)
+    by_itself = cells_by_day(counted.cells, clicks, row, span, days) if days else {}
+    return Aggregation(clicks, account, rejects, by_itself)
 
 
 def open_views(files: list[Path], engine: Engine, layout: LogLayout) -> Log:
@@ -292,8 +324,8 @@ def _by_reason(rejects: pa.Table) -> dict[str, int]:
 
 def _aligned(
     cells: pa.Table, dataset: RankingDataset | None, every_click: bool, sources: tuple[LogFile, ...]
-) -> tuple[ClickTable, pa.Table]:
-    """The cells of known candidates as a table, and the others as rejects, one row per cell."""
+) -> tuple[ClickTable, IntArray, pa.Table]:
+    """The cells of known candidates as a table, the candidate of each cell, and the others as rejects."""
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     position, impressions, clicks = (cells[name].to_numpy() for name in ("position", "impressions", "clicks"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
@@ -323,4 +355,4 @@ def _aligned(
             "rows": strange["impressions"],
         }
     )
-    return table, unknown
+    return table, row, unknown

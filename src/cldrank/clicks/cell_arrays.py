@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.arguments import shortened
+from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
 from cldrank.clicks.log.roles import NO_SEGMENT
 from cldrank.data.checks import whole_numbers
 from cldrank.errors import DataError
@@ -76,6 +78,28 @@ def named_segments(values: Any) -> tuple[IntArray, tuple[str, ...]]:
     texts = [NO_SEGMENT if value is None or value == "" or value != value else str(value) for value in values]
     names, codes = np.unique(np.array(texts, dtype=np.str_), return_inverse=True)
     return codes.astype(np.int64), tuple(names.tolist()) or ("",)
+
+
+def joined_sources(
+    parts: Sequence[tuple[tuple[LogFile, ...], IntArray]], *, again: bool = False
+) -> tuple[LogFile, ...]:
+    """The sources of tables that are added up, each once; tables are given by sources and keys of their cells.
+
+    Tables with a source and cells in common are refused, unless `again` asks for that.
+    """
+    found: list[LogFile] = []
+    for place, (sources, keys) in enumerate(parts):
+        common = in_both(found, sources)
+        if common and not again:
+            earlier = [other_keys for others, other_keys in parts[:place] if in_both(others, sources)]
+            if any(np.isin(keys, other_keys).any() for other_keys in earlier):
+                raise DataError(
+                    "{} went into both and would be counted twice; add only what is new, or set {} if intended.",
+                    names_of(common),
+                    AGAIN,
+                )
+        found += [source for source in sources if source not in common]
+    return tuple(found)
 
 
 def display_table(probabilities: Any, rows: int, row: IntArray, position: IntArray) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from cldrank.clicks.log.engines import Engine
 from cldrank.clicks.log.layout import mapping
-from cldrank.clicks.log.roles import KEYS, SEGMENT
+from cldrank.clicks.log.roles import DAY, KEYS, SEGMENT
 from cldrank.clicks.log.schema import Log
 from cldrank.clicks.log.values import DEEPEST, MARKS
 from cldrank.errors import DataError, Spelling, UsageError, setting
@@ -107,17 +107,17 @@ def _pages_from_0(rows: ir.Table) -> int:
 
 
 def _cells(rows: ir.Table) -> ir.Table:
-    return rows.group_by(_by_segment(rows, *_CELL)).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
+    return rows.group_by(_apart(rows, *_CELL)).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
 
 
-def _by_segment(rows: ir.Table, *keys: str) -> list[str]:
-    """Keys, and the segment where rows have one."""
-    return [*keys, *(name for name in (SEGMENT,) if name in rows.columns)]
+def _apart(rows: ir.Table, *keys: str) -> list[str]:
+    """Keys, and the segment and the day where rows have them: these are counted apart."""
+    return [*keys, *(name for name in (SEGMENT, DAY) if name in rows.columns)]
 
 
 def _of_page(rows: ir.Table) -> list[str]:
     """What rows of one page have in common."""
-    return _by_segment(rows, "session_id", "query_id")
+    return _apart(rows, "session_id", "query_id")
 
 
 def _check_segments(cells: ir.Table) -> None:
@@ -157,7 +157,7 @@ def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitSt
     words = 0 if most is None else most // _MASK_BITS + 1
     suspects = _pages_with_repeated_bits(rows, moving, words if words <= _MASK_WORDS else 0)
     if words > _MASK_WORDS:
-        own, keys = _by_segment(rows, "query_id", "doc_id"), _by_segment(rows, *KEYS)
+        own, keys = _apart(rows, "query_id", "doc_id"), _apart(rows, *KEYS)
         several = rows.semi_join(moving, own).group_by(keys).aggregate(size=lambda t: t.count())
         twice = several.filter(several["size"] > 1).select(*_of_page(rows), "size")
         suspects = suspects.union(twice.filter(twice.session_id.notnull()), distinct=True)
@@ -176,7 +176,7 @@ def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> i
     import ibis
 
     if words:
-        rows = rows.left_join(moving, _by_segment(rows, "query_id", "doc_id"))
+        rows = rows.left_join(moving, _apart(rows, "query_id", "doc_id"))
         rows = rows.select(*_of_page(rows), "position", "place")
     zero, one = (ibis.literal(value, "int64") for value in (0, 1))
     position = ibis.greatest(rows.position.fill_null(0), 0).cast("int64")
@@ -197,10 +197,10 @@ def _moving_documents(cells: ir.Table) -> ir.Table:
     """Documents that the log has at several positions of a segment, numbered within their query."""
     import ibis
 
-    counted = cells.group_by(_by_segment(cells, "query_id", "doc_id")).aggregate(positions=cells.count())
+    counted = cells.group_by(_apart(cells, "query_id", "doc_id")).aggregate(positions=cells.count())
     moving = counted.filter((counted.positions > 1) & counted.query_id.notnull() & counted.doc_id.notnull())
-    number = ibis.row_number().over(group_by=_by_segment(cells, "query_id"), order_by="doc_id")
-    return moving.select(*_by_segment(cells, "query_id", "doc_id"), place=number.cast("int64"))
+    number = ibis.row_number().over(group_by=_apart(cells, "query_id"), order_by="doc_id")
+    return moving.select(*_apart(cells, "query_id", "doc_id"), place=number.cast("int64"))
 
 
 def _with_reason(rows: ir.Table) -> ir.Table:
@@ -217,7 +217,7 @@ def _with_reason(rows: ir.Table) -> ir.Table:
         (rows.position.isnull(), "null key"),
         else_="position below 1",
     )
-    return rows.select(*_by_segment(rows, "session_id", *_CELL), "clicks", reason=reason)
+    return rows.select(*_apart(rows, "session_id", *_CELL), "clicks", reason=reason)
 
 
 def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Table:
@@ -229,7 +229,7 @@ def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Ta
     """
     import ibis
 
-    keys = _by_segment(rows, *KEYS)
+    keys = _apart(rows, *KEYS)
     comparable = [name for name in optional if not rows[name].type().is_nested()]
     same = ibis.window(group_by=[*keys, "position"], order_by=[ibis.desc("clicks"), *comparable])
     number = ibis.row_number().over(same)

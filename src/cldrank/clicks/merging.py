@@ -1,52 +1,49 @@
-"""Two click tables as one, whatever candidates and segments each of them has."""
+"""Several click tables as one, whatever candidates and segments each of them has."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.clicks.log.paths import AGAIN, in_both, names_of
+from cldrank.clicks.candidates import Candidates
+from cldrank.clicks.cell_arrays import joined_sources
 from cldrank.clicks.log.values import DEEPEST
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import DataError, setting
+from cldrank.errors import DataError, UsageError, setting
 
 
-def merged_tables(one: ClickTable, other: ClickTable, again: bool) -> ClickTable:
-    """Both logs together, see `ClickTable.merge`."""
-    if one.every_click != other.every_click:
-        raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
-    candidates = one.candidates
-    mine, theirs = one.row, other.row
-    if not candidates.equals(other.candidates):
-        candidates = one.candidates.joined(other.candidates)
-        mine = candidates.find(*_ids(one))
-        theirs = candidates.find(*_ids(other))
-    _check_same_display(one, other)
-    names, (my_segment, their_segment) = _joined_segments(one, other)
-    common = in_both(one.sources, other.sources)
-    if common and not again:
-        span = DEEPEST + 1
-        my_cells = (mine * len(names) + my_segment) * span + one.position
-        if np.isin((theirs * len(names) + their_segment) * span + other.position, my_cells).any():
-            raise DataError(
-                "{} went into both and would be counted twice; add only what is new, or set {} if intended.",
-                names_of(common),
-                AGAIN,
-            )
-    fresh = tuple(source for source in other.sources if source not in common)
+def merged_tables(tables: Sequence[ClickTable], again: bool) -> ClickTable:
+    """Any number of logs together, see `ClickTable.merge`."""
+    if not tables:
+        raise UsageError("there are no tables to merge.")
+    first, *others = tables
+    candidates = first.candidates
+    for other in others:
+        if first.every_click != other.every_click:
+            raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
+        _check_same_display(first, other)
+    if not all(candidates.equals(other.candidates) for other in others):
+        candidates = Candidates.joined(table.candidates for table in tables)
+    names, segments = _joined_segments(tables)
+    rows = [one.row if one.candidates.equals(candidates) else candidates.find(*_ids(one)) for one in tables]
+    parts = [
+        (one.sources, (row * len(names) + segment) * (DEEPEST + 1) + one.position)
+        for one, row, segment in zip(tables, rows, segments, strict=True)
+    ]
     return ClickTable(
         candidates,
-        np.concatenate([mine, theirs]),
-        np.concatenate([one.position, other.position]),
-        np.concatenate([one.impressions, other.impressions]),
-        np.concatenate([one.clicks, other.clicks]),
-        one.every_click,
-        (*one.sources, *fresh),
-        one.display,
-        np.concatenate([my_segment, their_segment]),
+        np.concatenate(rows),
+        np.concatenate([one.position for one in tables]),
+        np.concatenate([one.impressions for one in tables]),
+        np.concatenate([one.clicks for one in tables]),
+        first.every_click,
+        joined_sources(parts, again=again),
+        first.display,
+        np.concatenate(segments),
         names,
     )
 
@@ -57,7 +54,7 @@ def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
     return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
 
 
-def _joined_segments(*tables: ClickTable) -> tuple[tuple[str, ...], list[IntArray]]:
+def _joined_segments(tables: Sequence[ClickTable]) -> tuple[tuple[str, ...], list[IntArray]]:
     """The segments that any of the tables has, and of each table the codes of its cells among them."""
     named = [table for table in tables if table.n_cells] or list(tables)
     if len({table.has_segments for table in named}) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -147,14 +148,24 @@ class ClickTable:
         dataset: RankingDataset | None = None,
         engine: Any = "duckdb",
         columns: Mapping[str, str] | None = None,
+        last: str | None = None,
+        until: date | str | None = None,
         **options: Any,
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
+
+        last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
         from cldrank.clicks.cell_file import is_cells, load_cells
+        from cldrank.clicks.days import DayFolder, refuse_window
 
+        if DayFolder.is_one(path):
+            if columns or options:
+                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+            return DayFolder(path).read(dataset, last=last, until=until)
+        refuse_window(path, last, until)
         if is_cells(path):
             if columns or options:
                 raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
@@ -363,9 +374,14 @@ class ClickTable:
         for that. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
         display probabilities are merged only if they agree on them. Cells of different segments stay apart.
         """
+        return ClickTable.merged([self, other], again=again)
+
+    @classmethod
+    def merged(cls, tables: Sequence[ClickTable], *, again: bool = False) -> ClickTable:
+        """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
         from cldrank.clicks.merging import merged_tables
 
-        return merged_tables(self, other, again)
+        return merged_tables(tables, again)
 
     def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:
         return display_table(probabilities, self.candidates.n_rows, self.row, self.position)

@@ -114,6 +114,7 @@ def fit_record(fit: Fit) -> FitRecord:
     return FitRecord(
         status=fit.status,
         steps=fit.n_iter,
+        warm_start=fit.warm_start,
         constant=getattr(fit, "constant_features", ()),
         collinear=getattr(fit, "collinear_features", ()),
         **known,

@@ -130,6 +130,7 @@ class FitRecord(Record):
     learned_queries, held_queries    the queries learned from, and those held out
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
     constant, collinear              features without any variation; features that others determine
+    warm_start                       what it began with: the method of another ranker, and the digest of its weights
     warnings                         what the fit had to say
     """
 
@@ -149,6 +150,7 @@ class FitRecord(Record):
     held_target: str = ""
     constant: tuple[str, ...] = ()
     collinear: tuple[str, ...] = ()
+    warm_start: str = ""
     warnings: tuple[str, ...] = ()
 
     @property

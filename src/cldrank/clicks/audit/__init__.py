@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from datetime import date
 from typing import Any
 
 from cldrank._typing import IntArray
@@ -16,6 +16,7 @@ from cldrank.clicks.audit.rules import judge
 from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
 from cldrank.clicks.audit.ways import PropensityWay, ways
 from cldrank.clicks.cell_file import is_cells, load_cells
+from cldrank.clicks.days import DayFolder, refuse_window
 from cldrank.clicks.log.engines import connected, querying
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.paths import Paths, existing, log_files
@@ -33,17 +34,21 @@ def audit(
     *,
     engine: str | Any = "duckdb",
     layout: LogLayout | None = None,
+    last: str | None = None,
+    until: date | str | None = None,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
     **reading: Any,
 ) -> Audit:
-    r"""Find out what a log of impressions, or a file of cells, can and cannot support.
+    r"""Find out what a log of impressions, a file of cells, or a folder of days can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
-    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows.
+    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows. `last` and `until` are the window
+    of a folder of days, as for `ClickTable.read`.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.csv"
     ...     rows = [f"{s},shoes,{d},{1 + (d + s) % 2},{int(d == s % 2)}" for s in range(200) for d in range(2)]
@@ -57,9 +62,13 @@ def audit(
     layout = LogLayout.of(layout, reading)
     files = existing(paths)
     source = some((file.name for file in files), most=3)
-    if all(is_cells(file) for file in files):
+    days = len(files) == 1 and DayFolder.is_one(files[0])
+    if not days:
+        refuse_window(source, last, until)
+    if days or all(is_cells(file) for file in files):
         layout.check_unused(source)
-        return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
+        cells = DayFolder(files[0]).read(dataset, last=last, until=until) if days else load_cells(files, dataset)
+        return audit_table(cells, knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         log_files(files)  # refuses files that are named twice
         found = aggregate_any(files, dataset, opened, layout)
@@ -110,11 +119,3 @@ def _judged(
         log=log,
     )
     return Audit(facts, judge(facts))
-
-
-def _merged(files: list[Path], dataset: RankingDataset | None) -> ClickTable:
-    """The cells of all files together."""
-    first, *others = (load_cells(file, dataset) for file in files)
-    for other in others:
-        first = first.merge(other)
-    return first

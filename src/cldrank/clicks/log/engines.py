@@ -33,7 +33,9 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 
 
 class Engine(ABC):
-    """Something that can open log files as Ibis tables."""
+    """Something that can open log files as Ibis tables; files that are `left_out` it does not look at."""
+
+    left_out: frozenset[Path] = frozenset()
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -48,13 +50,13 @@ class Engine(ABC):
         The parts only have to agree on those (see `cldrank.clicks.log.parts`). Folders such as `day=1` below one that
         is named are columns too.
         """
-        parts = [(part, self._read(part)) for part in log_parts(paths)]
-        keys = partition_keys(paths)
+        parts = [(part, self._read(part)) for part in log_parts(paths, (), self.left_out)]
+        keys = partition_keys(paths, self.left_out)
         columns = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
         wanted = columns if choose is None else list(choose(columns))
         kept_apart = [key for key in keys if key in wanted]
         if kept_apart:
-            parts = [(part, self._read(part)) for part in log_parts(paths, kept_apart)]
+            parts = [(part, self._read(part)) for part in log_parts(paths, kept_apart, self.left_out)]
         return union(parts, wanted)
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -45,12 +45,12 @@ class LogPart:
     partition: tuple[tuple[str, str | None], ...] = ()
 
 
-def log_parts(paths: Sequence[Path], keys: Iterable[str] = ()) -> list[LogPart]:
+def log_parts(paths: Sequence[Path], keys: Iterable[str] = (), left_out: Container[Path] = ()) -> list[LogPart]:
     """All files below the paths, grouped by what they have in common; partitions of `keys` are kept apart."""
     wanted = frozenset(keys)
     found: dict[Any, list[Path]] = {}
     shapes: dict[Any, tuple[tuple[str, ...] | None, str]] = {}
-    for path, root in files_below(paths):
+    for path, root in files_below(paths, left_out):
         form = format_of(path)
         names, types, delimiter = _shape(path, form)
         here = partition(path, root)
@@ -60,9 +60,9 @@ def log_parts(paths: Sequence[Path], keys: Iterable[str] = ()) -> list[LogPart]:
     return [LogPart(tuple(files), key[0], shapes[key][0], shapes[key][1], key[4]) for key, files in found.items()]
 
 
-def partition_keys(paths: Sequence[Path]) -> list[str]:
+def partition_keys(paths: Sequence[Path], left_out: Container[Path] = ()) -> list[str]:
     """The keys of all partitions, such as day in `log/day=1/part.parquet`."""
-    return list(dict.fromkeys(key for path, root in files_below(paths) for key in partition(path, root)))
+    return list(dict.fromkeys(key for path, root in files_below(paths, left_out) for key in partition(path, root)))
 
 
 # -- what a file holds -------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ REQUIRED = (*KEYS, "position", "clicked")
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 CLICKS = ("clicked_positions", "clicked_documents", "clicked")  # the ways to say what was clicked
 SEGMENT = "segment"
+DAY = "day"  # not a role: days are those of the timestamp
 NO_SEGMENT = "(missing)"  # the segment of rows that name none
 ON_REQUEST = ("page", "row", "column", SEGMENT, "dwell")  # common names: a log may mean something else by them
 ROLES = (*REQUIRED, "documents", *CLICKS[:2], *OPTIONAL, *ON_REQUEST)
