@@ -1,0 +1,359 @@
+"""Joining pages, impressions and clicks to the rows of a log, with an account of every record that came in.
+
+Formats differ in what they call things; here a page is one query of one person with the documents that it returned
+(a query of UBI, a ranking of Metarank). Everything is grouping and joining, so the order of records does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cldrank.clicks.imports.fields import constant, stacked
+from cldrank.clicks.imports.import_report import REASONS, RECORDS, Note, SetAside
+from cldrank.clicks.log.schema import DEEPEST
+from cldrank.errors import DataError, setting
+from cldrank.wording import listed, some
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+KNOWN = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
+_MOST_EXAMPLES = 3
+ASIDE = ("record", "reason", "session_id", "query_id", "doc_id", "position", "action", "rows")
+
+
+@dataclass(frozen=True)
+class Records:
+    """What came in, in the terms of all formats.
+
+    pages      page, query, documents (a list, or null), timestamp, user_id, surface; each page once, with its query
+    events     record ("impression", "click" or "other"), page, doc_id, position (from 1), mark, action, text (whether
+               its page has a query; null: there is no such page). Clicks on one result with the same mark are copies
+    shown      whether impressions are among the events; else all documents of a page count as shown
+    came_in    the number of records of each kind
+    rejects    records that were set aside before, with the columns of `ASIDE`
+    page       the name of a page in the format: "query" or "ranking"
+    id         the name of its id
+    """
+
+    pages: ir.Table
+    events: ir.Table
+    shown: bool
+    came_in: Mapping[str, int]
+    rejects: Sequence[ir.Table] = ()
+    notes: Sequence[Note] = ()
+    page: str = "query"
+    id: str = "query_id"
+    advice: tuple[str, tuple[Any, ...]] = ("", ())
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The rows of a log, the records set aside, and what the report says about both."""
+
+    rows: ir.Table
+    rejects: ir.Table
+    came_in: Mapping[str, int]
+    facts: Mapping[str, int]
+    set_aside: tuple[SetAside, ...]
+    joined: Mapping[str, float] = field(default_factory=dict)
+
+
+def join(records: Records, min_joined: float, held: ExitStack, progress: Callable[[str], None]) -> Joined:
+    """Join clicks to what was shown, and that to its page; `held` keeps tables until the caller is done."""
+    progress("joining clicks to results …")
+    clicks = held.enter_context(_distinct_clicks(records.events).cache())
+    shown, kind = (_impressions(records), "impression") if records.shown else (_returned(records.pages), "result")
+    results = held.enter_context(
+        shown.group_by(["page", "doc_id"]).aggregate(position=shown.position.min(), copies=shown.count()).cache()
+    )
+    clicked = clicks.group_by(["page", "doc_id"]).aggregate(clicks=clicks.count())
+    joined = held.enter_context(
+        results.left_join(clicked, ["page", "doc_id"]).drop("page_right", "doc_id_right").cache()
+    )
+    progress("accounting for every record …")
+    rejects = [
+        *records.rejects,
+        _bad_events(records.events, records.shown),
+        _copies(shown, joined, kind),
+        _copied_clicks(clicks),
+        _lost_clicks(clicks, results),
+        _empty_pages(records, results),
+    ]
+    if not records.shown:
+        rejects.append(_nameless(records.pages))
+    aside = held.enter_context(stacked([_typed(one) for one in rejects]).cache())
+    came_in = dict(records.came_in)
+    facts = _facts(joined)
+    if not records.shown:
+        came_in = {records.page: came_in.pop(records.page), kind: facts["shown"], **came_in}
+    set_aside = _by_reason(aside, records)
+    if not records.shown:
+        nameless = sum(one.count for one in set_aside if (one.record, one.reason) == (kind, "no document"))
+        came_in[kind] += nameless
+    shares = _shares(came_in, set_aside, kind)
+    _check_join(records, shares, aside, min_joined)
+    _check_account(came_in, facts, set_aside, records.page, kind)
+    return Joined(_log(joined, records), aside, came_in, facts, set_aside, shares)
+
+
+def other_actions(events: ir.Table, column: str = "record") -> str:
+    """The actions that are neither clicks nor impressions, the most frequent first."""
+    other = events.filter((events[column] == "other") & events.action.notnull())
+    found = other.group_by("action").aggregate(number=other.count())
+    rows = found.order_by([found.number.desc(), "action"]).to_pyarrow().to_pylist()
+    return some([f"{row['action']} ({row['number']:,})" for row in rows])
+
+
+# -- what was shown and clicked ----------------------------------------------------------------------------------------
+
+
+def _good(events: ir.Table) -> ir.BooleanValue:
+    return (events.page.notnull() & events.doc_id.notnull() & events.text).fill_null(False)
+
+
+def _impressions(records: Records) -> ir.Table:
+    events = records.events.filter(records.events.record == "impression")
+    placed = events.position.between(1, DEEPEST).fill_null(False)
+    return events.filter(_good(events) & placed).select("page", "doc_id", "position")
+
+
+def _returned(pages: ir.Table) -> ir.Table:
+    """The documents of pages, as far as they have ids."""
+    listed_ = pages.select("page", "documents").unnest("documents", offset="place")
+    rows = listed_.select("page", doc_id="documents", position=listed_.place.cast("int64") + 1)
+    return rows.filter(rows.doc_id.notnull())
+
+
+def _distinct_clicks(events: ir.Table) -> ir.Table:
+    clicks = events.filter((events.record == "click") & _good(events))
+    return clicks.group_by(["page", "doc_id", "action", "mark"]).aggregate(copies=clicks.count())
+
+
+def _log(joined: ir.Table, records: Records) -> ir.Table:
+    """The log: one row per result that was shown."""
+    pages = records.pages.select("page", "query", *KNOWN)
+    rows = joined.inner_join(pages, "page")
+    known = [name for name in KNOWN if name in _filled(pages)]
+    clicked = rows.clicks.fill_null(0).cast("int32")
+    return rows.select(
+        *known,
+        session_id="page",
+        query_id="query",
+        doc_id="doc_id",
+        position=rows.position.cast("int32"),
+        clicked=clicked,
+    ).select("session_id", "query_id", "doc_id", "position", "clicked", *known)
+
+
+def _filled(pages: ir.Table) -> list[str]:
+    """Which of the optional columns have a value anywhere."""
+    found = pages.aggregate(**{name: pages[name].count() for name in KNOWN}).to_pyarrow().to_pylist()[0]
+    return [name for name, number in found.items() if number]
+
+
+# -- what was set aside ------------------------------------------------------------------------------------------------
+
+
+def _bad_events(events: ir.Table, shown: bool) -> ir.Table:
+    """Impressions and clicks that cannot be joined, and all other events, which are gathered by action."""
+    import ibis
+
+    impression = (events.record == "impression") & shown
+    reason = ibis.cases(
+        (events.record == "other", "other action"),
+        (events.page.isnull(), "no id"),
+        (events.doc_id.isnull(), "no document"),
+        (events.text.isnull(), "unknown page"),
+        (~events.text, "page without text"),
+        (impression & events.position.isnull(), "no position"),
+        (impression & ~events.position.between(1, DEEPEST), "position out of range"),
+    )
+    found = events.mutate(reason=reason)
+    found = found.filter(found.reason.notnull())
+    other = found.reason == "other action"
+    found = found.mutate(
+        session_id=other.ifelse(None, found.page),
+        doc_id=other.ifelse(None, found.doc_id),
+        position=other.ifelse(None, found.position),
+    )
+    keys = ["record", "reason", "session_id", "doc_id", "position", "action"]
+    return found.group_by(keys).aggregate(rows=found.count())
+
+
+def _copies(shown: ir.Table, joined: ir.Table, kind: str) -> ir.Table:
+    """Results that were shown again: at the same position, or further down."""
+    several = joined.filter(joined.copies > 1).select("page", "doc_id", top="position")
+    again = shown.inner_join(several, ["page", "doc_id"])
+    grouped = again.group_by(["page", "doc_id", "position", "top"]).aggregate(number=again.count())
+    same = grouped.position == grouped.top
+    found = grouped.select(
+        record=constant(kind),
+        reason=same.ifelse("repeated", "second place"),
+        session_id=grouped.page,
+        doc_id=grouped.doc_id,
+        position=grouped.position,
+        rows=grouped.number - same.cast("int64"),
+    )
+    return found.filter(found.rows > 0)
+
+
+def _copied_clicks(clicks: ir.Table) -> ir.Table:
+    twice = clicks.filter(clicks.copies > 1)
+    return twice.select(
+        "doc_id",
+        "action",
+        record=constant("click"),
+        reason=constant("repeated"),
+        session_id=twice.page,
+        rows=twice.copies - 1,
+    )
+
+
+def _lost_clicks(clicks: ir.Table, results: ir.Table) -> ir.Table:
+    lost = clicks.anti_join(results, ["page", "doc_id"])
+    found = lost.group_by(["page", "doc_id", "action"]).aggregate(rows=lost.count())
+    return found.select(
+        "doc_id",
+        "action",
+        "rows",
+        record=constant("click"),
+        reason=constant("never shown"),
+        session_id=found.page,
+    )
+
+
+def _empty_pages(records: Records, results: ir.Table) -> ir.Table:
+    empty = records.pages.anti_join(results, "page")
+    return empty.select(
+        record=constant(records.page),
+        reason=constant("no results"),
+        session_id=empty.page,
+        query_id=empty["query"],
+        rows=constant(1),
+    )
+
+
+def _nameless(pages: ir.Table) -> ir.Table:
+    """Places in the lists of pages that name no document."""
+    listed_ = pages.select("page", "documents").unnest("documents", offset="place")
+    rows = listed_.filter(listed_.documents.isnull())
+    return rows.select(
+        record=constant("result"),
+        reason=constant("no document"),
+        session_id=rows.page,
+        position=rows.place.cast("int64") + 1,
+        rows=constant(1),
+    )
+
+
+def _typed(rejects: ir.Table) -> ir.Table:
+    """Rejects with all columns, ids as text."""
+    import ibis
+
+    kinds = dict.fromkeys(ASIDE, "string") | {"position": "int64", "rows": "int64"}
+    return rejects.select(
+        **{
+            name: rejects[name].cast(kind) if name in rejects.columns else ibis.null(kind)
+            for name, kind in kinds.items()
+        }
+    )
+
+
+# -- the account -------------------------------------------------------------------------------------------------------
+
+
+def _facts(joined: ir.Table) -> dict[str, int]:
+    from cldrank.clicks.counting import count_row
+
+    clicks = joined.clicks.fill_null(0)
+    return count_row(
+        joined.aggregate(
+            rows=joined.count(),
+            pages=joined.page.nunique(),
+            clicked=joined.count(where=clicks > 0),
+            clicks=clicks.sum(),
+            shown=joined.copies.sum(),
+        )
+    )
+
+
+def _by_reason(aside: ir.Table, records: Records) -> tuple[SetAside, ...]:
+    """The number of records for each reason; the example is the first in alphabetical order."""
+    import ibis
+
+    named = {records.id: aside.session_id, "query": aside.query_id, "document": aside.doc_id, "action": aside.action}
+    parts = [value.notnull().ifelse(ibis.literal(f"{name} ") + value, None) for name, value in named.items()]
+    parts.append(aside.position.notnull().ifelse(ibis.literal("position ") + aside.position.cast("string"), None))
+    example = joined_texts(parts)
+    found = aside.group_by(["record", "reason"]).aggregate(number=aside.rows.sum(), example=example.min())
+    rows = found.to_pyarrow().to_pylist()
+    order = list(RECORDS), list(REASONS)
+    rows.sort(key=lambda row: (order[0].index(row["record"]), order[1].index(row["reason"])))
+    return tuple(SetAside(row["record"], row["reason"], int(row["number"]), row["example"] or "") for row in rows)
+
+
+def joined_texts(parts: Sequence[ir.StringValue]) -> ir.StringValue:
+    """Texts with commas between them; those that are null are left out."""
+    import ibis
+
+    whole = ibis.literal("")
+    for part in parts:
+        comma = (whole == "").ifelse("", ", ")
+        whole = part.isnull().ifelse(whole, whole + comma + part.fill_null(""))
+    return whole
+
+
+def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], kind: str) -> dict[str, float]:
+    """Which share of events found their page, and of clicks what was clicked."""
+
+    def number(records: Sequence[str], reasons: Sequence[str]) -> int:
+        return sum(one.count for one in set_aside if one.record in records and one.reason in reasons)
+
+    events = ["impression", "click"] if kind == "impression" else ["click"]
+    total = sum(came_in.get(record, 0) for record in events)
+    stray = number(events, ["no id", "unknown page", "no document"])
+    found = {}
+    if total:
+        found[f"{listed(RECORDS[record][1] for record in events)} joined to a page"] = 1 - stray / total
+    lost = number(["click"], ["never shown"])
+    there = came_in.get("click", 0) - (number(["click"], list(REASONS)) - lost)
+    if there:
+        found["those clicks joined to a result"] = 1 - lost / there
+    return found
+
+
+def _check_join(records: Records, shares: Mapping[str, float], aside: ir.Table, min_joined: float) -> None:
+    """Refuse a poor join, with examples of what did not find its counterpart."""
+    for what, share in shares.items():
+        if share >= min_joined:
+            continue
+        clicks_only = "clicks joined to a result" in what
+        reasons = ["never shown"] if clicks_only else ["unknown page", "no id", "no document"]
+        lost = aside.filter(aside.reason.isin(reasons) & (aside.record != records.page))
+        rows = lost.order_by(["reason", "session_id", "doc_id"]).limit(_MOST_EXAMPLES).to_pyarrow().to_pylist()
+        examples = [f"{records.id} {row['session_id']}, document {row['doc_id']}" for row in rows]
+        text, words = records.advice if clicks_only else ("", ())
+        raise DataError(
+            "only {:.1%} of {}, less than the {:.1%} that {} asks for; such as {}. " + (text or "{}"),
+            share,
+            what,
+            min_joined,
+            setting("min_joined"),
+            "; ".join(examples),
+            *(words if text else ("Are these the files of the same days?",)),
+        )
+
+
+def _check_account(
+    came_in: Mapping[str, int], facts: Mapping[str, int], set_aside: Sequence[SetAside], page: str, kind: str
+) -> None:
+    """Every record that came in is in the log or was set aside; anything else is a bug of ours."""
+    kept = {page: facts["pages"], kind: facts["rows"], "click": facts["clicks"], "other": 0}
+    for record, number in came_in.items():
+        aside = sum(one.count for one in set_aside if one.record == record)
+        if number != kept[record] + aside:
+            raise AssertionError(f"{number} {record} came in, {kept[record]} are kept, {aside} set aside")
