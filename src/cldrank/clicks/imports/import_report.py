@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cldrank.errors import Language, worded
-from cldrank.wording import listed
+from cldrank.wording import count, listed
 
 REASONS = {
     "no id": "it does not name its page",
@@ -104,18 +104,14 @@ class ImportReport:
         }
 
     def __str__(self) -> str:
-        read = listed(_counted(record, number) for record, number in self.came_in.items())
+        read = listed(count(number, *RECORDS[record]) for record, number in self.came_in.items())
         aside = sum(one.count for one in self.set_aside)
         lines = [f"{read} read, {aside:,} set aside", *map(str, self.set_aside)]
         for what, share in (self.joined or {}).items():
             lines.append(f"{share:.1%} of {what}")
         lines += [f"note: {remark}" for remark in self.remarks]
         lines.append(
-            f"{self.rows:,} rows of {self.pages:,} pages, {self.clicked:,} of them clicked ({self.clicks:,} clicks)"
+            f"{count(self.rows, 'row')} of {count(self.pages, 'page')} written, {self.clicked:,} of them clicked "
+            f"({count(self.clicks, 'click')})"
         )
         return "\n".join(lines)
-
-
-def _counted(record: str, number: int) -> str:
-    one, several = RECORDS[record]
-    return f"{number:,} {one if number == 1 else several}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cldrank.clicks.imports.fields import constant, stacked
 from cldrank.clicks.imports.import_report import REASONS, RECORDS, Note, SetAside
@@ -29,17 +29,21 @@ ASIDE = ("record", "reason", "session_id", "query_id", "doc_id", "position", "ac
 class Records:
     """What came in, in the terms of all formats.
 
-    pages      page, query, documents (a list, or null), timestamp, user_id, surface; each page once, with its query
+    pages      page, query, timestamp, user_id, surface; each page once, with its query
+    returned   page, doc_id, position (from 1): what each page listed
     events     record ("impression", "click" or "other"), page, doc_id, position (from 1), mark, action, text (whether
                its page has a query; null: there is no such page). Clicks on one result with the same mark are copies
-    shown      whether impressions are among the events; else all documents of a page count as shown
+    shown      whether impressions are among the events; else all that was returned counts as shown
     came_in    the number of records of each kind
     rejects    records that were set aside before, with the columns of `ASIDE`
     page       the name of a page in the format: "query" or "ranking"
     id         the name of its id
+    action     the name of what events do
+    advice     what to do where clicks do not find what was shown
     """
 
     pages: ir.Table
+    returned: ir.Table
     events: ir.Table
     shown: bool
     came_in: Mapping[str, int]
@@ -47,7 +51,8 @@ class Records:
     notes: Sequence[Note] = ()
     page: str = "query"
     id: str = "query_id"
-    advice: tuple[str, tuple[Any, ...]] = ("", ())
+    action: str = "action"
+    advice: Note = ("", ())
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def join(records: Records, min_joined: float, held: ExitStack, progress: Callabl
     """Join clicks to what was shown, and that to its page; `held` keeps tables until the caller is done."""
     progress("joining clicks to results …")
     clicks = held.enter_context(_distinct_clicks(records.events).cache())
-    shown, kind = (_impressions(records), "impression") if records.shown else (_returned(records.pages), "result")
+    shown, kind = (_impressions(records), "impression") if records.shown else (_listed(records.returned), "result")
     results = held.enter_context(
         shown.group_by(["page", "doc_id"]).aggregate(position=shown.position.min(), copies=shown.count()).cache()
     )
@@ -84,7 +89,7 @@ def join(records: Records, min_joined: float, held: ExitStack, progress: Callabl
         _empty_pages(records, results),
     ]
     if not records.shown:
-        rejects.append(_nameless(records.pages))
+        rejects.append(_nameless(records.returned))
     aside = held.enter_context(stacked([_typed(one) for one in rejects]).cache())
     came_in = dict(records.came_in)
     facts = _facts(joined)
@@ -121,11 +126,8 @@ def _impressions(records: Records) -> ir.Table:
     return events.filter(_good(events) & placed).select("page", "doc_id", "position")
 
 
-def _returned(pages: ir.Table) -> ir.Table:
-    """The documents of pages, as far as they have ids."""
-    listed_ = pages.select("page", "documents").unnest("documents", offset="place")
-    rows = listed_.select("page", doc_id="documents", position=listed_.place.cast("int64") + 1)
-    return rows.filter(rows.doc_id.notnull())
+def _listed(returned: ir.Table) -> ir.Table:
+    return returned.filter(returned.doc_id.notnull())
 
 
 def _distinct_clicks(events: ir.Table) -> ir.Table:
@@ -237,15 +239,14 @@ def _empty_pages(records: Records, results: ir.Table) -> ir.Table:
     )
 
 
-def _nameless(pages: ir.Table) -> ir.Table:
+def _nameless(returned: ir.Table) -> ir.Table:
     """Places in the lists of pages that name no document."""
-    listed_ = pages.select("page", "documents").unnest("documents", offset="place")
-    rows = listed_.filter(listed_.documents.isnull())
+    rows = returned.filter(returned.doc_id.isnull())
     return rows.select(
+        "position",
         record=constant("result"),
         reason=constant("no document"),
         session_id=rows.page,
-        position=rows.place.cast("int64") + 1,
         rows=constant(1),
     )
 
@@ -285,7 +286,12 @@ def _by_reason(aside: ir.Table, records: Records) -> tuple[SetAside, ...]:
     """The number of records for each reason; the example is the first in alphabetical order."""
     import ibis
 
-    named = {records.id: aside.session_id, "query": aside.query_id, "document": aside.doc_id, "action": aside.action}
+    named = {
+        records.id: aside.session_id,
+        "query": aside.query_id,
+        "document": aside.doc_id,
+        records.action: aside.action,
+    }
     parts = [value.notnull().ifelse(ibis.literal(f"{name} ") + value, None) for name, value in named.items()]
     parts.append(aside.position.notnull().ifelse(ibis.literal("position ") + aside.position.cast("string"), None))
     example = joined_texts(parts)

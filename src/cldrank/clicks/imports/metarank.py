@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 QUERY_FIELDS = ("query", "search", "search_query", "search_term", "q")
 _TEXTS = ("event", "id", "timestamp", "user", "ranking", "item", "type", "tenant")
+_LISTS = {"fields": "array<struct<name: string, value: string>>", "items": "array<struct<id: string>>"}
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,22 @@ def metarank_records(
     counts = count_row(
         read.aggregate(
             rankings=read.count(where=read.kind == "ranking"),
-            asked=read["query"].count(),
             clicks=read.count(where=read.kind == "click"),
             other=read.count(where=read.kind == "other"),
         )
     )
     _check(read, counts, paths, options)
-    rankings = read.filter(read.kind == "ranking").mutate(stray=False)
-    notes: list[Note] = []
-    if not counts["asked"]:
-        rankings = rankings.mutate(query=fields.constant(ONE_QUERY))
-        words = (
-            f"no ranking names a query: all pages belong to one, {ONE_QUERY!r}; if a field holds it, name it with {{}}"
-        )
-        notes.append((words, (setting("query_field"),)))
-    pages = each_once(rankings, "ranking", held)
+    rankings = _with_queries(read.filter(read.kind == "ranking"), options)
+    rankings, notes = _asked(held.enter_context(rankings.cache()), paths, options)
+    pages = each_once(rankings.mutate(stray=False), "ranking", held)
+    listed = pages.returned
     rest = read.filter(read.kind != "ranking")
     events = rest.select("page", "doc_id", "mark", "action", record=rest.kind, position=fields.constant(None, "int64"))
-    marked = events.left_join(pages.marks, "page").select(*events.columns, "text")
+    known = pages.every.select("page", text=pages.every["query"].notnull())
     return Records(
         pages=pages.asked,
-        events=held.enter_context(marked.cache()),
+        returned=listed.select("page", "position", doc_id=listed.document.id.nullif("")),
+        events=held.enter_context(events.left_join(known, "page").select(*events.columns, "text").cache()),
         shown=False,
         came_in={"ranking": pages.count, "click": counts["clicks"], "other": counts["other"]},
         rejects=pages.rejects,
@@ -78,11 +74,37 @@ def metarank_records(
     )
 
 
+def _with_queries(rankings: ir.Table, options: MetarankOptions) -> ir.Table:
+    """Rankings with their queries: the value of the first of some fields that they have."""
+    import ibis
+
+    names = QUERY_FIELDS if options.query_field is None else (options.query_field,)
+    clean = fields.normalised if options.normalise else fields.as_typed
+    pairs = rankings.select("page", "fields").unnest("fields")
+    pairs = pairs.select("page", name=pairs.fields["name"], value=pairs.fields["value"])
+    values = {f"value_{at}": pairs.value.min(where=pairs.name == name) for at, name in enumerate(names)}
+    found = pairs.filter(pairs.name.isin(names)).group_by("page").aggregate(**values)
+    found = found.select("page", query=clean(ibis.coalesce(*(found[name] for name in values))))
+    return rankings.left_join(found, "page").select(*rankings.columns, "query")
+
+
+def _asked(rankings: ir.Table, paths: Sequence[Path], options: MetarankOptions) -> tuple[ir.Table, list[Note]]:
+    """Rankings of a log without queries belong to one query."""
+    if count_row(rankings.aggregate(asked=rankings["query"].count()))["asked"]:
+        return rankings, []
+    if options.query_field is not None:
+        where = some(paths, 3)
+        raise DataError(
+            "{}: no ranking has the field {!r}; see {}.", where, options.query_field, setting("query_field")
+        )
+    note = f"no ranking names a query: all pages belong to one, {ONE_QUERY!r}; if a field holds it, name it with {{}}"
+    return rankings.mutate(query=fields.constant(ONE_QUERY)), [(note, (setting("query_field"),))]
+
+
 def _read(paths: Sequence[Path], engine: Engine, options: MetarankOptions) -> ir.Table:
     import ibis
 
-    lists = {"fields": "array<struct<name: string, value: string>>", "items": "array<struct<id: string>>"}
-    schema = ibis.schema(dict.fromkeys(_TEXTS, "string") | lists)
+    schema = ibis.schema(dict.fromkeys(_TEXTS, "string") | _LISTS)
     return fields.stacked([_part(part, table, options) for part, table in engine.open_each(paths, schema)])
 
 
@@ -95,32 +117,22 @@ def _part(part: LogPart, table: ir.Table, options: MetarankOptions) -> ir.Table:
     ranked = (event == "ranking").fill_null(False)
     interaction = (event == "interaction").fill_null(False)
     click = interaction & kind.isin(options.click_action).fill_null(False)
-    clean = fields.normalised if options.normalise else fields.as_typed
-    names = QUERY_FIELDS if options.query_field is None else (options.query_field,)
     time = found["timestamp"]
+    lists = [
+        fields.constant(None, form) if found[name] is None else ranked.ifelse(found[name].cast(form), None)
+        for name, form in _LISTS.items()
+    ]
     return table.select(
         kind=ibis.cases((ranked, "ranking"), (click, "click"), else_="other"),
         page=ranked.ifelse(identity, click.ifelse(ranking, None)),
-        query=ranked.ifelse(clean(_field(found["fields"], names)), None),
-        documents=ranked.ifelse(found["items"].map(lambda one: one["id"].nullif("")), None),
+        fields=lists[0],
+        documents=lists[1],
         timestamp=ranked.ifelse(fields.moment(time), None),
         user_id=ranked.ifelse(user, None),
         surface=ranked.ifelse(tenant, None),
         doc_id=click.ifelse(item, None),
         mark=click.ifelse(ibis.null("string") if time is None else time.cast("string"), None),
         action=ranked.ifelse(None, interaction.ifelse(kind, event)),
-    )
-
-
-def _field(values: ir.ArrayValue | None, names: Sequence[str]) -> ir.StringValue:
-    """The value of the first of some fields that a ranking has."""
-    import ibis
-
-    if values is None:
-        return ibis.null("string")
-    found = [values.filter(lambda one, name=name: one["name"] == name) for name in names]
-    return ibis.coalesce(
-        *((some_.length() > 0).ifelse(some_[0]["value"], None) for some_ in found), ibis.null("string")
     )
 
 

@@ -32,10 +32,10 @@ class Pages:
         return self.every.filter(self.every["query"].notnull())
 
     @property
-    def marks(self) -> ir.Table:
-        """What events have to know of their page: whether it has a query, and the document it lists first."""
-        first = self.every.documents.notnull().ifelse(self.every.documents[0], None)
-        return self.every.select("page", text=self.every["query"].notnull(), first=first)
+    def returned(self) -> ir.Table:
+        """What the pages with a query listed: page, document and its position, from 1."""
+        rows = self.asked.select("page", "documents").unnest("documents", offset="place")
+        return rows.select("page", document="documents", position=rows.place.cast("int64") + 1)
 
 
 def each_once(raw: ir.Table, name: str, held: ExitStack) -> Pages:

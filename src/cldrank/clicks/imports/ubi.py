@@ -75,12 +75,13 @@ def ubi_records(
         del came_in["impression"]
     return Records(
         pages=pages.asked,
+        returned=_returned(pages),
         events=held.enter_context(placed.cache()),
         shown=shown,
         came_in=came_in,
         rejects=pages.rejects,
         notes=_notes(read, shown, start),
-        advice=_advice(read, pages, options, shown),
+        advice=_advice(pages, options, shown),
     )
 
 
@@ -128,7 +129,10 @@ def _events(paths: Sequence[Path], engine: Engine, options: UbiOptions, pages: P
         for part, table in engine.open_each(paths, _schema(texts | {"event_attributes": f"struct<{inside}>"}))
     ]
     read = fields.stacked(tables)
-    return read.left_join(pages.marks, "page").select(*read.columns, "text", first=lambda t: t.first == t.doc_id)
+    every = pages.every
+    first = every.documents.notnull().ifelse(every.documents[0], None)
+    known = every.select("page", text=every["query"].notnull(), top=first)
+    return read.left_join(known, "page").select(*read.columns, "text", first=lambda both: both.top == both.doc_id)
 
 
 def _event_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table:
@@ -177,6 +181,11 @@ def _check_events(read: ir.Table, counts: dict[str, int], paths: Sequence[Path],
         raise FormatError(f"no click or impression has a query_id; the fields are {fields_of(paths)}.", path=paths[0])
 
 
+def _returned(pages: Pages) -> ir.Table:
+    rows = pages.returned
+    return rows.select("page", "position", doc_id=rows.document.nullif(""))
+
+
 # -- positions ---------------------------------------------------------------------------------------------------------
 
 
@@ -198,9 +207,8 @@ def _placed(read: ir.Table, pages: Pages, options: UbiOptions) -> tuple[ir.Table
     start, note = _start(found, options)
     events = read.mutate(position=read.ordinal + (1 - start))
     if found["missing"]:
-        listed = pages.asked.select("page", "documents").unnest("documents", offset="place")
-        places = listed.group_by(["page", "documents"]).aggregate(place=listed.place.min().cast("int64") + 1)
-        places = places.select("page", "place", doc_id="documents")
+        listed = _returned(pages)
+        places = listed.group_by(["page", "doc_id"]).aggregate(place=listed.position.min())
         events = events.left_join(places, ["page", "doc_id"]).drop("page_right", "doc_id_right")
         events = events.mutate(position=ibis.coalesce(events.position, events.place)).drop("place")
     return events, note
@@ -240,13 +248,12 @@ def _notes(read: ir.Table, shown: bool, start: Note | None) -> list[Note]:
     return [(text, (others,))]
 
 
-def _advice(read: ir.Table, pages: Pages, options: UbiOptions, shown: bool) -> tuple[str, tuple[Any, ...]]:
+def _advice(pages: Pages, options: UbiOptions, shown: bool) -> Note:
     """What to do where clicks do not find results."""
     if shown:
         return "Are impressions of all results logged, under the same ids? Set {} to count what was returned.", (
             setting("impressions", "returned"),
         )
-    del read
     hits = pages.asked.filter(pages.asked.documents.length() > 0)
     found = hits.select(hit=hits.documents[0]).order_by("hit").limit(1).to_pyarrow().to_pylist()
     example = found[0]["hit"] if found else "nothing"

@@ -50,7 +50,8 @@ def yandex_records(paths: Sequence[Path], engine: Engine, held: ExitStack, progr
         )
     serps = held.enter_context(_serps(read).cache())
     clicks = held.enter_context(_attributed(read, serps).cache())
-    pages = serps.select("page", "query", "documents", **{name: constant(None, "string") for name in KNOWN})
+    pages = serps.select("page", "query", **{name: constant(None, "string") for name in KNOWN})
+    listed = serps.select("page", "documents").unnest("documents", offset="place")
     found = clicks.filter(clicks.turn.notnull())
     events = found.select(
         "doc_id",
@@ -63,11 +64,13 @@ def yandex_records(paths: Sequence[Path], engine: Engine, held: ExitStack, progr
     )
     return Records(
         pages=pages,
+        returned=listed.select("page", doc_id="documents", position=listed.place.cast("int64") + 1),
         events=events,
         shown=False,
         came_in={"query": counts["query"], "click": counts["click"], "other": counts["broken"] + counts["unknown"]},
         rejects=[_odd_lines(read), _too_early(clicks)],
         id="session",
+        action="line",
     )
 
 

@@ -226,7 +226,9 @@ class Spark(Engine):
 
     def save(self, rows: ir.Table, path: Path) -> None:
         """Write a table as a folder of Parquet files."""
-        frame = self.connection._session.sql(self.connection.compile(rows))
+        session = self.connection._session
+        session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # others forget the time zone
+        frame = session.sql(self.connection.compile(rows))
         frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path.absolute()))
 
     def _where(self, files: Sequence[Path]) -> list[str]:

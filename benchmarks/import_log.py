@@ -1,0 +1,134 @@
+"""Importing a UBI log on DuckDB, against DuckDB reading the same JSON with known types, all in one run.
+
+    python benchmarks/import_log.py [--impressions 1e6]
+
+Prints one JSON line. `ratio` is our time over that of reading, `memory_ratio` our peak resident memory over that of
+reading; each runs in a process of its own that does nothing else. Reading counts records, events by action, and the
+different ids, so that no field of them is skipped. Goal: at most twice the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+GOAL = 2.0
+DEPTH = 10
+QUERIES = """
+    COPY (
+        SELECT uuid_of(page) AS query_id, 'some words ' || (hash(page) % 6000)::VARCHAR AS user_query,
+               'client-' || (page % 50000)::VARCHAR AS client_id, 'shop' AS application,
+               strftime(TIMESTAMP '2026-01-01' + INTERVAL 1 SECOND * page, '%Y-%m-%dT%H:%M:%S.000Z') AS "timestamp",
+               '{"query":{"match":{"title":{"query":"some words"}}}}' AS query,
+               list_transform(range(10), lambda k: object_of(page, k)) AS query_response_hit_ids
+        FROM range({pages}) t(page)
+    ) TO '{folder}/queries.jsonl' (FORMAT json)
+"""
+EVENTS = """
+    COPY (
+        SELECT CASE WHEN click THEN 'click' ELSE 'impression' END AS action_name, uuid_of(page) AS query_id,
+               'session-' || (page // 3)::VARCHAR AS session_id, 'client-' || (page % 50000)::VARCHAR AS client_id,
+               strftime(TIMESTAMP '2026-01-01' + INTERVAL 1 SECOND * (page + 2 + 9 * click::INT),
+                        '%Y-%m-%dT%H:%M:%S.000Z') AS "timestamp", 'shop' AS application,
+               {'object': {'object_id': object_of(page, k), 'object_id_field': 'product_id'},
+                'position': {'ordinal': k + 1}} AS event_attributes
+        FROM range({pages}) t(page), range(10) u(k), (VALUES (false), (true)) v(click)
+        WHERE NOT click OR hash(page, k) % 1000 < 300 // (k + 1)
+        ORDER BY hash(page, k, click)
+    ) TO '{folder}/events.jsonl' (FORMAT json)
+"""
+READ = """
+import json, pathlib, sys, time
+import duckdb
+folder = sys.argv[1]
+start = time.perf_counter()
+connection = duckdb.connect(config={"memory_limit": "3GB"})
+connection.execute("SET enable_progress_bar = false")
+queries = "{query_id: 'VARCHAR', user_query: 'VARCHAR', client_id: 'VARCHAR', application: 'VARCHAR', " \\
+    "timestamp: 'TIMESTAMP', query_response_hit_ids: 'VARCHAR[]'}"
+inside = "STRUCT(object STRUCT(object_id VARCHAR), position STRUCT(ordinal INTEGER))"
+events = "{action_name: 'VARCHAR', query_id: 'VARCHAR', timestamp: 'TIMESTAMP', event_attributes: '" + inside + "'}"
+options = "format='newline_delimited', columns="
+connection.sql(
+    "SELECT count(*), count(DISTINCT user_query), sum(len(query_response_hit_ids)), max(timestamp) "
+    f"FROM read_json('{folder}/queries.jsonl', {options}{queries})"
+).fetchall()
+rows = connection.sql(
+    "SELECT action_name, count(*), count(query_id), count(event_attributes.object.object_id), max(timestamp), "
+    f"sum(event_attributes.position.ordinal) FROM read_json('{folder}/events.jsonl', {options}{events}) GROUP BY ALL"
+).fetchall()
+seconds = time.perf_counter() - start
+"""
+IMPORT = """
+import json, pathlib, sys, time
+from cldrank.clicks.imports import import_log
+import ibis
+folder = sys.argv[1]
+start = time.perf_counter()
+report = import_log("ubi", queries=f"{folder}/queries.jsonl", events=f"{folder}/events.jsonl", out=f"{folder}/log.parquet")
+seconds = time.perf_counter() - start
+rows = [report.rows, report.clicks, sum(one.count for one in report.set_aside)]
+"""
+TOLD = """
+status = pathlib.Path("/proc/self/status").read_text()
+peak = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 2**20
+print(json.dumps([seconds, peak, rows], default=str))
+"""
+
+
+def write(folder: Path, pages: int) -> None:
+    with duckdb.connect(config={"memory_limit": "3GB"}) as connection:
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute(
+            "CREATE MACRO uuid_of(page) AS printf('%08x-0000-4000-8000-%012x', page % 4294967296, hash(page) >> 16)"
+        )
+        connection.execute("CREATE MACRO object_of(page, k) AS 'B0' || (hash(page % 6000, k) % 1000000)::VARCHAR")
+        for sql in (QUERIES, EVENTS):
+            connection.execute(sql.replace("{pages}", str(pages)).replace("{folder}", str(folder)))
+
+
+def measured(code: str, folder: Path, runs: int) -> tuple[float, float, Any]:
+    """The shortest time of some runs, the peak of memory, and what was found."""
+    found = []
+    for _ in range(runs):
+        ran = subprocess.run([sys.executable, "-c", code + TOLD, folder], capture_output=True, text=True, check=True)
+        found.append(json.loads(ran.stdout))
+    seconds, peak, rows = min(found, key=lambda one: one[0])
+    return seconds, peak, rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--impressions", type=float, default=1e6)
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder, int(arguments.impressions) // DEPTH)
+        size = sum((folder / file).stat().st_size for file in ("queries.jsonl", "events.jsonl"))
+        reading, read_peak, _ = measured(READ, folder, arguments.runs)
+        importing, peak, (rows, clicks, set_aside) = measured(IMPORT, folder, arguments.runs)
+    result = {
+        "benchmark": "import_log",
+        "json_mb": round(size / 1e6),
+        "rows": rows,
+        "clicks": clicks,
+        "set_aside": set_aside,
+        "seconds": {"read_json": round(reading, 2), "cldrank": round(importing, 2)},
+        "ratio": round(importing / reading, 2),
+        "peak_gib": {"read_json": round(read_peak, 2), "cldrank": round(peak, 2)},
+        "memory_ratio": round(peak / read_peak, 2),
+        "goal": GOAL,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
