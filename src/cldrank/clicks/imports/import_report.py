@@ -92,6 +92,11 @@ class ImportReport:
         """The notes as sentences."""
         return tuple(worded(text, words, "python") for text, words in self.notes)
 
+    @property
+    def returned_only(self) -> bool:
+        """Whether what counts as shown is all that was returned, seen or not."""
+        return self.source == "ubi" and "result" in self.came_in
+
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
         return {
@@ -109,7 +114,7 @@ class ImportReport:
         lines = [f"{read} read, {aside:,} set aside", *map(str, self.set_aside)]
         for what, share in (self.joined or {}).items():
             lines.append(f"{share:.1%} of {what}")
-        lines += [f"note: {remark}" for remark in self.remarks]
+        lines += [f"note: {remark}." for remark in self.remarks]
         lines.append(
             f"{count(self.rows, 'row')} of {count(self.pages, 'page')} written, {self.clicked:,} of them clicked "
             f"({count(self.clicks, 'click')})"

@@ -6,11 +6,12 @@ Formats differ in what they call things; here a page is one query of one person 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cldrank.clicks.counting import count_row
 from cldrank.clicks.imports.fields import constant, stacked
 from cldrank.clicks.imports.import_report import REASONS, RECORDS, Note, SetAside
 from cldrank.clicks.log.schema import DEEPEST
@@ -72,37 +73,43 @@ def join(records: Records, min_joined: float, held: ExitStack, progress: Callabl
     progress("joining clicks to results …")
     clicks = held.enter_context(_distinct_clicks(records.events).cache())
     shown, kind = (_impressions(records), "impression") if records.shown else (_listed(records.returned), "result")
-    results = held.enter_context(
-        shown.group_by(["page", "doc_id"]).aggregate(position=shown.position.min(), copies=shown.count()).cache()
-    )
+    results = shown.group_by(["page", "doc_id"]).aggregate(position=shown.position.min(), copies=shown.count())
     clicked = clicks.group_by(["page", "doc_id"]).aggregate(clicks=clicks.count())
-    joined = held.enter_context(
-        results.left_join(clicked, ["page", "doc_id"]).drop("page_right", "doc_id_right").cache()
-    )
+    joined = results.left_join(clicked, ["page", "doc_id"]).select("page", "doc_id", "position", "copies", "clicks")
+    joined = held.enter_context(joined.cache())
     progress("accounting for every record …")
-    rejects = [
-        *records.rejects,
-        _bad_events(records.events, records.shown),
-        _copies(shown, joined, kind),
-        _copied_clicks(clicks),
-        _lost_clicks(clicks, results),
-        _empty_pages(records, results),
-    ]
-    if not records.shown:
-        rejects.append(_nameless(records.returned))
-    aside = held.enter_context(stacked([_typed(one) for one in rejects]).cache())
-    came_in = dict(records.came_in)
-    facts = _facts(joined)
-    if not records.shown:
-        came_in = {records.page: came_in.pop(records.page), kind: facts["shown"], **came_in}
+    facts = _facts(records, joined, clicks)
+    rejects = [one.cache() for one in _rejects(records, shown, joined, clicks, kind, facts)]
+    aside = stacked([_typed(held.enter_context(one)) for one in rejects])
     set_aside = _by_reason(aside, records)
+    came_in = dict(records.came_in)
     if not records.shown:
-        nameless = sum(one.count for one in set_aside if (one.record, one.reason) == (kind, "no document"))
-        came_in[kind] += nameless
+        listed_ = facts["shown"] + sum(
+            one.count for one in set_aside if (one.record, one.reason) == (kind, "no document")
+        )
+        came_in = {records.page: came_in.pop(records.page), kind: listed_, **came_in}
     shares = _shares(came_in, set_aside, kind)
     _check_join(records, shares, aside, min_joined)
     _check_account(came_in, facts, set_aside, records.page, kind)
     return Joined(_log(joined, records), aside, came_in, facts, set_aside, shares)
+
+
+def _rejects(
+    records: Records, shown: ir.Table, joined: ir.Table, clicks: ir.Table, kind: str, facts: Mapping[str, int]
+) -> Iterator[ir.Table]:
+    """What was set aside; what the counts rule out is not looked for."""
+    yield from records.rejects
+    yield _bad_events(records.events, records.shown)
+    if facts["shown"] > facts["rows"]:
+        yield _copies(shown, joined, kind)
+    if facts["click_copies"] > facts["distinct_clicks"]:
+        yield _copied_clicks(clicks)
+    if facts["distinct_clicks"] > facts["clicks"]:
+        yield _lost_clicks(clicks, joined)
+    if facts["asked"] > facts["pages"]:
+        yield _empty_pages(records, joined)
+    if not records.shown:
+        yield _nameless(records.returned)
 
 
 def other_actions(events: ir.Table, column: str = "record") -> str:
@@ -267,19 +274,19 @@ def _typed(rejects: ir.Table) -> ir.Table:
 # -- the account -------------------------------------------------------------------------------------------------------
 
 
-def _facts(joined: ir.Table) -> dict[str, int]:
-    from cldrank.clicks.counting import count_row
-
-    clicks = joined.clicks.fill_null(0)
-    return count_row(
-        joined.aggregate(
-            rows=joined.count(),
-            pages=joined.page.nunique(),
-            clicked=joined.count(where=clicks > 0),
-            clicks=clicks.sum(),
-            shown=joined.copies.sum(),
-        )
+def _facts(records: Records, joined: ir.Table, clicks: ir.Table) -> dict[str, int]:
+    """Counts of what was joined, from which follows what has to be set aside."""
+    found = joined.clicks.fill_null(0)
+    counted = joined.aggregate(
+        rows=joined.count(),
+        pages=joined.page.nunique(),
+        clicked=joined.count(where=found > 0),
+        clicks=found.sum(),
+        shown=joined.copies.sum(),
     )
+    pressed = clicks.aggregate(distinct_clicks=clicks.count(), click_copies=clicks.copies.sum())
+    asked = records.pages.aggregate(asked=records.pages.count())
+    return count_row(counted) | count_row(pressed) | count_row(asked)
 
 
 def _by_reason(aside: ir.Table, records: Records) -> tuple[SetAside, ...]:

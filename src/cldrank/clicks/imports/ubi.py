@@ -69,14 +69,14 @@ def ubi_records(
     )
     _check_events(read, counts, events, options)
     shown = options.impressions == "events" or (options.impressions == "auto" and counts["impression"] > 0)
-    placed, start = _placed(read, pages, options) if shown else (read.mutate(position=read.ordinal), None)
+    placed, start = _placed(read, pages, options, held) if shown else (read.mutate(position=read.ordinal), None)
     came_in = {"query": pages.count, **{kind: counts[kind] for kind in ("impression", "click", "other")}}
     if not shown:
         del came_in["impression"]
     return Records(
         pages=pages.asked,
         returned=_returned(pages),
-        events=held.enter_context(placed.cache()),
+        events=placed,
         shown=shown,
         came_in=came_in,
         rejects=pages.rejects,
@@ -189,7 +189,7 @@ def _returned(pages: Pages) -> ir.Table:
 # -- positions ---------------------------------------------------------------------------------------------------------
 
 
-def _placed(read: ir.Table, pages: Pages, options: UbiOptions) -> tuple[ir.Table, Note | None]:
+def _placed(read: ir.Table, pages: Pages, options: UbiOptions, held: ExitStack) -> tuple[ir.Table, Note | None]:
     """Events with positions from 1: their ordinals or, where these are missing, their places among the hits."""
     import ibis
 
@@ -211,6 +211,7 @@ def _placed(read: ir.Table, pages: Pages, options: UbiOptions) -> tuple[ir.Table
         places = listed.group_by(["page", "doc_id"]).aggregate(place=listed.position.min())
         events = events.left_join(places, ["page", "doc_id"]).drop("page_right", "doc_id_right")
         events = events.mutate(position=ibis.coalesce(events.position, events.place)).drop("place")
+        events = held.enter_context(events.cache())
     return events, note
 
 

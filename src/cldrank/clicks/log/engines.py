@@ -177,7 +177,7 @@ class DuckDB(Engine):
 
     def save(self, rows: ir.Table, path: Path) -> None:
         """Write a table as a Parquet file, in a stream."""
-        self.connection.to_parquet(rows, path, compression="zstd")
+        self.connection.to_parquet(rows, path, compression="zstd", compression_level=1)
 
 
 class Backend(Engine):
