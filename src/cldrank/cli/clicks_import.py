@@ -116,8 +116,8 @@ def import_log(
             memory_limit=memory_limit,
             progress=progress,
         ).said("shell")
-    for remark in report.remarks:
-        print_warning(remark) if report.returned_only else say(remark)
+    if report.returned_only:
+        print_warning(f"{report.remarks[0]}.")
     if as_json:
         print_json(report.as_dict())
         return

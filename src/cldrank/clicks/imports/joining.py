@@ -6,9 +6,11 @@ Formats differ in what they call things; here a page is one query of one person 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from cldrank.clicks.counting import count_row
@@ -298,26 +300,15 @@ def _by_reason(aside: ir.Table, records: Records) -> tuple[SetAside, ...]:
         "query": aside.query_id,
         "document": aside.doc_id,
         records.action: aside.action,
+        "position": aside.position.cast("string"),
     }
-    parts = [value.notnull().ifelse(ibis.literal(f"{name} ") + value, None) for name, value in named.items()]
-    parts.append(aside.position.notnull().ifelse(ibis.literal("position ") + aside.position.cast("string"), None))
-    example = joined_texts(parts)
+    parts = [(ibis.literal(f", {name} ") + value).fill_null("") for name, value in named.items()]
+    example = reduce(operator.add, parts).substr(2)
     found = aside.group_by(["record", "reason"]).aggregate(number=aside.rows.sum(), example=example.min())
     rows = found.to_pyarrow().to_pylist()
     order = list(RECORDS), list(REASONS)
     rows.sort(key=lambda row: (order[0].index(row["record"]), order[1].index(row["reason"])))
     return tuple(SetAside(row["record"], row["reason"], int(row["number"]), row["example"] or "") for row in rows)
-
-
-def joined_texts(parts: Sequence[ir.StringValue]) -> ir.StringValue:
-    """Texts with commas between them; those that are null are left out."""
-    import ibis
-
-    whole = ibis.literal("")
-    for part in parts:
-        comma = (whole == "").ifelse("", ", ")
-        whole = part.isnull().ifelse(whole, whole + comma + part.fill_null(""))
-    return whole
 
 
 def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], kind: str) -> dict[str, float]:

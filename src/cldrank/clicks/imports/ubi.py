@@ -80,7 +80,7 @@ def ubi_records(
         shown=shown,
         came_in=came_in,
         rejects=pages.rejects,
-        notes=_notes(read, shown, start),
+        notes=_notes(read, options, shown, start),
         advice=_advice(pages, options, shown),
     )
 
@@ -240,13 +240,13 @@ def _start(found: dict[str, int], options: UbiOptions) -> tuple[int, Note | None
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _notes(read: ir.Table, shown: bool, start: Note | None) -> list[Note]:
+def _notes(read: ir.Table, options: UbiOptions, shown: bool, start: Note | None) -> list[Note]:
     if shown:
         return [start] if start else []
     actions = other_actions(read)
-    others = f" (other actions: {actions})" if actions else ""
-    text = "there are no impression events{}: all results that were returned count as shown, seen or not"
-    return [(text, (others,))]
+    why = f"there are no impression events (other actions: {actions or 'none'}), so "
+    text = "all results that were returned count as shown, seen or not"
+    return [("{}{}", ("" if options.impressions == "returned" else why, text))]
 
 
 def _advice(pages: Pages, options: UbiOptions, shown: bool) -> Note:
