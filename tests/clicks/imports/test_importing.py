@@ -1,4 +1,4 @@
-"""What holds for all formats: files that are written whole or not at all, arguments, and formats that are recognised."""
+"""What holds for all formats: files written whole or not at all, arguments, and formats that are recognised."""
 
 from __future__ import annotations
 

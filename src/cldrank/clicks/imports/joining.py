@@ -34,8 +34,9 @@ class Records:
 
     pages      page, query, timestamp, user_id, surface; each page once, with its query
     returned   page, doc_id, position (from 1): what each page listed
-    events     record ("impression", "click" or "other"), page, doc_id, position (from 1), mark, action, text (whether
-               its page has a query; null: there is no such page). Clicks on one result with the same mark are copies
+    known      page, text: whether it has a query; pages without one as well
+    events     record ("impression", "click" or "other"), page, doc_id, position (from 1), mark, action. Clicks on one
+               result with the same action and mark are copies
     shown      whether impressions are among the events; else all that was returned counts as shown
     came_in    the number of records of each kind
     rejects    records that were set aside before, with the columns of `ASIDE`
@@ -46,6 +47,7 @@ class Records:
     """
 
     pages: ir.Table
+    known: ir.Table
     returned: ir.Table
     events: ir.Table
     shown: bool
@@ -73,15 +75,13 @@ class Joined:
 def join(records: Records, min_joined: float, held: ExitStack, progress: Callable[[str], None]) -> Joined:
     """Join clicks to what was shown, and that to its page; `held` keeps tables until the caller is done."""
     progress("joining clicks to results …")
-    clicks = held.enter_context(_distinct_clicks(records.events).cache())
+    clicks = held.enter_context(_distinct_clicks(records).cache())
     shown, kind = (_impressions(records), "impression") if records.shown else (_listed(records.returned), "result")
-    results = shown.group_by(["page", "doc_id"]).aggregate(position=shown.position.min(), copies=shown.count())
-    clicked = clicks.group_by(["page", "doc_id"]).aggregate(clicks=clicks.count())
-    joined = results.left_join(clicked, ["page", "doc_id"]).select("page", "doc_id", "position", "copies", "clicks")
-    joined = held.enter_context(joined.cache())
+    grouped = held.enter_context(_grouped(shown, clicks, records).cache())
+    joined = grouped.filter(grouped.text.fill_null(False))
     progress("accounting for every record …")
     facts = _facts(records, joined, clicks)
-    rejects = [one.cache() for one in _rejects(records, shown, joined, clicks, kind, facts)]
+    rejects = [one.cache() for one in _rejects(records, shown, grouped, clicks, kind, facts)]
     aside = stacked([_typed(held.enter_context(one)) for one in rejects])
     set_aside = _by_reason(aside, records)
     came_in = dict(records.came_in)
@@ -97,17 +97,20 @@ def join(records: Records, min_joined: float, held: ExitStack, progress: Callabl
 
 
 def _rejects(
-    records: Records, shown: ir.Table, joined: ir.Table, clicks: ir.Table, kind: str, facts: Mapping[str, int]
+    records: Records, shown: ir.Table, grouped: ir.Table, clicks: ir.Table, kind: str, facts: Mapping[str, int]
 ) -> Iterator[ir.Table]:
     """What was set aside; what the counts rule out is not looked for."""
+    joined, pressed = (table.filter(table.text.fill_null(False)) for table in (grouped, clicks))
     yield from records.rejects
-    yield _bad_events(records.events, records.shown)
+    yield _bad_events(records)
+    yield _strays(grouped, kind)
+    yield _strays(clicks, "click")
     if facts["shown"] > facts["rows"]:
         yield _copies(shown, joined, kind)
     if facts["click_copies"] > facts["distinct_clicks"]:
-        yield _copied_clicks(clicks)
+        yield _copied_clicks(pressed)
     if facts["distinct_clicks"] > facts["clicks"]:
-        yield _lost_clicks(clicks, joined)
+        yield _lost_clicks(pressed, joined)
     if facts["asked"] > facts["pages"]:
         yield _empty_pages(records, joined)
     if not records.shown:
@@ -125,30 +128,46 @@ def other_actions(events: ir.Table, column: str = "record") -> str:
 # -- what was shown and clicked ----------------------------------------------------------------------------------------
 
 
-def _good(events: ir.Table) -> ir.BooleanValue:
-    return (events.page.notnull() & events.doc_id.notnull() & events.text).fill_null(False)
+def _has_keys(events: ir.Table) -> ir.BooleanValue:
+    return events.page.notnull() & events.doc_id.notnull()
+
+
+def _is_placed(events: ir.Table) -> ir.BooleanValue:
+    return events.position.between(1, DEEPEST).fill_null(False)
 
 
 def _impressions(records: Records) -> ir.Table:
     events = records.events.filter(records.events.record == "impression")
-    placed = events.position.between(1, DEEPEST).fill_null(False)
-    return events.filter(_good(events) & placed).select("page", "doc_id", "position")
+    return events.filter(_has_keys(events) & _is_placed(events)).select("page", "doc_id", "position")
 
 
 def _listed(returned: ir.Table) -> ir.Table:
     return returned.filter(returned.doc_id.notnull())
 
 
-def _distinct_clicks(events: ir.Table) -> ir.Table:
-    clicks = events.filter((events.record == "click") & _good(events))
-    return clicks.group_by(["page", "doc_id", "action", "mark"]).aggregate(copies=clicks.count())
+def _distinct_clicks(records: Records) -> ir.Table:
+    """Clicks, copies of one counted together, and whether their page has a query; null: there is no such page."""
+    events = records.events
+    clicks = events.filter((events.record == "click") & _has_keys(events))
+    keys = ["page", "doc_id", "action", "mark"]
+    found = clicks.group_by(keys).aggregate(copies=clicks.count())
+    return found.left_join(records.known, "page").select(*found.columns, "text")
+
+
+def _grouped(shown: ir.Table, clicks: ir.Table, records: Records) -> ir.Table:
+    """What was shown, each document of a page once, with its clicks and whether its page has a query."""
+    keys = ["page", "doc_id"]
+    results = shown.group_by(keys).aggregate(position=shown.position.min(), copies=shown.count())
+    clicked = clicks.group_by(keys).aggregate(clicks=clicks.count())
+    found = results.left_join(clicked, keys).select(*results.columns, "clicks")
+    return found.left_join(records.known, "page").select(*found.columns, "text")
 
 
 def _log(joined: ir.Table, records: Records) -> ir.Table:
     """The log: one row per result that was shown."""
     pages = records.pages.select("page", "query", *KNOWN)
     rows = joined.inner_join(pages, "page")
-    known = [name for name in KNOWN if name in _filled(pages)]
+    known = _filled(pages)
     clicked = rows.clicks.fill_null(0).cast("int32")
     return rows.select(
         *known,
@@ -169,30 +188,42 @@ def _filled(pages: ir.Table) -> list[str]:
 # -- what was set aside ------------------------------------------------------------------------------------------------
 
 
-def _bad_events(events: ir.Table, shown: bool) -> ir.Table:
-    """Impressions and clicks that cannot be joined, and all other events, which are gathered by action."""
+def _bad_events(records: Records) -> ir.Table:
+    """Impressions and clicks without keys or a position, and all other events, which are gathered by action."""
     import ibis
 
-    impression = (events.record == "impression") & shown
+    events = records.events
+    impression = (events.record == "impression") & records.shown
+    fine = (events.record != "other") & _has_keys(events) & (~impression | _is_placed(events))
+    found = events.filter(~fine)
+    found = found.left_join(records.known, "page").select(*found.columns, "text")
+    other = found.record == "other"
     reason = ibis.cases(
-        (events.record == "other", "other action"),
-        (events.page.isnull(), "no id"),
-        (events.doc_id.isnull(), "no document"),
-        (events.text.isnull(), "unknown page"),
-        (~events.text, "page without text"),
-        (impression & events.position.isnull(), "no position"),
-        (impression & ~events.position.between(1, DEEPEST), "position out of range"),
+        (other, "other action"),
+        (found.page.isnull(), "no id"),
+        (found.doc_id.isnull(), "no document"),
+        (found.text.isnull(), "unknown page"),
+        (~found.text, "page without text"),
+        (found.position.isnull(), "no position"),
+        else_="position out of range",
     )
-    found = events.mutate(reason=reason)
-    found = found.filter(found.reason.notnull())
-    other = found.reason == "other action"
-    found = found.mutate(
-        session_id=other.ifelse(None, found.page),
-        doc_id=other.ifelse(None, found.doc_id),
-        position=other.ifelse(None, found.position),
+    keys = {name: other.ifelse(None, found[name]) for name in ("page", "doc_id", "position")}
+    found = found.select("record", "action", **keys, reason=reason)
+    grouped = found.group_by(found.columns).aggregate(rows=found.count())
+    return grouped.rename(session_id="page")
+
+
+def _strays(table: ir.Table, kind: str) -> ir.Table:
+    """Impressions or clicks whose page is unknown, or has no query."""
+    found = table.filter(~table.text.fill_null(False))
+    return found.select(
+        *(name for name in ("position", "action") if name in found.columns),
+        "doc_id",
+        record=constant(kind),
+        reason=found.text.isnull().ifelse("unknown page", "page without text"),
+        session_id=found.page,
+        rows=found.copies,
     )
-    keys = ["record", "reason", "session_id", "doc_id", "position", "action"]
-    return found.group_by(keys).aggregate(rows=found.count())
 
 
 def _copies(shown: ir.Table, joined: ir.Table, kind: str) -> ir.Table:
@@ -286,7 +317,8 @@ def _facts(records: Records, joined: ir.Table, clicks: ir.Table) -> dict[str, in
         clicks=found.sum(),
         shown=joined.copies.sum(),
     )
-    pressed = clicks.aggregate(distinct_clicks=clicks.count(), click_copies=clicks.copies.sum())
+    there = clicks.text.fill_null(False)
+    pressed = clicks.aggregate(distinct_clicks=clicks.count(where=there), click_copies=clicks.copies.sum(where=there))
     asked = records.pages.aggregate(asked=records.pages.count())
     return count_row(counted) | count_row(pressed) | count_row(asked)
 

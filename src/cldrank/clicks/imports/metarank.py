@@ -60,11 +60,11 @@ def metarank_records(
     listed = pages.returned
     rest = read.filter(read.kind != "ranking")
     events = rest.select("page", "doc_id", "mark", "action", record=rest.kind, position=fields.constant(None, "int64"))
-    known = pages.every.select("page", text=pages.every["query"].notnull())
     return Records(
         pages=pages.asked,
+        known=pages.known,
         returned=listed.select("page", "position", doc_id=listed.document.id.nullif("")),
-        events=held.enter_context(events.left_join(known, "page").select(*events.columns, "text").cache()),
+        events=events,
         shown=False,
         came_in={"ranking": pages.count, "click": counts["clicks"], "other": counts["other"]},
         rejects=pages.rejects,
@@ -141,10 +141,6 @@ def _check(read: ir.Table, counts: dict[str, int], paths: Sequence[Path], option
     if not counts["rankings"]:
         seen = other_actions(read, "kind") or "none"
         raise DataError(f"{where}: there are no ranking events; the events are {seen}.")
-    if options.query_field is not None and not counts["asked"]:
-        raise DataError(
-            "{}: no ranking has the field {!r}, see {}.", where, options.query_field, setting("query_field")
-        )
     if not counts["clicks"] and counts["other"]:
         raise DataError(
             "{}: no interaction has the type {}; the others are {}. Name those that count as clicks with {}.",

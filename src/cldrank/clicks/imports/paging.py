@@ -32,6 +32,11 @@ class Pages:
         return self.every.filter(self.every["query"].notnull())
 
     @property
+    def known(self) -> ir.Table:
+        """All pages, and whether they have a query."""
+        return self.every.select("page", text=self.every["query"].notnull())
+
+    @property
     def returned(self) -> ir.Table:
         """What the pages with a query listed: page, document and its position, from 1."""
         rows = self.asked.select("page", "documents").unnest("documents", offset="place")

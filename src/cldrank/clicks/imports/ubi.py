@@ -60,7 +60,7 @@ def ubi_records(
     if not pages.count:
         raise DataError(f"{some(queries, 3)}: there are no queries.")
     progress("reading events …")
-    read = held.enter_context(_events(events, engine, options, pages).cache())
+    read = held.enter_context(_events(events, engine, options).cache())
     counts = count_row(
         read.aggregate(
             **{kind: read.count(where=read.record == kind) for kind in ("impression", "click", "other")},
@@ -75,6 +75,7 @@ def ubi_records(
         del came_in["impression"]
     return Records(
         pages=pages.asked,
+        known=pages.known,
         returned=_returned(pages),
         events=placed,
         shown=shown,
@@ -120,19 +121,14 @@ def _query_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table
     )
 
 
-def _events(paths: Sequence[Path], engine: Engine, options: UbiOptions, pages: Pages) -> ir.Table:
-    """Events, each with what it has to know of its page."""
+def _events(paths: Sequence[Path], engine: Engine, options: UbiOptions) -> ir.Table:
     inside = "object: struct<object_id: string, internal_id: string>, position: struct<ordinal: string>, rank: string"
     texts = dict.fromkeys(("action_name", "query_id", "timestamp"), "string")
     tables = [
         _event_part(part, table, options)
         for part, table in engine.open_each(paths, _schema(texts | {"event_attributes": f"struct<{inside}>"}))
     ]
-    read = fields.stacked(tables)
-    every = pages.every
-    first = every.documents.notnull().ifelse(every.documents[0], None)
-    known = every.select("page", text=every["query"].notnull(), top=first)
-    return read.left_join(known, "page").select(*read.columns, "text", first=lambda both: both.top == both.doc_id)
+    return fields.stacked(tables)
 
 
 def _event_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table:
@@ -193,17 +189,19 @@ def _placed(read: ir.Table, pages: Pages, options: UbiOptions, held: ExitStack) 
     """Events with positions from 1: their ordinals or, where these are missing, their places among the hits."""
     import ibis
 
-    seen = read.filter((read.record == "impression") & read.text.fill_null(False))
-    top = seen.first.fill_null(False)
+    seen = read.filter(read.record == "impression")
     found = count_row(
         seen.aggregate(
-            first_at_0=seen.count(where=top & (seen.ordinal == 0)),
-            first_at_1=seen.count(where=top & (seen.ordinal == 1)),
             at_0=seen.count(where=seen.ordinal == 0),
             at_1=seen.count(where=seen.ordinal == 1),
-            missing=seen.count(where=seen.ordinal.isnull() & seen.doc_id.notnull()),
+            missing=seen.count(where=seen.ordinal.isnull()),
         )
     )
+    asked = pages.asked.filter(pages.asked.documents.length() > 0)
+    tops = asked.select("page", doc_id=asked.documents[0])
+    upper = seen.filter(seen.ordinal.isin([0, 1])).semi_join(tops, ["page", "doc_id"])
+    counts = {f"first_at_{place}": upper.count(where=upper.ordinal == place) for place in (0, 1)}
+    found |= count_row(upper.aggregate(**counts))
     start, note = _start(found, options)
     events = read.mutate(position=read.ordinal + (1 - start))
     if found["missing"]:

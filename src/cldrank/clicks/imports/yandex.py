@@ -60,10 +60,10 @@ def yandex_records(paths: Sequence[Path], engine: Engine, held: ExitStack, progr
         page=found.session.cast("string") + "-" + found.turn.cast("string"),
         position=constant(None, "int64"),
         action=constant(None, "string"),
-        text=constant(True),
     )
     return Records(
         pages=pages,
+        known=pages.select("page", text=constant(True)),
         returned=listed.select("page", doc_id="documents", position=listed.place.cast("int64") + 1),
         events=events,
         shown=False,
