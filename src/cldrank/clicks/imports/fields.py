@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _ENVELOPE = "_source"  # where exports of an index keep the document
 _BLANKS = "[\\s\u00a0\u3000]+"
-_ZONE = r"(Z|z|[+-]\d\d(:?\d\d)?)$"
-_NUMBER = r"^\d{9,16}$"
+_ZONE = "(z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_NUMBER = "^[0-9]{9,16}$"
 _LARGEST_SECONDS = 100_000_000_000  # as milliseconds in 1973, as seconds in the year 5138
 _MOST_NAMED = 12
 
@@ -100,9 +100,9 @@ def moment(value: ir.Value | None) -> ir.TimestampValue:
     if value.type().is_integer():
         return _since_1970(value).cast(instant)
     words = value.cast("string").strip()
-    dated = words.re_search(_ZONE).ifelse(words, words + "Z").try_cast(instant)
-    counted = _since_1970(words.re_search(_NUMBER).ifelse(words, None).try_cast("int64"))
-    return ibis.coalesce(counted.cast(instant), dated)
+    zoned = ibis.cases((words.endswith("Z"), words), (words.re_search(_ZONE), words), else_=words + "Z")
+    counted = ibis.cases((words.endswith("Z"), None), (words.re_search(_NUMBER), words))
+    return ibis.coalesce(_since_1970(counted.try_cast("int64")).cast(instant), zoned.try_cast(instant))
 
 
 def _since_1970(number: ir.IntegerValue) -> ir.TimestampValue:
