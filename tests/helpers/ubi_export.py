@@ -43,7 +43,7 @@ class Export:
                 {"_index": index, "_id": str(at), "_score": 1.0, "_source": one} if wrapped and at % 2 else one
                 for at, one in enumerate(records)
             ]
-            drawn.shuffle(lines)  # type: ignore[arg-type]  # it shuffles lists too
+            drawn.shuffle(lines)
             text = "".join(json.dumps(line) + "\n" for line in lines)
             path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
         return paths

@@ -40,7 +40,7 @@ def value_at(table: ir.Table, path: str) -> ir.Value | None:
     return None
 
 
-def first_of(table: ir.Table, paths: Sequence[str]) -> ir.Value | None:
+def first_value(table: ir.Table, paths: Sequence[str]) -> ir.Value | None:
     """The first of several fields that has a value, inside the envelope of an export or not."""
     import ibis
 

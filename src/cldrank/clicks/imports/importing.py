@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cldrank.arguments import check_choice, check_flag, check_number
+from cldrank.arguments import check_choice, check_flag, check_number, one_of
 from cldrank.clicks.imports.import_report import ImportReport
 from cldrank.clicks.imports.joining import Joined, Records, join
 from cldrank.clicks.imports.metarank import MetarankOptions, metarank_records
@@ -73,10 +73,12 @@ def import_log(
                1  click, never shown: a click on something that its page did not show; such as session 7, document 99
     100.0% of clicks joined to a page
     50.0% of those clicks joined to a result
-    3 rows of 1 pages, 1 of them clicked (1 clicks)
+    3 rows of 1 page written, 1 of them clicked (1 click)
     """
     start = time.perf_counter()
-    check_choice("source", source, FORMATS)
+    if source not in FORMATS:
+        names = one_of([repr(name) for name in FORMATS])
+        raise UsageError("{} must be {}, not {!r}.", Spelling("source", "--from"), names, source)
     check_number("min_joined", min_joined, least=0, most=1)
     check_flag("normalise", normalise)
     check_choice("impressions", impressions, ("auto", "events", "returned"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pages:
+class ImportedPages:
     """Pages, of which some have no query.
 
     every    page, query, documents, timestamp, user_id, surface; each page once
@@ -43,7 +43,7 @@ class Pages:
         return rows.select("page", document="documents", position=rows.place.cast("int64") + 1)
 
 
-def each_once(raw: ir.Table, name: str, held: ExitStack) -> Pages:
+def each_once(raw: ir.Table, name: str, held: ExitStack) -> ImportedPages:
     """Pages out of records; of several with one id, the earliest is kept."""
     import ibis
 
@@ -81,4 +81,4 @@ def each_once(raw: ir.Table, name: str, held: ExitStack) -> Pages:
     rejects.append(
         silent.select(record=constant(name), reason=constant("no text"), session_id=silent.page, rows=constant(1))
     )
-    return Pages(every, tuple(rejects), counts["records"])
+    return ImportedPages(every, tuple(rejects), counts["records"])

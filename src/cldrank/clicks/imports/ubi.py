@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.counting import count_row
 from cldrank.clicks.imports import fields
 from cldrank.clicks.imports.joining import Records, other_actions
-from cldrank.clicks.imports.paging import Pages, each_once
+from cldrank.clicks.imports.paging import ImportedPages, each_once
 from cldrank.clicks.imports.recognising import fields_of
 from cldrank.clicks.log.engines import Engine
 from cldrank.errors import DataError, FormatError, setting
@@ -105,18 +105,18 @@ def _queries(paths: Sequence[Path], engine: Engine, options: UbiOptions, held: E
 
 
 def _query_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table:
-    found = {name: fields.first_of(table, [name]) for name in ("query_id", "user_query", "client_id", "application")}
+    found = {name: fields.first_value(table, [name]) for name in ("query_id", "user_query", "client_id", "application")}
     fields.required({name: found[name] for name in ("query_id", "user_query")}, table, part, "queries of UBI")
     texts = {name: fields.id_text(value, name, part) for name, value in found.items()}
     clean = fields.normalised if options.normalise else fields.as_typed
-    action = fields.id_text(fields.first_of(table, ["action_name"]), "action_name", part)
+    action = fields.id_text(fields.first_value(table, ["action_name"]), "action_name", part)
     return table.select(
         page=texts["query_id"],
         query=clean(texts["user_query"]),
-        timestamp=fields.moment(fields.first_of(table, ["timestamp"])),
+        timestamp=fields.moment(fields.first_value(table, ["timestamp"])),
         user_id=texts["client_id"],
         surface=texts["application"],
-        documents=fields.id_texts(fields.first_of(table, _HITS), _HITS[0], part),
+        documents=fields.id_texts(fields.first_value(table, _HITS), _HITS[0], part),
         stray=action.notnull(),
     )
 
@@ -135,11 +135,11 @@ def _event_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table
     import ibis
 
     document = f"{_OBJECT}.{options.object_id}"
-    found = {name: fields.first_of(table, [name]) for name in ("action_name", "query_id")}
-    found[document] = fields.first_of(table, [document, options.object_id])
+    found = {name: fields.first_value(table, [name]) for name in ("action_name", "query_id")}
+    found[document] = fields.first_value(table, [document, options.object_id])
     fields.required(found, table, part, "events of UBI")
     action, page, doc_id = (fields.id_text(value, name, part) for name, value in found.items())
-    time = fields.first_of(table, ["timestamp"])
+    time = fields.first_value(table, ["timestamp"])
     click = action.isin(options.click_action).fill_null(False)
     seen = action.isin(options.impression_action).fill_null(False) & (options.impressions != "returned")
     used = click | seen
@@ -147,7 +147,7 @@ def _event_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table
         record=ibis.cases((click, "click"), (seen, "impression"), else_="other"),
         page=used.ifelse(page, None),
         doc_id=used.ifelse(doc_id, None),
-        ordinal=seen.ifelse(fields.whole_number(fields.first_of(table, _ORDINALS)), None),
+        ordinal=seen.ifelse(fields.whole_number(fields.first_value(table, _ORDINALS)), None),
         mark=click.ifelse(ibis.null("string") if time is None else time.cast("string"), None),
         action=seen.ifelse(None, action),
     )
@@ -177,7 +177,7 @@ def _check_events(read: ir.Table, counts: dict[str, int], paths: Sequence[Path],
         raise FormatError(f"no click or impression has a query_id; the fields are {fields_of(paths)}.", path=paths[0])
 
 
-def _returned(pages: Pages) -> ir.Table:
+def _returned(pages: ImportedPages) -> ir.Table:
     rows = pages.returned
     return rows.select("page", "position", doc_id=rows.document.nullif(""))
 
@@ -185,7 +185,7 @@ def _returned(pages: Pages) -> ir.Table:
 # -- positions ---------------------------------------------------------------------------------------------------------
 
 
-def _placed(read: ir.Table, pages: Pages, options: UbiOptions, held: ExitStack) -> tuple[ir.Table, Note | None]:
+def _placed(read: ir.Table, pages: ImportedPages, options: UbiOptions, held: ExitStack) -> tuple[ir.Table, Note | None]:
     """Events with positions from 1: their ordinals or, where these are missing, their places among the hits."""
     import ibis
 
@@ -247,7 +247,7 @@ def _notes(read: ir.Table, options: UbiOptions, shown: bool, start: Note | None)
     return [("{}{}", ("" if options.impressions == "returned" else why, text))]
 
 
-def _advice(pages: Pages, options: UbiOptions, shown: bool) -> Note:
+def _advice(pages: ImportedPages, options: UbiOptions, shown: bool) -> Note:
     """What to do where clicks do not find results."""
     if shown:
         return "Are impressions of all results logged, under the same ids? Set {} to count what was returned.", (
