@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import clicks_audit, options
+from cldrank.cli import clicks_audit, clicks_import, options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import (
     check_parquet_name,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Turn click logs into cells, look at cells, audit logs.")
 app.command("audit")(clicks_audit.audit)
+app.command("import")(clicks_import.import_log)
 
 
 @dataclass(frozen=True)
