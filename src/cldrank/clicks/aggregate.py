@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +18,8 @@ import pyarrow.compute as pc
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
-from cldrank.clicks.log.engines import Engine, OneSegment, connected, querying
-from cldrank.clicks.log.paths import LogFile, Paths, existing, log_files
+from cldrank.clicks.log.engines import Engine, OneSegment, connected, engine_of, querying
+from cldrank.clicks.log.paths import LogFile, LogSource, Paths, existing, log_files
 from cldrank.clicks.log.schema import ODD_POSITION, Log, columns_of, only_query, open_log
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -148,6 +147,8 @@ def aggregate(
 ) -> Aggregation:
     r"""Aggregate a log to cells, aligned to a dataset if one is given.
 
+    paths                files, folders, patterns, or a frame: pandas, Polars, Arrow, …; a Spark DataFrame or an Ibis
+                         table is counted where it lies
     engine               "duckdb", "spark", or an Ibis connection
     columns, one_query   how to read the log (see `cldrank.clicks.log.open_log`)
     first_position       the number of the top position; None: 1, and a log that seems to count from 0 is refused
@@ -174,7 +175,7 @@ def aggregate(
     check_number("max_rejected", max_rejected, least=0, most=1)
     files = existing(paths)
     _refuse_cells(files)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
+    with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = log_files(files, part=getattr(opened, "part", ""), again=again)
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
         result = aggregate_any(files, dataset, opened, sources, one_query=one_query, every_click=every_click, **options)
@@ -212,7 +213,7 @@ def aggregate_segments(
     {'desktop': 1, 'phone': 2}
     """
     files = existing(paths)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
+    with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
         names = {value: MISSING if value is None else str(value) for value in _segments(opened, files, column)}
         return {
             name: aggregate(files, dataset, engine=OneSegment(opened, column, value, name), **options)
@@ -220,7 +221,7 @@ def aggregate_segments(
         }
 
 
-def _segments(engine: Engine, files: list[Path], column: str) -> list[Any]:
+def _segments(engine: Engine, files: list[LogSource], column: str) -> list[Any]:
     """The values of the column, in order; a column with many of them does not hold segments."""
 
     def choose(columns: Sequence[str]) -> list[str]:
@@ -238,7 +239,7 @@ def _segments(engine: Engine, files: list[Path], column: str) -> list[Any]:
     return sorted(found, key=lambda value: (value is None, str(value)))
 
 
-def _refuse_cells(files: list[Path]) -> None:
+def _refuse_cells(files: list[LogSource]) -> None:
     from cldrank.clicks.cell_file import is_cells
 
     for file in files:
@@ -251,7 +252,7 @@ def _refuse_cells(files: list[Path]) -> None:
 
 
 def aggregate_any(
-    files: list[Path],
+    files: list[LogSource],
     dataset: RankingDataset | None,
     engine: Engine,
     sources: tuple[LogFile, ...] = (),
@@ -275,7 +276,7 @@ def aggregate_any(
     return Aggregation(clicks, account, rejects)
 
 
-def open_views(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
+def open_views(files: list[LogSource], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
     """Open a log (see `cldrank.clicks.log.open_log`), with a session per view if views are separated by time."""
     log = open_log(files, engine, **options)
     return by_view(log) if by_time else log

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -15,9 +14,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.log.paths import LogFile
+from cldrank.clicks.log.paths import LogFile, LogSource, frame_of
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.frames import FramePart, frame_columns
 from cldrank.errors import DataError, FormatError
 from cldrank.files import replacing
 from cldrank.reading import reading
@@ -26,8 +26,11 @@ COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
 _METADATA = b"cldrank.cells"
 
 
-def is_cells(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> bool:
-    """Whether a path is a Parquet file of cells, by its columns."""
+def is_cells(path: Any) -> bool:
+    """Whether a path is a Parquet file of cells, or a frame one of them, by its columns."""
+    frame = frame_of(path)
+    if frame is not None:
+        return set(COLUMNS) <= set(frame_columns(frame.frame))
     if not isinstance(path, str | PathLike) or not Path(path).is_file():
         return False
     with reading(path, "a readable Parquet file"):
@@ -57,9 +60,11 @@ def save_cells(table: ClickTable, path: Path) -> None:
 
 
 def load_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
-    """Load the cells of a file, aligned to a dataset if one is given."""
-    path = Path(path)
-    content = _content(path)
+    """Load the cells of a file or a frame, aligned to a dataset if one is given."""
+    frame = frame_of(path)
+    path = Path(path) if frame is None else frame
+    content = _content(path) if frame is None else FramePart(frame.frame, COLUMNS).whole(COLUMNS)
+    _check_nulls(content, path)
     every_click, sources = _described(content.schema.metadata or {}, path)
     ids = [_ids(content, column, path) for column in COLUMNS[:2]]
     with reading(path, "a file of cells"):
@@ -85,7 +90,7 @@ def load_cells(path: Any, dataset: RankingDataset | None = None) -> ClickTable:
 
 
 def _content(path: Path) -> pa.Table:
-    """The columns of cells, each there once and without nulls."""
+    """The columns of cells, each there once."""
     with reading(path, "a readable Parquet file"):
         names = pq.read_schema(path).names
     for column in COLUMNS:
@@ -96,15 +101,18 @@ def _content(path: Path) -> pa.Table:
     with reading(path, "a readable Parquet file"):
         content = pq.ParquetFile(path, page_checksum_verification=True).read(list(COLUMNS))
         content.validate(full=True)
+    return content
+
+
+def _check_nulls(content: pa.Table, path: LogSource) -> None:
     for column in COLUMNS:
         if content[column].null_count:
             raise FormatError(
                 f"column {column!r} has null entries; a cell needs all of {', '.join(COLUMNS)}.", path=path
             )
-    return content
 
 
-def _ids(content: pa.Table, name: str, path: Path) -> NDArray[Any]:
+def _ids(content: pa.Table, name: str, path: LogSource) -> NDArray[Any]:
     column = content[name]
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -118,7 +126,7 @@ def _ids(content: pa.Table, name: str, path: Path) -> NDArray[Any]:
     return ids
 
 
-def _described(metadata: dict[bytes, bytes], path: Path) -> tuple[bool, tuple[LogFile, ...]]:
+def _described(metadata: dict[bytes, bytes], path: LogSource) -> tuple[bool, tuple[LogFile, ...]]:
     """Whether every click was counted, and the sources; cells that others made record neither."""
     if _METADATA not in metadata:
         return False, ()

@@ -16,7 +16,7 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.cell_arrays import display_table, merged_cells
-from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
+from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, existing, in_both, names_of
 from cldrank.clicks.log.schema import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
@@ -127,7 +127,7 @@ class ClickTable:
     @classmethod
     def read(
         cls,
-        path: str | PathLike[str] | Sequence[str | PathLike[str]],
+        path: Paths,
         dataset: RankingDataset | None = None,
         engine: Any = "duckdb",
         columns: Mapping[str, str] | None = None,
@@ -135,13 +135,16 @@ class ClickTable:
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
+        Either may be in a frame (pandas, Polars, Arrow, …) in place of a file. A frame has no name to be known by, so
+        `merge` cannot tell when one is counted twice.
+
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
         """
         from cldrank.clicks.cell_file import is_cells, load_cells
 
         if is_cells(path):
             if columns or options:
-                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+                raise UsageError(f"{existing(path)[0]} holds cells already; columns and options are for raw logs.")
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 

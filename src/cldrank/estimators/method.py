@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import sklearn.exceptions
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from cldrank.arguments import shortened
@@ -213,8 +213,8 @@ class Method(BaseEstimator, ABC):
         """Whether torch does the work, so that `run.device` has a say."""
         return self.model.package(self.way) is not None or self.way == "fit_points"
 
-    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """The scores of the learned ranker, one per row."""
+    def predict(self, X: Any) -> Any:
+        """The scores of the learned ranker, one per row: an array or, for a frame, a column that fits it."""
         self._check_fitted()
         return self.ranker_.predict(X)
 

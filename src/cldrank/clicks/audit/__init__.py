@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from cldrank._typing import IntArray
@@ -16,8 +15,8 @@ from cldrank.clicks.audit.rules import judge
 from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
 from cldrank.clicks.audit.ways import PropensityWay, ways
 from cldrank.clicks.cell_file import is_cells, load_cells
-from cldrank.clicks.log.engines import connected, querying
-from cldrank.clicks.log.paths import Paths, existing, log_files
+from cldrank.clicks.log.engines import connected, engine_of, querying
+from cldrank.clicks.log.paths import LogSource, Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import clicked_more_than
 from cldrank.data.dataset import RankingDataset
@@ -40,14 +39,14 @@ def audit(
     threads: int | None = None,
     master: str = "local[*]",
 ) -> Audit:
-    r"""Find out what a log of impressions, or a file of cells, can and cannot support.
+    r"""Find out what a log of impressions (files or a frame), or a file of cells, can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
     `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows.
 
-    >>> import tempfile
+    >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "log.csv"
+    ...     path = pathlib.Path(folder) / "log.csv"
     ...     rows = [f"{s},shoes,{d},{1 + (d + s) % 2},{int(d == s % 2)}" for s in range(200) for d in range(2)]
     ...     _ = path.write_text("session_id,query_id,doc_id,position,clicked\n" + "\n".join(rows))
     ...     result = audit(path)
@@ -62,7 +61,7 @@ def audit(
         if columns or one_query or by_time or first_position is not None:
             raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
         return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
+    with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
         log_files(files)  # refuses files that are named twice
         options: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
         options["by_time"] = by_time
@@ -112,7 +111,7 @@ def _judged(
     return Audit(facts, judge(facts))
 
 
-def _merged(files: list[Path], dataset: RankingDataset | None) -> ClickTable:
+def _merged(files: list[LogSource], dataset: RankingDataset | None) -> ClickTable:
     """The cells of all files together."""
     first, *others = (load_cells(file, dataset) for file in files)
     for other in others:

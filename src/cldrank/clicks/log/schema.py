@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.arguments import check_choice
 from cldrank.clicks.log.engines import Engine, querying
-from cldrank.clicks.log.paths import Paths, existing
+from cldrank.clicks.log.paths import LogSource, Paths, existing
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
 from cldrank.wording import some
 
@@ -102,7 +101,7 @@ def only_query(query_ids: Sequence[object] | NDArray[Any]) -> str:
 # -- which columns -----------------------------------------------------------------------------------------------------
 
 
-def _roles(there: Sequence[str], path: Path, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
+def _roles(there: Sequence[str], path: LogSource, columns: Mapping[str, str], one_query: bool) -> dict[str, str]:
     """The column of each role."""
     known = (*REQUIRED, *PAGE[2:], *OPTIONAL)
     for role, column in columns.items():
@@ -163,7 +162,7 @@ class _Reader:
 
     table: ir.Table
     names: Mapping[str, str]
-    files: Sequence[Path]
+    files: Sequence[LogSource]
     first_position: int
     one_query: bool | str
 

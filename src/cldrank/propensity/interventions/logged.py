@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.log import Paths, existing, only_query, open_log
-from cldrank.clicks.log.engines import connected
+from cldrank.clicks.log.engines import connected, engine_of
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError, Spelling, UnidentifiableError, UsageError
@@ -144,14 +144,15 @@ def logged_probability(
     Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
     """
     query = one_query and only_query(clicks.candidates.query_ids)
-    with connected(engine, memory_limit=memory_limit) as opened:
-        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=query)
+    files = existing(paths)
+    with connected(engine_of(files, engine), memory_limit=memory_limit) as opened:
+        log = open_log(files, opened, columns=columns, first_position=first_position, one_query=query)
         if "propensity" not in log.optional:
             raise FormatError(
                 "there is no column 'propensity', the probability with which a result was shown where it was; name it "
                 "with {}.",
                 Spelling("columns={'propensity': …}", "--column propensity=NAME"),
-                path=existing(paths)[0],
+                path=str(files[0]),
             )
         table = log.rows
         known = table.filter((table.propensity > 0).fill_null(False))
