@@ -46,12 +46,17 @@ def is_frame(source: Any) -> bool:
     """
     if source is None or isinstance(source, str | bytes | PathLike | Sequence | Mapping | np.ndarray | numbers.Number):
         return False
-    if isinstance(source, pa.RecordBatch | nw.DataFrame | nw.LazyFrame):
+    if isinstance(source, pa.RecordBatch):
         return True
     try:
-        return isinstance(nw.from_native(source, pass_through=True), nw.DataFrame | nw.LazyFrame)
+        return isinstance(_known(source), nw.DataFrame | nw.LazyFrame)
     except DuplicateError:
         return True
+
+
+def _known(source: Any) -> Any:
+    """A frame as narwhals has it; anything else as it is."""
+    return nw.from_native(nw.to_native(source, pass_through=True), pass_through=True)
 
 
 def frame_name(source: Any) -> str:
@@ -61,7 +66,7 @@ def frame_name(source: Any) -> str:
     'the Arrow table'
     """
     try:
-        known = nw.from_native(nw.to_native(source, pass_through=True), pass_through=True)
+        known = _known(source)
     except DuplicateError:
         known = None
     kind = known.implementation.name if isinstance(known, nw.DataFrame | nw.LazyFrame) else ""
@@ -194,6 +199,11 @@ def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
     array([[ 1.,  1.],
            [ 0., nan]], dtype=float32)
     """
+    if is_lazy(source):
+        raise UsageError(
+            f"{frame_name(source)} is yet to be computed, and its rows have no fixed order that scores could follow; "
+            "collect it first."
+        )
     part = FramePart(source)
     absent = [name for name in names if name not in part.counts]
     if absent:
@@ -228,13 +238,16 @@ def as_series(source: Any, scores: NDArray[np.float64]) -> Any:
     return found if source is native else nw.from_native(found, series_only=True)
 
 
-def check_eager(source: Any) -> None:
-    """Refuse a frame that is yet to be computed, on behalf of what answers row by row."""
-    if isinstance(nw.from_native(nw.to_native(source, pass_through=True), pass_through=True), nw.LazyFrame):
-        raise UsageError(
-            f"{frame_name(source)} is yet to be computed, and its rows have no fixed order that scores could follow; "
-            "collect it first."
-        )
+def is_lazy(source: Any) -> bool:
+    """Whether a frame is yet to be computed.
+
+    >>> is_lazy(pa.table({"a": [1]}))
+    False
+    """
+    try:
+        return isinstance(_known(source), nw.LazyFrame)
+    except DuplicateError:
+        return False
 
 
 def _arrow(series: nw.Series[Any]) -> pa.ChunkedArray:

@@ -153,14 +153,14 @@ class Ranker(ABC):
 
     def _picked(self, frame: Any, said: Sequence[str]) -> NDArray[np.float32] | None:
         """The ranker's features from a frame, in the ranker's order; None if it names no columns."""
-        from cldrank.data.frames import check_eager, frame_features, is_frame
+        from cldrank.data.frames import frame_features, is_frame, is_lazy
 
         if not is_frame(frame):
             return None
-        check_eager(frame)
-        if column_names(frame) is None:  # numbered from 0: by their place
+        if not is_lazy(frame) and column_names(frame) is None:  # numbered from 0: by their place
             return None
-        agreed_names(frame, said)
+        if said:
+            agreed_names(frame, said)
         return frame_features(frame, self.feature_names)
 
     def saw(self, query_ids: ArrayLike) -> NDArray[np.bool_] | None:

@@ -149,8 +149,8 @@ def test_names_that_appear_twice() -> None:
 
 
 def test_what_was_set_aside_is_said() -> None:
+    twice = {name: [*values, *values[:3]] for name, values in sessions().items()}
     with pytest.warns(CldrankWarning, match="of the log, 183 rows read, 3 set aside"):
-        twice = {name: [*values, *values[:3]] for name, values in sessions().items()}
         cr.ClickTable.read(pd.DataFrame(twice), columns=COLUMNS)
 
 

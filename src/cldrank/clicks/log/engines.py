@@ -285,7 +285,7 @@ def connected(
             yield Spark(engine) if engine.name == "pyspark" else Backend(engine)
             return
         settings = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
-        with _explaining(*engine.con.execute(settings).fetchone()):
+        with _explaining(*engine.con.execute(settings).fetchall()[0]):  # one row left unread would block the connection
             yield DuckDB(engine)
         return
     check_choice("engine", engine, ("duckdb", "spark"))
