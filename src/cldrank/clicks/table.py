@@ -236,6 +236,11 @@ class ClickTable:
             f"impressions, {self.clicks.sum():,} clicks)"
         )
 
+    def _repr_html_(self) -> str:
+        from cldrank.clicks.clicks_view import clicks_view
+
+        return clicks_view(self)
+
     # -- parts and sums ------------------------------------------------------------------------------------------
 
     def __getitem__(self, queries: int | slice | ArrayLike) -> ClickTable:

@@ -232,6 +232,11 @@ class RankingDataset:
             title = f"{self.name} (synthetic): " if self.name else "synthetic: "
         return f"RankingDataset({title}{', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        from cldrank.data.dataset_view import dataset_view
+
+        return dataset_view(self)
+
     def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
 

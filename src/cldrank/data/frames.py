@@ -169,7 +169,8 @@ class FramePart(TablePart):
         return self._converted[column]
 
     def _series(self, column: str) -> nw.Series[Any]:
-        return self._frame[:, self.names.index(column)]
+        series: nw.Series[Any] = self._frame[:, self.names.index(column)]
+        return series
 
 
 def read_frame(

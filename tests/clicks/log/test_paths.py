@@ -30,7 +30,7 @@ class TestPaths:
             csv(tmp_path / name)
 
         def found(pattern: str) -> list[str]:
-            return [str(path.relative_to(tmp_path)) for path in existing(tmp_path / pattern)]
+            return [Path(path).relative_to(tmp_path).as_posix() for path in existing(tmp_path / pattern)]
 
         assert found("*/*.csv") == ["1/a.csv", "1/b.csv", "2/a.csv"]
         assert found("**/a.csv") == ["1/a.csv", "2/a.csv", "2/deep/a.csv"]
