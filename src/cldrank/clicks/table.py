@@ -228,6 +228,9 @@ class ClickTable:
     def __len__(self) -> int:
         return self.n_queries
 
+    def __deepcopy__(self, memo: object) -> ClickTable:
+        return self  # nothing in it can be changed
+
     def __repr__(self) -> str:
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
         return (

@@ -16,7 +16,7 @@ from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
-from cldrank.errors import DataError, Spelling
+from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.wording import count
 
 
@@ -212,6 +212,18 @@ class RankingDataset:
 
     def __len__(self) -> int:
         return self.n_queries
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse to become an array, which numpy would make of its queries."""
+        del dtype, copy
+        raise UsageError(
+            "a RankingDataset is not an array; its `features` are. What transforms features, such as a step of a "
+            "scikit-learn Pipeline, comes before it: dataclasses.replace(dataset, features=…, feature_names=…). Models "
+            "scale features themselves."
+        )
+
+    def __deepcopy__(self, memo: object) -> RankingDataset:
+        return self  # nothing in it can be changed
 
     def __repr__(self) -> str:
         parts = [
