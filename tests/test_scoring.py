@@ -118,8 +118,8 @@ def test_every_reader_and_every_kind_of_ranker(tmp_path: Path, make: Callable[[]
     table = pq.read_table(tmp_path / "grouped.parquet")
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.stack([table[name] for name in NAMES], axis=1).ravel()), 3)
     pq.write_table(pa.table({"q": table["query_id"], "d": table["doc_id"], "v": lists}), tmp_path / "list.parquet")
-    columns = {"query_id": "q", "doc_id": "d", "features": "v"}
-    assert check(ranker, tmp_path / "list.parquet", tmp_path / "out.parquet", columns=columns).equals(plain)
+    columns = {"query": "q", "doc": "d", "features": "v"}
+    assert check(ranker, tmp_path / "list.parquet", tmp_path / "out.parquet", **columns).equals(plain)
 
 
 @pytest.mark.parametrize("make", [linear, network, trees, borda])
@@ -133,8 +133,7 @@ def test_columns_in_another_order(tmp_path: Path, make: Callable[[], Ranker]) ->
         pq.write_table(pa.table(own), tmp_path / f"{name}.parquet")
         cr.score(ranker, tmp_path / f"{name}.parquet", tmp_path / f"{name}.csv")
     assert (tmp_path / "other.csv").read_bytes() == (tmp_path / "as_trained.csv").read_bytes()
-    named = {"features": ["f2", "f3", "f1"]}
-    cr.score(ranker, tmp_path / "other.parquet", tmp_path / "named.csv", columns=named)
+    cr.score(ranker, tmp_path / "other.parquet", tmp_path / "named.csv", features=["f2", "f3", "f1"])
     assert (tmp_path / "named.csv").read_bytes() == (tmp_path / "as_trained.csv").read_bytes()
 
 
@@ -262,7 +261,7 @@ class TestRefused:
     def test_other_features_by_name(self, tmp_path: Path) -> None:
         columns: dict[str, Any] = {"query_id": [1, 1]}
         for names, message in [
-            (("f1", "f2", "f3", "age"), r"'age' is unknown to it.* Parquet file, columns={'features': \[…\]} chooses"),
+            (("f1", "f2", "f3", "age"), r"'age' is unknown to it.* Parquet file, features=\[…\] chooses"),
             (("f1", "f2"), r"a.parquet: 2 features instead of the ranker's 3: 'f3' is missing"),
             (("f1", "f2", "bm25"), r"a.parquet: other features than .* 'f3' is missing, 'bm25' is unknown to it"),
         ]:

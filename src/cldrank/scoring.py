@@ -24,8 +24,7 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.data import checks
 from cldrank.data.checks import Missing
-from cldrank.data.formats.parquet_columns import ColumnNames
-from cldrank.data.loading import Source
+from cldrank.data.loading import Source, columns_by_role
 from cldrank.data.row_blocks import FeatureStream, RowBlock, whole_queries
 from cldrank.data.streaming import open_stream
 from cldrank.errors import CldrankError, DataError, FormatError, Spelling, UsageError
@@ -85,7 +84,10 @@ def score(
     *,
     top: int | None = None,
     device: str | None = None,
-    columns: ColumnNames | None = None,
+    query: str | None = None,
+    doc: str | None = None,
+    label: str | None = None,
+    features: str | Sequence[str] | None = None,
     groups: Source | Sequence[Source] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -126,7 +128,8 @@ def score(
     if top is not None:
         check_whole("top", top, least=1)
     ranker.score_rows(np.empty((0, len(ranker.feature_names)), np.float32), device=device)  # refuses a device early
-    reading: dict[str, Any] = {"columns": columns, "groups": groups, "missing": missing}
+    reading: dict[str, Any] = {"groups": groups, "missing": missing}
+    reading["columns"] = columns_by_role(query, doc, label, features)
     stream = open_stream(source, ranker.feature_names, n_features=n_features, zero_based=zero_based, **reading)
     with checks.about(stream.paths[0]):
         check_features(ranker.feature_names, stream.feature_names, of_file=True)

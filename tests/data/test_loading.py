@@ -55,7 +55,7 @@ def test_what_cannot_be_loaded(tmp_path: Path, text: Path) -> None:
         (UsageError, "nothing to load", {"source": []}),
         (UsageError, "different formats", {"source": [text, parquet]}),
         (UsageError, "for text files", {"source": parquet, "n_features": 3}),
-        (UsageError, "for Parquet files", {"source": text, "columns": {"label": "x"}}),
+        (UsageError, "for Parquet files", {"source": text, "label": "x"}),
         (UsageError, "no such group file", {"source": text, "groups": tmp_path / "absent"}),
     ]
     for kind, message, arguments in cases:

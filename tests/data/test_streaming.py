@@ -114,9 +114,9 @@ def test_a_stream_of_parquet_is_what_load_reads(
         pq.write_table(pa.table(columns), tmp_path / f"{part}.parquet", row_group_size=17)
     stream = open_stream(tmp_path, NAMES, columns={"query_id": "q"})
     assert stream.feature_names == NAMES
-    same_as_load(stream, cr.load(tmp_path, columns={"query_id": "q"}))
+    same_as_load(stream, cr.load(tmp_path, query="q"))
     assert max(len(block) for block in stream.blocks()) == 7
-    np.testing.assert_array_equal(stream.whole().features, cr.load(tmp_path, columns={"query_id": "q"}).features)
+    np.testing.assert_array_equal(stream.whole().features, cr.load(tmp_path, query="q").features)
 
 
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=12), cuts=st.sets(st.integers(1, 59)))
@@ -193,7 +193,7 @@ class TestNumberedFeatures:
         ) as one:
             open_stream(path, NAMES, zero_based=True)
         assert one.value.said("shell").startswith("--zero-based does not fit")
-        with pytest.raises(UsageError, match="columns is for Parquet"):
+        with pytest.raises(UsageError, match="query names a column, and columns are for Parquet"):
             open_stream(path, NAMES, columns={"query_id": "q"})
 
 

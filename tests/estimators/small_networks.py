@@ -25,7 +25,8 @@ def small_pair(**settings: Any) -> CLDPair:
 
 def scores(fitted: Method, given: Scene = GIVEN) -> NDArray[np.float64]:
     """What a fitted method says of the candidates of a scene."""
-    return fitted.predict(given.data)
+    found: NDArray[np.float64] = fitted.predict(given.data)
+    return found
 
 
 def stop_after(number: int) -> Any:

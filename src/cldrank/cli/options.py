@@ -332,12 +332,16 @@ class Layout:
     def chosen(self) -> dict[str, Any]:
         """The arguments for functions that read features."""
         from cldrank.clicks.log import ROLES
+        from cldrank.data.formats.parquet_columns import ARGUMENTS
 
-        columns = _column_names(self.column, "--column")
-        for role in columns or ():
-            if role in ROLES and role not in ("query_id", "doc_id"):
+        columns = _column_names(self.column, "--column") or {}
+        for role in columns:
+            if role in ROLES and role not in ARGUMENTS:
                 raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
-        return {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
+            if role not in ARGUMENTS:
+                raise UsageError(f"--column has the role {role!r}; the roles are {', '.join(ARGUMENTS)}.")
+        named = {ARGUMENTS[role]: name for role, name in columns.items()}
+        return {**named, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
 
     def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
         """The dataset that the sources hold."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +22,9 @@ from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cell_file import is_cells, segments_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
 from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
-from cldrank.clicks.log.engines import Engine, connected, querying
+from cldrank.clicks.log.engines import Engine, connected, engine_of, querying
 from cldrank.clicks.log.layout import LogLayout
-from cldrank.clicks.log.paths import LogFile, Paths, counted_before, existing, log_files
+from cldrank.clicks.log.paths import LogFile, LogSource, Paths, counted_before, existing, log_files
 from cldrank.clicks.log.roles import SEGMENT
 from cldrank.clicks.log.schema import Log, only_query, open_log
 from cldrank.clicks.log.values import MARKS
@@ -165,6 +164,8 @@ def aggregate(
 ) -> Aggregation:
     r"""Aggregate a log to cells, aligned to a dataset if one is given.
 
+    paths           files, folders, patterns, or a frame: pandas, Polars, Arrow, …; a Spark DataFrame or an Ibis table
+                    is counted where it lies
     engine          "duckdb", "spark", or an Ibis connection
     layout          how to read the log; its fields can be given by their names: columns={"doc_id": "item"},
                     first_position=0 (see `cldrank.clicks.log.LogLayout`)
@@ -199,7 +200,7 @@ def aggregate(
         layout = replace(layout, columns={**layout.columns, SEGMENT: segment})
     files = existing(paths)
     _refuse_cells(files)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
+    with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
         sources = log_files(files, again=again)
         known = {} if again else counted_before(sources, tuple(counted))
         if known and len(known) == len(sources):
@@ -222,7 +223,7 @@ def _nothing_new(dataset: RankingDataset | None, every_click: bool, left_out: tu
     return Aggregation(clicks, Account(0), _reject_table([]), left_out=left_out)
 
 
-def _refuse_cells(files: list[Path]) -> None:
+def _refuse_cells(files: list[LogSource]) -> None:
     for file in files:
         if is_cells(file):
             raise UsageError(
@@ -233,7 +234,7 @@ def _refuse_cells(files: list[Path]) -> None:
 
 
 def aggregate_any(
-    files: list[Path],
+    files: list[LogSource],
     dataset: RankingDataset | None,
     engine: Engine,
     layout: LogLayout,
@@ -262,7 +263,7 @@ def aggregate_any(
     return Aggregation(clicks, account, rejects, by_itself)
 
 
-def open_views(files: list[Path], engine: Engine, layout: LogLayout) -> Log:
+def open_views(files: list[LogSource], engine: Engine, layout: LogLayout) -> Log:
     """Open a log (see `cldrank.clicks.log.open_log`), with a session per view if views are separated by time."""
     log = open_log(files, engine, layout)
     return by_view(log) if layout.by_time else log

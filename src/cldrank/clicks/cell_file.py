@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -18,11 +17,12 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cell_arrays import joined_sources
-from cldrank.clicks.log.paths import LogFile
+from cldrank.clicks.log.paths import LogFile, LogSource, Paths, existing, frame_of
 from cldrank.clicks.log.roles import NO_SEGMENT, SEGMENT
 from cldrank.clicks.log.values import DEEPEST
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.frames import FramePart, frame_columns
 from cldrank.errors import CldrankWarning, DataError, FormatError, setting, warn
 from cldrank.files import replacing
 from cldrank.reading import reading
@@ -32,8 +32,11 @@ COLUMNS = ("query_id", "doc_id", "position", "impressions", "clicks")
 _METADATA = b"cldrank.cells"
 
 
-def is_cells(path: str | PathLike[str] | Sequence[str | PathLike[str]]) -> bool:
-    """Whether a path is a Parquet file of cells, by its columns."""
+def is_cells(path: Any) -> bool:
+    """Whether a path is a Parquet file of cells, or a frame one of them, by its columns."""
+    frame = frame_of(path)
+    if frame is not None:
+        return set(COLUMNS) <= set(frame_columns(frame.frame))
     if not isinstance(path, str | PathLike) or not Path(path).is_file():
         return False
     with reading(path, "a readable Parquet file"):
@@ -66,16 +69,16 @@ def save_cells(table: ClickTable, path: Path) -> None:
 
 
 def load_cells(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    paths: Paths,
     dataset: RankingDataset | None = None,
     *,
     known_only: bool = False,
 ) -> ClickTable:
-    """Load the cells of a file, or of several together, aligned to a dataset if one is given.
+    """Load the cells of a file, a frame, or several files together, aligned to a dataset if one is given.
 
     known_only   leave out cells of candidates that the dataset does not have, with a warning, instead of refusing them
     """
-    files = [Path(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    files = existing(paths)
     contents = [_content(file) for file in files]
     described = [_described(content.schema.metadata or {}, file) for content, file in zip(contents, files, strict=True)]
     for file, (every_click, _) in zip(files, described, strict=True):
@@ -125,7 +128,7 @@ def _explain_unknown(
     ids: list[NDArray[Any]],
     impressions: IntArray,
     dataset: RankingDataset | None,
-    files: list[Path],
+    files: list[LogSource],
     *,
     refuse: bool,
 ) -> None:
@@ -141,7 +144,7 @@ def _explain_unknown(
     warn(CldrankWarning(f"{some(files, 1)}: {found}{what}; they are left out, with {share:.1%} of the impressions."))
 
 
-def _joined_ids(contents: list[pa.Table], column: str, files: list[Path]) -> NDArray[Any]:
+def _joined_ids(contents: list[pa.Table], column: str, files: list[LogSource]) -> NDArray[Any]:
     """The ids of all files, as numbers if all are."""
     found = [_ids(content, column, file) for content, file in zip(contents, files, strict=True)]
     if len({one.dtype.kind for one in found if len(one)}) > 1:
@@ -149,7 +152,7 @@ def _joined_ids(contents: list[pa.Table], column: str, files: list[Path]) -> NDA
     return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def _joined_segments(contents: list[pa.Table], files: list[Path]) -> pa.Table:
+def _joined_segments(contents: list[pa.Table], files: list[LogSource]) -> pa.Table:
     """The column of segments of all files, of which all must have one, or none."""
     named = [SEGMENT in content.column_names or not len(content) for content in contents]
     if not any(SEGMENT in content.column_names for content in contents):
@@ -176,8 +179,18 @@ def segments_of(cells: pa.Table) -> tuple[IntArray, tuple[str, ...]]:
     return encoded.indices.to_numpy().astype(np.int64), tuple(encoded.dictionary.to_pylist())
 
 
-def _content(path: Path) -> pa.Table:
+def _content(source: LogSource) -> pa.Table:
     """The columns of cells, each there once and without nulls."""
+    if isinstance(source, Path):
+        content = _of_file(source)
+    else:
+        wanted = [*COLUMNS, *(name for name in frame_columns(source.frame) if name == SEGMENT)]
+        content = FramePart(source.frame, wanted).whole(wanted)
+    _check_nulls(content, source)
+    return content
+
+
+def _of_file(path: Path) -> pa.Table:
     with reading(path, "a readable Parquet file"):
         names = pq.read_schema(path).names
     for column in COLUMNS:
@@ -189,15 +202,18 @@ def _content(path: Path) -> pa.Table:
         wanted = [*COLUMNS, *(name for name in names if name == SEGMENT)]
         content = pq.ParquetFile(path, page_checksum_verification=True).read(wanted)
         content.validate(full=True)
+    return content
+
+
+def _check_nulls(content: pa.Table, path: LogSource) -> None:
     for column in COLUMNS:
         if content[column].null_count:
             raise FormatError(
                 f"column {column!r} has null entries; a cell needs all of {', '.join(COLUMNS)}.", path=path
             )
-    return content
 
 
-def _ids(content: pa.Table, name: str, path: Path) -> NDArray[Any]:
+def _ids(content: pa.Table, name: str, path: LogSource) -> NDArray[Any]:
     column = content[name]
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -211,7 +227,7 @@ def _ids(content: pa.Table, name: str, path: Path) -> NDArray[Any]:
     return ids
 
 
-def _described(metadata: dict[bytes, bytes], path: Path) -> tuple[bool, tuple[LogFile, ...]]:
+def _described(metadata: dict[bytes, bytes], path: LogSource) -> tuple[bool, tuple[LogFile, ...]]:
     """Whether every click was counted, and the sources; cells that others made record neither."""
     if _METADATA not in metadata:
         return False, ()

@@ -17,7 +17,7 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
-from cldrank.clicks.log.paths import LogFile
+from cldrank.clicks.log.paths import LogFile, Paths, existing
 from cldrank.clicks.log.values import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
@@ -144,7 +144,7 @@ class ClickTable:
     @classmethod
     def read(
         cls,
-        path: str | PathLike[str] | Sequence[str | PathLike[str]],
+        path: Paths,
         dataset: RankingDataset | None = None,
         engine: Any = "duckdb",
         columns: Mapping[str, str] | None = None,
@@ -153,6 +153,9 @@ class ClickTable:
         **options: Any,
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
+
+        Either may be in a frame (pandas, Polars, Arrow, …) in place of a file. A frame has no name to be known by, so
+        `merge` cannot tell when one is counted twice.
 
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
 
@@ -168,7 +171,7 @@ class ClickTable:
         refuse_window(path, last, until)
         if is_cells(path):
             if columns or options:
-                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+                raise UsageError(f"{existing(path)[0]} holds cells already; columns and options are for raw logs.")
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
@@ -298,6 +301,9 @@ class ClickTable:
     def __len__(self) -> int:
         return self.n_queries
 
+    def __deepcopy__(self, memo: object) -> ClickTable:
+        return self  # nothing in it can be changed
+
     def __repr__(self) -> str:
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
         surfaces = "segments" if self.n_segments > 1 else "segment"
@@ -307,6 +313,11 @@ class ClickTable:
             f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, {self.impressions.sum():,} "
             f"impressions, {self.clicks.sum():,} clicks{named})"
         )
+
+    def _repr_html_(self) -> str:
+        from cldrank.clicks.clicks_view import clicks_view
+
+        return clicks_view(self)
 
     # -- parts and sums ------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ def free_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 62
 
 
-def check_room(path: Path, rows: int, width: int) -> None:
+def check_room(path: Path | str, rows: int, width: int) -> None:
     """Refuse a table of features, with their names, that this machine cannot hold."""
     needed = 4 * rows * width + NAME_BYTES * width
     if needed > free_memory():
@@ -81,7 +81,7 @@ def ends_in_nul(what: str) -> DataError:
 
 
 @contextmanager
-def about(*paths: Path) -> Iterator[None]:
+def about(*paths: Path | str) -> Iterator[None]:
     """Data that is refused inside the block, or does not fit into memory, becomes an error that names its files."""
     path = some(paths, most=3)
     try:

@@ -16,7 +16,7 @@ from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
-from cldrank.errors import DataError, Spelling
+from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.wording import count
 
 
@@ -213,6 +213,18 @@ class RankingDataset:
     def __len__(self) -> int:
         return self.n_queries
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse to become an array, which numpy would make of its queries."""
+        del dtype, copy
+        raise UsageError(
+            "a RankingDataset is not an array; its `features` are. What transforms features, such as a step of a "
+            "scikit-learn Pipeline, comes before it: dataclasses.replace(dataset, features=…, feature_names=…). Models "
+            "scale features themselves."
+        )
+
+    def __deepcopy__(self, memo: object) -> RankingDataset:
+        return self  # nothing in it can be changed
+
     def __repr__(self) -> str:
         parts = [
             count(self.n_queries, "query", "queries"),
@@ -231,6 +243,11 @@ class RankingDataset:
         if self.synthetic:
             title = f"{self.name} (synthetic): " if self.name else "synthetic: "
         return f"RankingDataset({title}{', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        from cldrank.data.dataset_view import dataset_view
+
+        return dataset_view(self)
 
     def check_complete(self, user: object, *, trees: bool = False) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.

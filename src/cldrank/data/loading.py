@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from cldrank.data import catalogue
 from cldrank.data.cache import cached
@@ -13,7 +14,7 @@ from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import is_letor_name, is_parquet
 from cldrank.data.formats.letor_groups import group_candidates
-from cldrank.data.formats.parquet_columns import ColumnNames
+from cldrank.data.formats.parquet_columns import ARGUMENTS, ColumnNames
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.wording import kind_of
 
@@ -23,9 +24,12 @@ _WORTH_CACHING = 8 << 20  # bytes; smaller files are read again as quickly
 
 
 def load(
-    source: Source | Sequence[Source],
+    source: Source | Sequence[Source] | Any,
     *,
-    columns: ColumnNames | None = None,
+    query: str | None = None,
+    doc: str | None = None,
+    label: str | None = None,
+    features: str | Sequence[str] | None = None,
     groups: Source | Sequence[Source] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -33,11 +37,15 @@ def load(
     name: str = "",
     cache: bool = True,
 ) -> RankingDataset:
-    r"""Load ranking data: a LETOR / SVMlight or Parquet file, several parts of one, a folder, a pattern, or a name.
+    r"""Load ranking data: a LETOR / SVMlight or Parquet file, several parts of one, a folder, a name, or a DataFrame.
 
-    source       a path, a folder of parts, a pattern such as `part-*.txt`, a list of any of these, or a data set of
-                 the catalogue such as `msrd:train` or `mq2008:fold1/test`
-    columns      Parquet: the names of the columns, where they differ from the usual ones (see `read_parquet`)
+    source       a path, a folder of parts, a pattern such as `part-*.txt`, a list of any of these, a data set of
+                 the catalogue such as `msrd:train` or `mq2008:fold1/test`, or a frame: pandas, Polars, Arrow, or
+                 another that narwhals knows
+    query        Parquet and frames: the column of query ids, `query_id` if not given
+    doc, label   the same for document ids and labels, `doc_id` and `label` where there are such columns
+    features     columns of numbers, or one column of lists; by default the list column `features`, or else every
+                 column without another role
     groups       LETOR: files with the number of rows of each query, for rows without `qid:` (see `read_letor`)
     n_features   LETOR: the number of features, if rows may leave out the last ones
     zero_based   LETOR: whether feature ids start at 0; inferred if not given
@@ -51,7 +59,17 @@ def load(
     ...     _ = path.write_text("1 qid:1 1:0.5\n0 qid:1 1:0.1\n2 qid:2 1:0.9\n")
     ...     load(path)
     RankingDataset(train: 2 queries, 3 rows, 1 feature, labels 0…2)
+
+    Row i of a frame is row i of the dataset, so the rows of a query must lie together there. In a file they may be
+    scattered: `source_rows` says where each lay.
     """
+    columns = columns_by_role(query, doc, label, features)
+    if not isinstance(source, str | PathLike | Sequence):
+        from cldrank.data.frames import is_frame, read_frame
+
+        if is_frame(source):
+            _refuse_text_options(groups, n_features, zero_based)
+            return read_frame(source, columns=columns, missing=missing, name=name)
     paths = source_files(source)
     check_missing(missing)
     group_paths = group_paths_of(groups)
@@ -62,6 +80,18 @@ def load(
     else:
         dataset = read()
     return dataset if dataset.name else dataset.renamed(_name_of(_listed(source)))
+
+
+def columns_by_role(
+    query: str | None, doc: str | None, label: str | None, features: str | Sequence[str] | None
+) -> ColumnNames | None:
+    """The names of columns by role, as `read_parquet` takes them; None where none is named.
+
+    >>> columns_by_role("qid", None, None, ["bm25", "length"])
+    {'query_id': 'qid', 'features': ['bm25', 'length']}
+    """
+    named = dict(zip(ARGUMENTS, (query, doc, label, features), strict=True))
+    return {role: name for role, name in named.items() if name is not None} or None
 
 
 def source_files(source: Source | Sequence[Source]) -> list[Path]:
@@ -85,13 +115,18 @@ def are_parquet(
     kinds = {is_parquet(path) for path in paths}
     if len(kinds) > 1:
         raise UsageError(f"{paths[0]} and {paths[-1]} are of different formats; load Parquet and text separately.")
-    if kinds == {True} and (groups is not None or n_features is not None or zero_based is not None):
+    if kinds == {True}:
+        _refuse_text_options(groups, n_features, zero_based)
+    if kinds == {False} and columns is not None:
+        option = Spelling(f"{ARGUMENTS[next(iter(columns))]} names a column, and columns are", "--column is")
+        raise UsageError("{} for Parquet files; a LETOR row has no column names.", option)
+    return kinds == {True}
+
+
+def _refuse_text_options(groups: Any, n_features: int | None, zero_based: bool | None) -> None:
+    if groups is not None or n_features is not None or zero_based is not None:
         options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
         raise UsageError("{} are for text files; a Parquet file has columns.", options)
-    if kinds == {False} and columns is not None:
-        option = Spelling("columns", "--column")
-        raise UsageError("{} is for Parquet files; a LETOR row has no column names.", option)
-    return kinds == {True}
 
 
 def _listed(source: Source | Sequence[Source]) -> list[Source]:

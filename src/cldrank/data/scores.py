@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +13,23 @@ from numpy.typing import NDArray
 from cldrank.data import checks
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats.lines import open_bytes, read_blocks
-from cldrank.errors import FormatError
+from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading
-from cldrank.wording import some
+from cldrank.wording import kind_of, some
+
+if TYPE_CHECKING:
+    from cldrank.data.formats.parquet_columns import TablePart
 
 _IDS = ("query_id", "doc_id")
 _LONGEST_HEADER = 1 << 12
 
 
-def load_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64]:
-    r"""The score of each row of a dataset, from a file.
+def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np.float64]:
+    r"""The score of each row of a dataset, from a file or a frame.
 
     Text has one number per line and `.npy` one array, both in the order of the rows in the dataset's own file. Parquet,
-    and CSV with a header, has a column `score` in that order, or in any order beside columns `query_id` and `doc_id`.
+    CSV with a header, and a frame, has a column `score` in that order, or in any order beside columns `query_id` and
+    `doc_id`.
 
     >>> import tempfile
     >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
@@ -34,17 +39,11 @@ def load_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64
     ...     load_scores(path, data)
     array([ 2.5e-01, -1.0e+03])
     """
-    path = Path(path)
-    checks.check_file(path)
-    columns: dict[str, Any] = {}
-    if path.suffix in (".parquet", ".pq"):
-        columns = _from_parquet(path)
-    elif path.suffix == ".csv" and _has_header(path):
-        columns = _from_csv(path)
+    path, columns = _opened(source)
     if columns:
         scores, found = _by_row(columns, dataset, path)
     else:
-        scores, found = (_from_npy(path) if path.suffix == ".npy" else _from_text(path)), False
+        scores, found = (_from_npy(Path(path)) if str(path).endswith(".npy") else _from_text(Path(path))), False
     if len(scores) != dataset.n_rows:
         why = _lacking(columns) if len(scores) < dataset.n_rows else ""
         raise FormatError(f"has {len(scores):,} scores for {dataset.n_rows:,} rows.{why}", path=path)
@@ -52,6 +51,24 @@ def load_scores(path: str | Path, dataset: RankingDataset) -> NDArray[np.float64
     if len(bad):
         raise FormatError(f"score {bad[0] + 1} is {scores[bad[0]]}; scores must be finite.", path=path)
     return scores if found or dataset.source_rows is None else scores[dataset.source_rows]
+
+
+def _opened(source: Any) -> tuple[Path | str, dict[str, Any]]:
+    """What to call the source, and the columns of scores and ids; none where a file has no columns."""
+    if not isinstance(source, str | PathLike):
+        from cldrank.data.frames import FramePart, is_frame
+
+        if not is_frame(source):
+            raise UsageError(f"scores are in a file or a DataFrame, not in {kind_of(source)}.")
+        part = FramePart(source)
+        return part.path, _score_columns(part)
+    path = Path(source)
+    checks.check_file(path)
+    if path.suffix in (".parquet", ".pq"):
+        from cldrank.data.formats.parquet_columns import ParquetPart
+
+        return path, _score_columns(ParquetPart.open(path))
+    return path, _from_csv(path) if path.suffix == ".csv" and _has_header(path) else {}
 
 
 def _from_text(path: Path) -> NDArray[np.float64]:
@@ -81,13 +98,13 @@ def _from_npy(path: Path) -> NDArray[np.float64]:
     return scores.astype(np.float64)
 
 
-def _from_parquet(path: Path) -> dict[str, Any]:
+def _score_columns(file: TablePart) -> dict[str, Any]:
     """The columns of scores and ids."""
-    from cldrank.data.formats.parquet_columns import ParquetPart, check_ids, is_number
+    from cldrank.data.formats.parquet_columns import check_ids, is_number
 
-    file = ParquetPart.open(path)
+    path = file.path
     if "score" not in file.counts:
-        raise FormatError(f"there is no column 'score'; it has {some(file.schema.names, most=8)}.", path=path)
+        raise FormatError(f"there is no column 'score'; it has {some(file.names, most=8)}.", path=path)
     if not is_number(file.kind("score")):
         raise FormatError(f"column 'score' holds {file.kind('score')}, not numbers.", path=path)
     known = [column for column in (*_IDS, "rank") if column in file.counts]
@@ -118,7 +135,7 @@ def _from_csv(path: Path) -> dict[str, Any]:
         return {name: table.column(name) for name in ("score", *_IDS, "rank") if name in table.column_names}
 
 
-def _by_row(columns: dict[str, Any], dataset: RankingDataset, path: Path) -> tuple[NDArray[np.float64], bool]:
+def _by_row(columns: dict[str, Any], dataset: RankingDataset, path: Path | str) -> tuple[NDArray[np.float64], bool]:
     """Scores, and whether they were found by their ids and so are in the order of the dataset."""
     scores = columns["score"].to_numpy().astype(np.float64)
     if not all(column in columns for column in _IDS):
@@ -137,7 +154,9 @@ def _lacking(columns: dict[str, Any]) -> str:
     return " A file that `cldrank score --top` wrote lacks the rows below the top." if "rank" in columns else ""
 
 
-def _places(scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path, why: str) -> list[int]:
+def _places(
+    scored: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]], path: Path | str, why: str
+) -> list[int]:
     """For each wanted (query, document), the place of its score in the file."""
     place: dict[tuple[str, str], int] = {}
     for index, (query, document) in enumerate(scored):

@@ -55,6 +55,11 @@ class Figure:
     marked: float | None = None
     references: str = ""
 
+    def _repr_svg_(self) -> str:
+        from cldrank.drawing.picture import picture
+
+        return picture([self])
+
     @property
     def is_cut_off(self) -> bool:
         """Whether an interval reaches beyond the axis."""

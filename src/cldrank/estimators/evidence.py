@@ -122,6 +122,12 @@ def _refuse(why: str, user: str, **given: object) -> None:
 
 def check_dataset(dataset: Any, user: str) -> RankingDataset:
     """Refuse what is not a dataset with rows and features."""
+    if isinstance(dataset, list) and dataset and all(isinstance(one, RankingDataset) for one in dataset):
+        raise UsageError(
+            f"{user} learns from one RankingDataset, not from a list of queries, which is what scikit-learn splits one "
+            "into; search with cldrank.tune, or over queries: GridSearchCV(cldrank.tuning.PerQuery(method, dataset, "
+            "clicks, propensities), …).fit(np.arange(len(dataset)))."
+        )
     if not isinstance(dataset, RankingDataset):
         raise UsageError(
             f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; "

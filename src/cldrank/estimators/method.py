@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import sklearn.exceptions
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from cldrank.arguments import shortened
@@ -216,10 +216,27 @@ class Method(BaseEstimator, ABC):
         """Whether torch does the work, so that `run.device` has a say."""
         return self.model.package(self.way) is not None or self.way == "fit_points"
 
-    def predict(self, X: RankingDataset | ArrayLike) -> NDArray[np.float64]:
-        """The scores of the learned ranker, one per row."""
+    def predict(self, X: Any) -> Any:
+        """The scores of the learned ranker, one per row: an array or, for a frame, a column that fits it."""
         self._check_fitted()
         return self.ranker_.predict(X)
+
+    def score(
+        self,
+        dataset: RankingDataset,
+        clicks: ClickTable | None = None,
+        propensities: Propensities | AffineClicks | None = None,
+    ) -> float:
+        """How well it ranks held-out queries, from 0 to 1: by clicks, as `tune` judges, or by labels (nDCG@10).
+
+        By clicks it is the share of the preferences in them, corrected by the propensities, that its scores agree
+        with. Queries that it was fitted to flatter it. For model selection by scikit-learn see
+        `cldrank.tuning.PerQuery`.
+        """
+        from cldrank.tuning.judging import held_out_score
+
+        self._check_fitted()
+        return held_out_score(self, dataset, clicks, propensities)
 
     def summary(self) -> FitSummary:
         """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""

@@ -87,6 +87,11 @@ class Evaluation(_ByMeasure[float]):
             lines.append(f"  {measure!s:<{width}}  {value}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from cldrank.evaluation.result_view import evaluation_view
+
+        return evaluation_view(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""
         return {
@@ -150,6 +155,11 @@ class RankerComparison(_ByMeasure[Comparison]):
         lines = [f"{data_label(self.data, self.synthetic)}, first minus second"]
         lines += [f"  {measure!s:<{width}}  {comparison}" for measure, comparison in self.differences.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from cldrank.evaluation.result_view import comparison_view
+
+        return comparison_view(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, ready for JSON."""

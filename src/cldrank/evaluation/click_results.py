@@ -306,6 +306,11 @@ class ClickComparison:
 
         return render_verdict(self)
 
+    def _repr_html_(self) -> str:
+        from cldrank.evaluation.result_view import verdict_view
+
+        return verdict_view(self)
+
 
 @dataclass(frozen=True, repr=False)
 class ClickEvaluation:
@@ -330,6 +335,11 @@ class ClickEvaluation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from cldrank.evaluation.result_view import click_evaluation_view
+
+        return click_evaluation_view(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""

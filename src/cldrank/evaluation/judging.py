@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, overload
+
+import numpy as np
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -52,8 +55,9 @@ def evaluate(
 ) -> Evaluation | ClickEvaluation:
     """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
 
-    model       a fitted method, a ranker, anything with `predict(features)`, an array of scores; with clicks also
-                "production", the order of the log itself
+    model       a fitted method, a ranker, anything with `predict(features)`, an array or a Series of scores in the
+                order of the dataset, or a frame of scores (see `load_scores`); with clicks also "production", the order
+                of the log itself
     measures    such as "nDCG@3"; by clicks those of `ClickMeasure`
     options     by labels: empty ("zero" or "skip"), confidence, replicates, seed; by clicks: estimator (see
                 `OffPolicy`), confidence, seed, allow_trained (whether queries that the ranker was trained on may count)
@@ -62,6 +66,7 @@ def evaluate(
     >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
     0.7916
     """
+    model = _scores_in(model, dataset)
     if clicks is None and propensities is None:
         return evaluate_by_labels(model, dataset, DEFAULT_MEASURES if measures is None else measures, **options)
     return evaluate_by_clicks(model, dataset, *_both(clicks, propensities), measures, **options)
@@ -116,9 +121,20 @@ def compare(
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
     0.25
     """
+    new, old = _scores_in(new, dataset), _scores_in(old, dataset)
     if clicks is None and propensities is None:
         return compare_by_labels(new, old, dataset, DEFAULT_MEASURES if measures is None else measures, **options)
     return compare_by_clicks(new, old, dataset, *_both(clicks, propensities), measures, **options)
+
+
+def _scores_in(model: Any, dataset: RankingDataset) -> Any:
+    """The scores in a frame, found by its columns; anything else as it is."""
+    if isinstance(model, str | np.ndarray | Sequence) or hasattr(model, "predict") or hasattr(model, "ranker_"):
+        return model
+    from cldrank.data.frames import is_frame
+    from cldrank.data.scores import load_scores
+
+    return load_scores(model, dataset) if is_frame(model) and isinstance(dataset, RankingDataset) else model
 
 
 def _both(clicks: ClickTable | None, propensities: Curve | None) -> tuple[ClickTable, Curve]:

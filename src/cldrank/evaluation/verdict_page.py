@@ -31,7 +31,7 @@ from cldrank.evaluation.verdict_words import (
 )
 from cldrank.measures import Interval
 
-_TONES = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
+TONES = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
 _SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _WIDTH, _HEIGHT = 440, 190
 
@@ -46,16 +46,16 @@ def render_verdict(result: ClickComparison) -> str:
         "title": f"Verdict: {result.new} against {result.old}",
         "source": f"{result.new} against {result.old} on {data_label(result.data, result.synthetic)}, by clicks alone",
         "log": log_words(result),
-        "tone": _TONES[verdict.decision],
+        "tone": TONES[verdict.decision],
         "sign": _SIGNS[verdict.decision],
         "words": verdict.words,
-        "headline": _headline(result),
+        "headline": verdict_headline(result),
         "reason": _typeset(sentence(verdict.reason)),
         "settling": _settling(result),
         "settle": settling_verb(result),
         "tiles": _tiles(result),
         "estimates": list(_estimates(result)),
-        "measures": _measures(result),
+        "measures": measure_table(result),
         "support": map(_typeset, support_words(result)),
         "unseen": map(_typeset, unseen_words(result)),
         "unseen_cards": list(_unseen(result)),
@@ -68,7 +68,7 @@ def render_verdict(result: ClickComparison) -> str:
     return render_page("cldrank.evaluation", "verdict.html", context)
 
 
-def _headline(result: ClickComparison) -> str:
+def verdict_headline(result: ClickComparison) -> str:
     """The answer in a sentence."""
     new, old, measure = result.new, result.old, result.first.measure
     match result.verdict.decision:
@@ -107,19 +107,14 @@ def _settling(result: ClickComparison) -> tuple[Sequence[str], Sequence[Sequence
 
 
 def _estimates(result: ClickComparison) -> Iterator[Card]:
-    """The gain by each measure, on one scale: in percent of what the old ranker has."""
-    rows = [
-        (name, _scaled(pair.gain, 100 / abs(pair.old.interval.estimate)), _said(pair))
-        for name, pair in result.measures.items()
-        if pair.old.interval.estimate
-    ]
-    confidence = f"{_confidence(result):.0%}"
-    if rows:
+    """The gain by each measure, and where its uncertainty comes from."""
+    gains = gain_figure(result)
+    if gains is not None:
         yield {
-            "title": "Gain by measure",
-            "about": f"In percent of the value of {result.old}, with {confidence} intervals. Right of 0, "
+            "title": gains.title,
+            "about": f"In percent of the value of {result.old}, with {_confidence(result):.0%} intervals. Right of 0, "
             f"{result.new} is better; for ARP that is a lower value.",
-            "chart": _forest("Gain by measure", rows, "gain, in percent", marked=0.0, in_percent=True),
+            "chart": draw_figure(gains),
         }
     parts = result.first.difference.errors
     names = ("queries", "curve", "model fit", "extrapolation")
@@ -142,7 +137,18 @@ def _estimates(result: ClickComparison) -> Iterator[Card]:
     }
 
 
-def _measures(result: ClickComparison) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def gain_figure(result: ClickComparison) -> Figure | None:
+    """The gain by each measure, on one scale: in percent of what the old ranker has, where that is not 0."""
+    rows = [
+        (name, _scaled(pair.gain, 100 / abs(pair.old.interval.estimate)), _said(pair))
+        for name, pair in result.measures.items()
+        if pair.old.interval.estimate
+    ]
+    return _forest_figure("Gain by measure", rows, "gain, in percent", marked=0.0, in_percent=True) if rows else None
+
+
+def measure_table(result: ClickComparison) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Every measure of both rankers and their difference: the head of the table, and its rows."""
     head = ("measure", "new", "old", "difference", f"{_confidence(result):.0%} interval", "whatever the unseen are")
     rows = []
     for name, pair in result.measures.items():
@@ -221,7 +227,11 @@ def _controls(result: ClickComparison) -> Iterator[str]:
 # -- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _forest(
+def _forest(title: str, rows: Sequence[Row], across: str, *, marked: float | None, scale: Axis | None = None) -> Markup:
+    return draw_figure(_forest_figure(title, rows, across, marked=marked, scale=scale))
+
+
+def _forest_figure(
     title: str,
     rows: Sequence[Row],
     across: str,
@@ -229,7 +239,7 @@ def _forest(
     marked: float | None,
     in_percent: bool = False,
     scale: Axis | None = None,
-) -> Markup:
+) -> Figure:
     """Values with intervals, one per row."""
     if scale is None:
         scale = Axis.around([0.0, *(end for _, one, _ in rows for end in (one.low, one.estimate, one.high))], most=6)
@@ -241,7 +251,7 @@ def _forest(
         for at, (name, one, note) in enumerate(rows)
     )
     names = Axis.of_rows([name for name, _, _ in rows])
-    return draw_figure(Figure(title, series, names, scale, "rows", _WIDTH, marked=marked))
+    return Figure(title, series, names, scale, "rows", _WIDTH, marked=marked)
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:

@@ -123,6 +123,11 @@ class AffineClicks:
             lines.append(f"{at + 1:>8}  " + "  ".join(f"{entry:>24}" for entry in entries))
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
+    def _repr_html_(self) -> str:
+        from cldrank.propensity.curve_view import affine_view
+
+        return affine_view(self)
+
     @property
     def errors(self) -> tuple[Floats, Floats]:
         """The standard errors of slopes and bases, 0 where they were given."""

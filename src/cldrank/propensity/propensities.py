@@ -265,6 +265,11 @@ class Propensities:
 
         return chart({self.method or self.origin: self}).svg
 
+    def _repr_html_(self) -> str:
+        from cldrank.propensity.curve_view import curve_view
+
+        return curve_view(self)
+
     # -- others made of them -------------------------------------------------------------------------------------
 
     def clip(self, minimum: float) -> Propensities:

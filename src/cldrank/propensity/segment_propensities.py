@@ -74,6 +74,11 @@ class SegmentPropensities(Mapping[str, Propensities]):
     def __repr__(self) -> str:
         return f"SegmentPropensities({', '.join(f'{name}: {rho!r}' for name, rho in self.segments.items())})"
 
+    def _repr_html_(self) -> str:
+        from cldrank.propensity.curve_view import segments_view
+
+        return segments_view(self)
+
     def __str__(self) -> str:
         """A table for each segment."""
         return "\n\n".join(str(rho) for rho in self.segments.values())

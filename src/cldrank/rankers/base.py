@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank._typing import IntArray
-from cldrank.data.checks import agreed_names, column_names, matrix
+from cldrank.data.checks import agreed_names, column_names
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, check_hashes, hashes_of
 from cldrank.errors import DataError, Spelling, UsageError, setting
@@ -28,7 +28,7 @@ Weights = dict[str, NDArray[Any]]
 Config = dict[str, Any]
 Scorer = Callable[[NDArray[np.float32]], NDArray[np.float64]]
 
-_CHOICE = Spelling("columns={'features': […]}", "--column features=a,b,c")
+_CHOICE = Spelling("features=[…]", "--column features=a,b,c")
 _DEVICE_VALUES = 1 << 22  # of a block of features on a GPU
 
 
@@ -79,29 +79,53 @@ class Ranker(ABC):
     ) -> Self:
         """The ranker that gave this state; anything that it cannot have given is refused."""
 
+    @overload
     def predict(
         self,
-        features: RankingDataset | ArrayLike,
+        features: RankingDataset | NDArray[Any] | Sequence[Any],
+        *,
+        feature_names: Sequence[str] | None = ...,
+        block_rows: int | None = ...,
+        device: str | None = ...,
+    ) -> NDArray[np.float64]: ...
+    @overload
+    def predict(
+        self,
+        features: Any,
+        *,
+        feature_names: Sequence[str] | None = ...,
+        block_rows: int | None = ...,
+        device: str | None = ...,
+    ) -> Any: ...
+    def predict(
+        self,
+        features: Any,
         *,
         feature_names: Sequence[str] | None = None,
         block_rows: int | None = None,
         device: str | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Any:
         """One score per row, in the order of the rows given; memory beyond the result is bounded by the block.
 
         A dataset must have the ranker's features by name and in order, an array the same number of them; say
-        `feature_names` to have the columns of an array checked by name too. A table that names its columns (pandas,
-        Polars, Arrow) must have just those features, in any order. Rows without a dataset are those of one query.
+        `feature_names` to have the columns of an array checked by name too. In a frame (pandas, Polars, Arrow) they are
+        found by their names, whatever else it holds. Rows without a dataset are those of one query.
         The rows of a dataset are its own: if its file scattered the rows of a query, `source_rows` says where each lay.
+
+        The scores are an array or, for a frame, what fits it: a pandas Series with the same index, a Polars Series, an
+        Arrow array, called `score` where it has a name.
 
         device   where networks and trees compute: cpu, or cuda for a GPU
         """
         table, offsets = self._table_of(features, feature_names)
-        return self.score_rows(table, offsets, block_rows=block_rows, device=device)
+        scores = self.score_rows(table, offsets, block_rows=block_rows, device=device)
+        if not _may_be_frame(features):
+            return scores
+        from cldrank.data.frames import as_series, is_frame
 
-    def explain(
-        self, features: RankingDataset | ArrayLike, *, feature_names: Sequence[str] | None = None
-    ) -> Contributions:
+        return as_series(features, scores) if is_frame(features) else scores
+
+    def explain(self, features: Any, *, feature_names: Sequence[str] | None = None) -> Contributions:
         """How much each feature adds to the score of each row; features as `predict` takes them."""
         table, _ = self._table_of(features, feature_names)
         return self.contributions(table)
@@ -113,16 +137,14 @@ class Ranker(ABC):
             f"{kind_of(self)} cannot say what each feature contributes; rankers that are linear or boosted trees can."
         )
 
-    def _table_of(
-        self, features: RankingDataset | ArrayLike, feature_names: Sequence[str] | None
-    ) -> tuple[NDArray[Any], IntArray | None]:
+    def _table_of(self, features: Any, feature_names: Sequence[str] | None) -> tuple[NDArray[Any], IntArray | None]:
         """The table to score, and which rows belong to one query; refused where the features are not the ranker's."""
         if isinstance(features, RankingDataset):
             table: NDArray[Any] = features.features
             names: Sequence[str] | None = features.feature_names
             offsets: IntArray | None = features.offsets
-        elif own := column_names(features):
-            table, names, offsets = self._picked(features, own, feature_names or ()), None, None
+        elif _may_be_frame(features) and (picked := self._picked(features, feature_names or ())) is not None:
+            table, names, offsets = picked, None, None
         else:
             table, names, offsets = as_table(features), feature_names, None
         if names is not None:
@@ -131,16 +153,17 @@ class Ranker(ABC):
             raise DataError(f"the ranker knows {len(self.feature_names)} features, the table has {table.shape[1]}.")
         return table, offsets
 
-    def _picked(self, table: Any, own: tuple[str, ...], said: Sequence[str]) -> NDArray[np.float32]:
-        """The ranker's features from a table that names its columns, in the ranker's order."""
-        agreed_names(table, said)
-        wanted = {name: place for place, name in enumerate(self.feature_names)}
-        order = sorted(range(len(own)), key=lambda place: wanted.get(own[place], len(wanted)))
-        try:
-            check_features(self.feature_names, [own[place] for place in order])
-        except DataError as error:
-            raise DataError(f"{error} To take columns by their place, pass an array.") from None
-        return matrix(table)[:, order] if own != self.feature_names else matrix(table)
+    def _picked(self, frame: Any, said: Sequence[str]) -> NDArray[np.float32] | None:
+        """The ranker's features from a frame, in the ranker's order; None if it names no columns."""
+        from cldrank.data.frames import frame_features, is_frame, is_lazy
+
+        if not is_frame(frame):
+            return None
+        if not is_lazy(frame) and column_names(frame) is None:  # numbered from 0: by their place
+            return None
+        if said:
+            agreed_names(frame, said)
+        return frame_features(frame, self.feature_names)
 
     def saw(self, query_ids: ArrayLike) -> NDArray[np.bool_] | None:
         """Which queries it was trained on; None if it does not know its own, as one made by hand.
@@ -328,6 +351,11 @@ def split_weights(weights: Weights, parts: Sequence[str]) -> dict[str, Weights]:
             raise DataError(f"there is an array {name!r}, which belongs to nothing.")
         found[part][rest] = values
     return found
+
+
+def _may_be_frame(features: Any) -> bool:
+    """Whether it is worth asking: arrays and lists are common, and the question needs Arrow."""
+    return not isinstance(features, RankingDataset | np.ndarray | Sequence)
 
 
 def check_features(expected: Sequence[str], found: Sequence[str], *, of_file: bool = False) -> None:

@@ -1,8 +1,9 @@
 """Tuning: parameters chosen by the clicks on held-out queries, which anybody with a click log has, without labels."""
 
 from cldrank.tuning.grid import grid
+from cldrank.tuning.per_query import PerQuery
 from cldrank.tuning.search import tune
 from cldrank.tuning.space import Range, default_space
 from cldrank.tuning.trials import Trial, Tuned
 
-__all__ = ["Range", "Trial", "Tuned", "default_space", "grid", "tune"]
+__all__ = ["PerQuery", "Range", "Trial", "Tuned", "default_space", "grid", "tune"]

@@ -106,6 +106,23 @@ class Labels:
         return found
 
 
+def held_out_score(
+    model: Any,
+    dataset: RankingDataset,
+    clicks: ClickTable | None = None,
+    propensities: Propensities | AffineClicks | None = None,
+    measure: str | None = None,
+) -> float:
+    """How well a model ranks data that it has not seen: by clicks, as `HeldOutClicks` judges, or else by labels."""
+    if clicks is None and propensities is None:
+        judge: Judge = Labels(dataset, measure or "nDCG@10")
+    elif clicks is None or propensities is None or measure is not None:
+        raise UsageError("to score by clicks, give clicks and propensities and no measure; by labels, neither.")
+    else:
+        judge = HeldOutClicks(dataset, check_clicks(clicks, dataset, "a score"), propensities)
+    return mean_of(judge.gains(model), judge.weight).value
+
+
 def hold_out(
     dataset: RankingDataset, clicks: Any, propensities: Any, share: float, seed: int
 ) -> tuple[ClickTable, HeldOutClicks]:

@@ -30,7 +30,7 @@ class TestPaths:
             csv(tmp_path / name)
 
         def found(pattern: str) -> list[str]:
-            return [str(path.relative_to(tmp_path)) for path in existing(tmp_path / pattern)]
+            return [Path(path).relative_to(tmp_path).as_posix() for path in existing(tmp_path / pattern)]
 
         assert found("*/*.csv") == ["1/a.csv", "1/b.csv", "2/a.csv"]
         assert found("**/a.csv") == ["1/a.csv", "2/a.csv", "2/deep/a.csv"]
@@ -70,21 +70,12 @@ class TestPaths:
             with pytest.raises(UsageError, match=message):
                 aggregate(paths)
 
-    def test_tables_are_refused_with_what_to_do(self) -> None:
-        pandas = pytest.importorskip("pandas")
+    def test_what_is_neither_files_nor_a_frame_is_refused_with_what_to_do(self) -> None:
         table = pa.table({name: [1] for name in COLUMNS})
-        tables: list[Any] = [
-            table,
-            pandas.DataFrame(table.to_pydict()),
-            table.to_pydict(),
-            table.to_batches(),
-            7,
-            None,
-            b"x",
-        ]
+        tables: list[Any] = [table.to_pydict(), table.to_batches() * 2, [table, table], 7, None, b"x"]
         for given in tables:
             for read in (aggregate, audit, ClickTable.read):
-                with pytest.raises(UsageError, match="write a table to a Parquet file first"):
+                with pytest.raises(UsageError, match="write a table of another kind to a Parquet file first"):
                     read(given)
 
 

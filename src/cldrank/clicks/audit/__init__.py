@@ -17,7 +17,7 @@ from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
 from cldrank.clicks.audit.ways import PropensityWay, ways
 from cldrank.clicks.cell_file import is_cells, load_cells
 from cldrank.clicks.days import DayFolder, refuse_window
-from cldrank.clicks.log.engines import connected, querying
+from cldrank.clicks.log.engines import connected, engine_of, querying
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.paths import Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
@@ -41,16 +41,15 @@ def audit(
     master: str = "local[*]",
     **reading: Any,
 ) -> Audit:
-    r"""Find out what a log of impressions, a file of cells, or a folder of days can and cannot support.
+    r"""Find out what a log of impressions (files or a frame), cells, or a folder of days can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
     `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows. `last` and `until` are the window
     of a folder of days, as for `ClickTable.read`.
 
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "log.csv"
+    ...     path = pathlib.Path(folder) / "log.csv"
     ...     rows = [f"{s},shoes,{d},{1 + (d + s) % 2},{int(d == s % 2)}" for s in range(200) for d in range(2)]
     ...     _ = path.write_text("session_id,query_id,doc_id,position,clicked\n" + "\n".join(rows))
     ...     result = audit(path)
@@ -69,7 +68,7 @@ def audit(
         layout.check_unused(source)
         cells = DayFolder(files[0]).read(dataset, last=last, until=until) if days else load_cells(files, dataset)
         return audit_table(cells, knows_candidates=dataset is not None, source=source)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
+    with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
         log_files(files)  # refuses files that are named twice
         found = aggregate_any(files, dataset, opened, layout)
         shown = int(found.clicks.impressions.sum())

@@ -73,17 +73,21 @@ def _tiles(facts: Facts) -> dict[str, str]:
 def _positions(facts: Facts) -> list[Card]:
     curve = facts.curve[:_MOST_POSITIONS]
     names = [str(entry.position) for entry in curve]
+    counts = [Point(at, p.impressions, note=f"position {p.position}: {p.impressions:,}") for at, p in enumerate(curve)]
+    return [
+        _card(rate_figure(facts), "Clicks per impression, with 95% intervals."),
+        _chart("Impressions by position", "How often anything was shown there.", counts, names, "position", bars=True),
+    ]
+
+
+def rate_figure(facts: Facts) -> Figure:
+    """Click-through rates by position."""
+    curve = facts.curve[:_MOST_POSITIONS]
     rates = [
         Point(at, p.rate, p.low, p.high, "position {}: {} ({})".format(p.position, *_rates(p.rate, p.low, p.high)))
         for at, p in enumerate(curve)
     ]
-    counts = [Point(at, p.impressions, note=f"position {p.position}: {p.impressions:,}") for at, p in enumerate(curve)]
-    return [
-        _chart(
-            "Click-through rate by position", "Clicks per impression, with 95% intervals.", rates, names, "position"
-        ),
-        _chart("Impressions by position", "How often anything was shown there.", counts, names, "position", bars=True),
-    ]
+    return _figure("Click-through rate by position", rates, [str(entry.position) for entry in curve], "position")
 
 
 def _overlap(facts: Facts) -> list[Card]:
@@ -196,14 +200,21 @@ def _actors(actors: Actors, facts: Facts) -> Card:
 def _chart(
     title: str, about: str, points: Sequence[Point], names: Sequence[str], across: str, bars: bool = False
 ) -> Card:
-    """A card with a chart: rates with intervals, or counts as bars."""
+    return _card(_figure(title, points, names, across, bars), about)
+
+
+def _card(figure: Figure, about: str) -> Card:
+    return {"title": figure.title, "about": about, "chart": draw_figure(figure)}
+
+
+def _figure(title: str, points: Sequence[Point], names: Sequence[str], across: str, bars: bool = False) -> Figure:
+    """Rates with intervals, or counts as bars."""
     top = max((point.value if point.high is None else point.high for point in points), default=0.0)
     most = max(2, min(12, int((_WIDTH - 60) / (LETTER * max(map(len, names), default=1) + 8))))
     along = Axis.of_labels(names, most=most, name=across)
     values = Axis.from_zero(top, in_percent=not bars)
     series = (Series(title, tuple(points)),)
-    figure = Figure(title, series, along, values, "bars" if bars else "dots", _WIDTH, _HEIGHT)
-    return {"title": title, "about": about, "chart": draw_figure(figure)}
+    return Figure(title, series, along, values, "bars" if bars else "dots", _WIDTH, _HEIGHT)
 
 
 def _table(

@@ -85,6 +85,11 @@ class Audit:
 
         return render_audit(self)
 
+    def _repr_html_(self) -> str:
+        from cldrank.clicks.clicks_view import audit_view
+
+        return audit_view(self)
+
     def __str__(self) -> str:
         facts = self.facts
         lines = [

@@ -138,15 +138,22 @@ def _files(source: str, paths: Paths | None, queries: Paths | None, events: Path
                 setting("queries"),
                 setting("events"),
             )
-        found = [existing(queries), existing(events)]
+        found = [_on_disk(queries), _on_disk(events)]
     else:
         if paths is None or queries is not None or events is not None:
             files = Spelling(f"import_log({source!r}, paths, …)", f"--from {source} FILE…")
             raise UsageError("a log of {} is one set of files; name them as in {}.", source, files)
-        found = [existing(paths)]
+        found = [_on_disk(paths)]
     for part in found:
         check_format(source, part)
     return found
+
+
+def _on_disk(paths: Paths) -> list[Path]:
+    files = [source for source in existing(paths) if isinstance(source, Path)]
+    if not files:
+        raise UsageError("a log is imported from files, not from a DataFrame; write it to a Parquet file first.")
+    return files
 
 
 def _words(name: str, given: Words) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from cldrank.clicks.counting import count_row
 from cldrank.clicks.imports.fields import constant, stacked
 from cldrank.clicks.imports.import_report import REASONS, RECORDS, Note, SetAside
-from cldrank.clicks.log.schema import DEEPEST
+from cldrank.clicks.log.values import DEEPEST
 from cldrank.errors import DataError, setting
 from cldrank.wording import listed, some
 

@@ -119,7 +119,7 @@ def _part(part: LogPart, table: ir.Table, options: MetarankOptions) -> ir.Table:
     click = interaction & kind.isin(options.click_action).fill_null(False)
     time = found["timestamp"]
     lists = [
-        fields.constant(None, form) if found[name] is None else ranked.ifelse(found[name].cast(form), None)
+        fields.constant(None, form) if (given := found[name]) is None else ranked.ifelse(given.cast(form), None)
         for name, form in _LISTS.items()
     ]
     return table.select(

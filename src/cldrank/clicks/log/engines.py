@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.arguments import check_choice
+from cldrank.clicks.log.nested import root_of
 from cldrank.clicks.log.parts import LogPart, log_parts, partition_keys, union
-from cldrank.clicks.log.paths import HIDDEN
+from cldrank.clicks.log.paths import HIDDEN, LogFrame, LogSource
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError, setting
 from cldrank.files import scratch
 from cldrank.reading import reason
@@ -25,6 +26,7 @@ from cldrank.wording import some
 if TYPE_CHECKING:
     import ibis
     import ibis.expr.types as ir
+    import pyarrow as pa
 
 INSTANT = "timestamp('UTC')"  # what names its time zone, or is known to be UTC
 _MOST_NAMED = 3  # files, in a message
@@ -45,25 +47,46 @@ class Engine(ABC):
     def read(self, part: LogPart) -> ir.Table:
         """The rows of the files of a part: of exactly these, whatever characters their names contain."""
 
-    def open(self, paths: Sequence[Path], choose: Callable[[Sequence[str]], Iterable[str]] | None = None) -> ir.Table:
+    def open(
+        self, paths: Sequence[LogSource], choose: Callable[[Sequence[str]], Iterable[str]] | None = None
+    ) -> ir.Table:
         """All files, and all files in folders, as one table; `choose` picks the columns that are wanted.
 
         The parts only have to agree on those (see `cldrank.clicks.log.parts`). Folders such as `day=1` below one that
-        is named are columns too.
+        is named are columns too. A frame is the only part.
         """
-        parts = [(part, self._read(part)) for part in log_parts(paths, (), self.left_out)]
-        keys = partition_keys(paths, self.left_out)
+        if isinstance(paths[0], LogFrame):
+            return self._open_frame(paths[0].frame, choose or (lambda columns: columns))
+        files = [path for path in paths if isinstance(path, Path)]
+        parts = [(part, self._read(part)) for part in log_parts(files, (), self.left_out)]
+        keys = partition_keys(files, self.left_out)
         columns = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
         wanted = columns if choose is None else list(choose(columns))
         kept_apart = [key for key in keys if key in wanted]
         if kept_apart:
-            parts = [(part, self._read(part)) for part in log_parts(paths, kept_apart, self.left_out)]
+            parts = [(part, self._read(part)) for part in log_parts(files, kept_apart, self.left_out)]
         return union(parts, wanted)
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
         """Whether it is cheap to prove that no (first, second) repeats, and true. False proves nothing."""
         del rows, first, second
         return False
+
+    def _open_frame(self, frame: Any, choose: Callable[[Sequence[str]], Iterable[str]]) -> ir.Table:
+        """The columns of a frame that are wanted, as Arrow holds them, or as a table where they are."""
+        there = _native_table(frame, self.connection)
+        if there is not None:
+            return there.select(*_roots(there.columns, choose))
+        from cldrank.data.frames import FramePart, frame_columns
+
+        wanted = _roots(frame_columns(frame), choose)
+        return self.in_memory(FramePart(frame, wanted).table(wanted))
+
+    def in_memory(self, table: pa.Table) -> ir.Table:
+        """An Arrow table, which the engine reads where it lies if it can."""
+        import ibis
+
+        return ibis.memtable(table)
 
     # -- for logs of other programs, see `cldrank.clicks.imports` ----------------------------------------------------
 
@@ -133,6 +156,14 @@ class DuckDB(Engine):
         described = self.connection.con.execute(f"DESCRIBE FROM read_json(?, {arguments})", [where]).fetchall()
         kinds = {name: _json_type(kind) for name, kind, *_ in described}
         return self.connection.read_json(where, columns=kinds, **options)
+
+    def in_memory(self, table: pa.Table) -> ir.Table:
+        """An Arrow table, which DuckDB scans where it lies."""
+        from ibis.util import gen_name
+
+        name = gen_name("log_frame")
+        self.connection.con.register(name, table)
+        return self.connection.table(name)
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
         """Whether (first, second) grows from each row to the next, as in a log that is sorted by session.
@@ -252,6 +283,38 @@ class Spark(Engine):
         return table.mutate(**{column: table[column].cast(INSTANT) for column in instants}) if instants else table
 
 
+def _roots(columns: Sequence[str], choose: Callable[[Sequence[str]], Iterable[str]]) -> list[str]:
+    """The columns that are wanted, or that hold the fields that are."""
+    return list(dict.fromkeys(root_of(columns, path) or path for path in choose(columns)))
+
+
+def engine_of(sources: Sequence[LogSource], engine: str | Any) -> Any:
+    """The engine to read a log on: the one that is asked for or, of a table that lies in an engine, that one."""
+    frame = sources[0].frame if isinstance(sources[0], LogFrame) else None
+    if isinstance(engine, Engine) or frame is None:
+        return engine
+    module = type(frame).__module__
+    if module.startswith("pyspark."):
+        import ibis
+
+        return ibis.pyspark.connect(frame.sparkSession)
+    return frame.get_backend() if module.startswith("ibis.") else engine
+
+
+def _native_table(frame: Any, connection: Any) -> ir.Table | None:
+    """A frame that lies in the engine already, as a table there; None for others."""
+    module = type(frame).__module__
+    if module.startswith("ibis."):
+        return frame
+    if module.startswith("pyspark.") and connection.name == "pyspark":
+        from ibis.util import gen_name
+
+        name = gen_name("log_frame")
+        frame.createOrReplaceTempView(name)
+        return connection.table(name)
+    return None
+
+
 def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
     r"""A path, escaped so that an engine does not read it as a pattern.
 
@@ -303,7 +366,7 @@ def connected(
             yield Spark(engine) if engine.name == "pyspark" else Backend(engine)
             return
         settings = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
-        with _explaining(*engine.con.execute(settings).fetchone()):
+        with _explaining(*engine.con.execute(settings).fetchall()[0]):  # one row left unread would block the connection
             yield DuckDB(engine)
         return
     check_choice("engine", engine, ("duckdb", "spark"))
@@ -320,7 +383,7 @@ def connected(
 
 
 @contextmanager
-def querying(paths: Sequence[Path]) -> Iterator[None]:
+def querying(paths: Sequence[LogSource]) -> Iterator[None]:
     """Engines read files while a query runs: their complaints become errors that name the files."""
     try:
         yield

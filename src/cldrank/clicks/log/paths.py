@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.reading import reading
 from cldrank.wording import some
 
-Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | Any  # or a frame
 Format = Literal["parquet", "csv", "json"]
 
 HIDDEN = (".", "_")  # as in Hive and Spark: _SUCCESS, _temporary, .part-0.crc, …
@@ -46,15 +46,40 @@ _SMALL = 1 << 12  # bytes of a text file that may hold a header and nothing else
 _MOST_NAMED = 3  # files, in a message
 
 
+@dataclass(frozen=True, eq=False)
+class LogFrame:
+    """A log in memory, or in an engine of its own, that stands where the path of a file does."""
+
+    frame: Any
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        from cldrank.data.frames import frame_name
+
+        return frame_name(self.frame)
+
+    def __str__(self) -> str:
+        return self.name
+
+    __fspath__ = __str__
+
+
+LogSource = Path | LogFrame
+
+
 # -- which files are named --------------------------------------------------------------------------------------------
 
 
-def existing(paths: Paths) -> list[Path]:
-    """The files and folders that paths name. A path that does not exist may be a pattern.
+def existing(paths: Paths) -> list[LogSource]:
+    """The files and folders that paths name, or the frame that a log is. A path that does not exist may be a pattern.
 
     `2024-*.parquet`, `days/*/*.parquet` and `days/**/*.parquet` name all that match, sorted, without hidden
     files.
     """
+    frame = frame_of(paths)
+    if frame is not None:
+        return [frame]
     found: list[Path] = []
     for path in _as_paths(paths):
         if os.path.exists(path):  # noqa: PTH110  Path.exists raises where a name is too long
@@ -64,15 +89,28 @@ def existing(paths: Paths) -> list[Path]:
         else:
             raise UsageError(f"{path}: no such log.")
     _check_once(found)
-    return found
+    return [*found]
+
+
+def frame_of(paths: Any) -> LogFrame | None:
+    """The frame, if that is what a log is given as; also alone in a list, as `existing` gives it."""
+    if isinstance(paths, list) and len(paths) == 1:
+        paths = paths[0]
+    if isinstance(paths, LogFrame):
+        return paths
+    if isinstance(paths, str | PathLike | Sequence):
+        return None
+    from cldrank.data.frames import is_frame
+
+    return LogFrame(paths) if is_frame(paths) else None
 
 
 def _as_paths(paths: Paths) -> list[Path]:
     named = [paths] if isinstance(paths, str | PathLike) else paths
     if not isinstance(named, list | tuple) or not all(isinstance(path, str | PathLike) for path in named):
         raise UsageError(
-            f"a log is given by the paths of its files, not as {type(paths).__name__}; write a table to a Parquet file "
-            "first, and pass its path."
+            f"a log is given by the paths of its files or as one DataFrame, not as {type(paths).__name__}; write a "
+            "table of another kind to a Parquet file first, and pass its path."
         )
     if not named or not all(os.fspath(path) for path in named):
         raise UsageError("no log was given.")
@@ -125,10 +163,12 @@ def format_of(path: Path) -> Format:
     return _SUFFIXES[suffixes[-1]]
 
 
-def files_below(paths: Sequence[Path], left_out: Container[Path] = ()) -> list[tuple[Path, Path]]:
+def files_below(paths: Sequence[LogSource], left_out: Container[Path] = ()) -> list[tuple[Path, Path]]:
     """Every file but those left out, with the folder that was named for it; hidden files only if they are named."""
     found = []
     for path in paths:
+        if isinstance(path, LogFrame):
+            continue
         if path.is_file():
             found.append((path, path.parent))
             continue
@@ -182,7 +222,7 @@ class LogFile:
         return self.place == earlier.place and (self.size, self.sha256) != (earlier.size, earlier.sha256)
 
 
-def log_files(paths: Sequence[Path], *, part: str = "", again: bool = False) -> dict[Path, LogFile]:
+def log_files(paths: Sequence[LogSource], *, part: str = "", again: bool = False) -> dict[Path, LogFile]:
     """The files below the paths, each content once; those without rows are left out.
 
     again   accept a file that is named twice, or two of the same content

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from cldrank.clicks.log.layout import LogLayout, mapping
 from cldrank.clicks.log.nested import root_of
+from cldrank.clicks.log.paths import LogSource
 from cldrank.errors import FormatError, Spelling, UsageError
 from cldrank.wording import some
 
@@ -23,7 +23,7 @@ COLUMNS = Spelling("columns", "--column")
 _MOST_NAMED = 20  # columns, in a message
 
 
-def roles_of(there: Sequence[str], path: Path, layout: LogLayout) -> dict[str, str]:
+def roles_of(there: Sequence[str], path: LogSource, layout: LogLayout) -> dict[str, str]:
     """The column, or the path of the field, of each role that is needed or may help.
 
     Whether results come one per row or as lists, only the types can tell; a missing position is for later.
@@ -78,7 +78,7 @@ def _check_roles(names: Mapping[str, str], columns: Mapping[str, str]) -> None:
         roles[column] = role
 
 
-def missing(role: str, there: Sequence[str], path: Path) -> FormatError:
+def missing(role: str, there: Sequence[str], path: LogSource) -> FormatError:
     """The error for a role without a column."""
     text = "there is no column {!r}; {}. Name the right one with {}."
     return FormatError(text, role, columns_of(there), mapping(role), path=path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.engines import querying
+from cldrank.clicks.log.paths import LogSource
 from cldrank.errors import DataError, FormatError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ValueReader:
     """Reads values by their role; `names` and `files` are for messages."""
 
     names: Mapping[str, str]
-    files: Sequence[Path]
+    files: Sequence[LogSource]
 
     def ids(self, table: ir.Table, value: ir.Value, role: str) -> ir.Value:
         """Ids as whole numbers or text; checked first where a cast could change them."""

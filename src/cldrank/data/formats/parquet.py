@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.formats.parquet_columns import METADATA, ColumnNames, ParquetPart, Roles, check_same_ids
+from cldrank.data.formats.parquet_columns import METADATA, ColumnNames, ParquetPart, Roles, TablePart, check_same_ids
 from cldrank.data.formats.parquet_rows import (
     check_rows,
     feature_block,
@@ -62,7 +62,7 @@ def read_parquet(
         raise FormatError("holds no rows.", path=parts[0].path)
     checks.check_missing(missing)
     with checks.about(*(part.path for part in parts)):
-        return _dataset(parts, roles, missing, name)
+        return dataset_of(parts, roles, missing, name)
 
 
 def save_parquet(
@@ -96,7 +96,8 @@ def save_parquet(
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: Missing, name: str) -> RankingDataset:
+def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name: str) -> RankingDataset:
+    """The dataset that is in some parts, whose columns were checked."""
     described = [part.description() for part in parts]
     if missing is None and any(one.get("has_missing", False) for one in described):
         missing = checks.KEEP
@@ -105,7 +106,7 @@ def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: Missing, name:
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
     labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
     doc_ids = None if roles.doc_id is None else id_array(_ids(parts, roles.doc_id))
-    features = _features(parts, roles, rows, missing)
+    features = feature_table(parts, roles, rows, missing)
 
     def ordered(values: Any) -> Any:
         return values if values is None or order is None else values[order]
@@ -124,7 +125,7 @@ def _dataset(parts: Sequence[ParquetPart], roles: Roles, missing: Missing, name:
     )
 
 
-def _ids(parts: Sequence[ParquetPart], column: str) -> pa.Array:
+def _ids(parts: Sequence[TablePart], column: str) -> pa.Array:
     """The ids of all parts: int64 or text."""
     chunks = []
     for part in parts:
@@ -133,14 +134,17 @@ def _ids(parts: Sequence[ParquetPart], column: str) -> pa.Array:
     return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], type=chunks[0].type).combine_chunks()
 
 
-def _labels(part: ParquetPart, column: str) -> NDArray[np.float32]:
+def _labels(part: TablePart, column: str) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
         labels: NDArray[np.float32] = part.column(column).to_numpy().astype(np.float32)
     return labels
 
 
-def _features(parts: Sequence[ParquetPart], roles: Roles, rows: int, missing: Missing) -> NDArray[np.float32]:
-    """The feature table, filled batch by batch so that no second copy of it ever exists."""
+def feature_table(parts: Sequence[TablePart], roles: Roles, rows: int, missing: Missing) -> NDArray[np.float32]:
+    """The feature table: one part's own memory where that will do, or filled batch by batch, never copied twice."""
+    shared = parts[0].shared(roles.features) if len(parts) == 1 else None
+    if shared is not None:
+        return checks.filled(shared, missing)
     features = np.empty((0, 0), dtype=np.float32)
     end = 0
     for part in parts:

@@ -1,17 +1,21 @@
-"""The columns of Parquet files: which one holds what, and whether its type allows that."""
+"""The columns of Parquet files and frames: which one holds what, and whether its type allows that."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from cldrank.data import checks
 from cldrank.errors import FormatError, Spelling, UsageError
@@ -21,45 +25,74 @@ from cldrank.wording import some
 ColumnNames = Mapping[str, str | Sequence[str]]
 
 METADATA = b"cldrank"
-READABLE = "a readable Parquet file"
 _LARGEST = 2**63 - 1
-_ROLES = ("query_id", "doc_id", "label", "features")
-_CHOICE = Spelling("columns={'features': […]}", "--column features=a,b,…")
+ARGUMENTS = {"query_id": "query", "doc_id": "doc", "label": "label", "features": "features"}  # of `load`, by role
+_ROLES = tuple(ARGUMENTS)
+_CHOICE = Spelling("features=[…]", "--column features=a,b,…")
 
 
-@dataclass(frozen=True)
-class ParquetPart:
-    """One file of a data set."""
+class TablePart(ABC):
+    """Columns with names and types: a file of a data set, or a frame in memory.
 
-    path: Path
-    file: pq.ParquetFile
-    schema: pa.Schema
-    counts: Mapping[str, int]  # how often each column name appears
+    path       what errors call it
+    readable   what it should be, for errors
+    """
 
-    @classmethod
-    def open(cls, path: Path, buffer_bytes: int = 0) -> ParquetPart:
-        """The file at a path, opened; with a buffer of a size for each column, it is read bit by bit, not ahead."""
-        checks.check_file(path)
-        with reading(path, READABLE):
-            file = pq.ParquetFile(path, buffer_size=buffer_bytes, pre_buffer=not buffer_bytes)
-            schema = file.schema_arrow
-            return cls(path, file, schema, Counter(schema.names))
+    path: Path | str
+    readable: ClassVar[str]
 
     @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names of all columns."""
+
+    @property
+    @abstractmethod
     def rows(self) -> int:
-        """The number of rows that the file promises."""
-        return int(self.file.metadata.num_rows)
+        """The number of rows that it promises."""
+
+    @property
+    @abstractmethod
+    def metadata(self) -> Mapping[bytes, bytes]:
+        """What was noted about the whole."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Some columns, batch by batch, in this order."""
+
+    @abstractmethod
+    def _type(self, column: str) -> pa.DataType:
+        """The type of a column."""
+
+    @abstractmethod
+    def _values(self, column: str) -> pa.ChunkedArray:
+        """A whole column."""
+
+    def shared(self, features: Sequence[str]) -> NDArray[np.float32] | None:
+        """The features as they lie in memory, if they lie there as a dataset has them; None if they must be copied."""
+        del features
+        return None
+
+    def hint(self, column: str) -> str:
+        """Where a column that is not there may be found."""
+        del column
+        return ""
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How often each column name appears."""
+        return Counter(self.names)
 
     def kind(self, column: str) -> pa.DataType:
         """The type of a column; refused where two have that name."""
         if self.counts[column] > 1:
             raise FormatError(f"column {column!r} appears more than once; names must be unique.", path=self.path)
-        return self.schema.field(column).type
+        return self._type(column)
 
     def column(self, column: str) -> pa.ChunkedArray:
         """A whole column without nulls."""
-        with reading(self.path, READABLE):
-            values = self.file.read(columns=[column]).column(column)
+        with reading(self.path, self.readable):
+            values = self._values(column)
         if len(values) != self.rows:
             raise FormatError(f"column {column!r} ends after {len(values):,} of {self.rows:,} rows.", path=self.path)
         self.check_values(column, values)
@@ -67,7 +100,7 @@ class ParquetPart:
 
     def check_values(self, column: str, values: Any, first_row: int = 0) -> None:
         """Refuse nulls, and text that is not UTF-8, in rows of a column from `first_row` on."""
-        with reading(self.path, READABLE):
+        with reading(self.path, self.readable):
             values.validate(full=True)
         if values.null_count:
             what = "the label" if column == "label" else f"column {column!r}"
@@ -89,7 +122,7 @@ class ParquetPart:
 
     def description(self) -> dict[str, Any]:
         """The metadata that `save_parquet` wrote; empty for other files."""
-        raw = (self.schema.metadata or {}).get(METADATA)
+        raw = self.metadata.get(METADATA)
         if raw is None:
             return {}
         try:
@@ -110,6 +143,49 @@ class ParquetPart:
         )
 
 
+class ParquetPart(TablePart):
+    """One file of a data set."""
+
+    path: Path
+    readable = "a readable Parquet file"
+
+    def __init__(self, path: Path, file: pq.ParquetFile) -> None:
+        self.path, self.file, self.schema = path, file, file.schema_arrow
+
+    @classmethod
+    def open(cls, path: Path, buffer_bytes: int = 0) -> ParquetPart:
+        """The file at a path, opened; with a buffer of a size for each column, it is read bit by bit, not ahead."""
+        checks.check_file(path)
+        with reading(path, cls.readable):
+            return cls(path, pq.ParquetFile(path, buffer_size=buffer_bytes, pre_buffer=not buffer_bytes))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all columns."""
+        return list(self.schema.names)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that the file promises."""
+        return int(self.file.metadata.num_rows)
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        """What was noted about the whole."""
+        return self.schema.metadata or {}
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Some columns, batch by batch, in this order."""
+        for batch in self.file.iter_batches(batch_size=batch_rows, columns=list(columns)):
+            yield batch.select(list(columns))
+
+    def _type(self, column: str) -> pa.DataType:
+        return self.schema.field(column).type
+
+    def _values(self, column: str) -> pa.ChunkedArray:
+        return self.file.read(columns=[column]).column(column)
+
+
 @dataclass(frozen=True)
 class Roles:
     """Which column holds what; unless `columns` names the features, they are all columns without another role."""
@@ -122,15 +198,15 @@ class Roles:
     takes_all: bool = False
 
     @classmethod
-    def of(cls, part: ParquetPart, columns: ColumnNames | None) -> Roles:
+    def of(cls, part: TablePart, columns: ColumnNames | None) -> Roles:
         """The roles of the columns, as `columns` says or by their names."""
         mapped = _checked_columns(part, columns)
-        names = part.schema.names
+        names = part.names
 
         def one(role: str) -> str | None:
             named = mapped.get(role, role if role in part.counts else None)
             if named is not None and not isinstance(named, str):
-                raise UsageError(f"{role} takes the name of one column, not {named!r}.")
+                raise UsageError("{} takes the name of one column, not {!r}.", Spelling(ARGUMENTS[role], role), named)
             return named
 
         query_id, doc_id, label = one("query_id"), one("doc_id"), one("label")
@@ -138,7 +214,7 @@ class Roles:
             raise FormatError(
                 "there is no column 'query_id'; it has {}. Name the right one with {}.",
                 _quoted(names),
-                Spelling("columns={'query_id': …}", "--column query_id=…"),
+                Spelling("query=…", "--column query_id=…"),
                 path=part.path,
             )
         wanted = mapped.get("features", "features" if "features" in part.counts else None)
@@ -149,7 +225,7 @@ class Roles:
         rest = tuple(column for column in names if column not in (query_id, doc_id, label))
         return cls(query_id, doc_id, label, rest, takes_all=True)
 
-    def check(self, part: ParquetPart) -> None:
+    def check(self, part: TablePart) -> None:
         """Refuse a part that lacks a column, or has one twice, of the wrong type, or that the first part lacks."""
         used = [column for column in (self.query_id, self.doc_id, self.label, *self.features) if column is not None]
         for column in used:
@@ -168,12 +244,12 @@ class Roles:
         for column in used[: 1 if self.doc_id is None else 2]:
             check_ids(part, column)
         for column in self.features:
-            _check_list(part, column) if self.is_list else _check_numeric(part, column)
+            _check_list(part, column) if self.is_list else check_numeric(part, column)
         if self.label is not None:
-            _check_numeric(part, self.label)
+            check_numeric(part, self.label)
 
 
-def _checked_columns(part: ParquetPart, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
+def _checked_columns(part: TablePart, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
     mapped = dict(columns or {})
     unknown = set(mapped) - set(_ROLES)
     if unknown:
@@ -184,7 +260,11 @@ def _checked_columns(part: ParquetPart, columns: ColumnNames | None) -> dict[str
         for column in [named] if isinstance(named, str) else named:
             if column not in part.counts:
                 raise FormatError(
-                    f"there is no column {column!r} (named as {role}); it has {_quoted(part.schema.names)}.",
+                    "there is no column {!r} (named as {}); it has {}.{}",
+                    column,
+                    Spelling(ARGUMENTS[role], role),
+                    _quoted(part.names),
+                    part.hint(column),
                     path=part.path,
                 )
     if not mapped and {"position", "impressions", "clicks"} <= set(part.counts):
@@ -192,7 +272,7 @@ def _checked_columns(part: ParquetPart, columns: ColumnNames | None) -> dict[str
     return mapped
 
 
-def check_ids(part: ParquetPart, column: str) -> None:
+def check_ids(part: TablePart, column: str) -> None:
     """Refuse a column of ids that holds anything but whole numbers or text."""
     kind = part.kind(column)
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -200,7 +280,7 @@ def check_ids(part: ParquetPart, column: str) -> None:
         raise FormatError(f"column {column!r} holds {kind}; ids are whole numbers or text.", path=part.path)
 
 
-def check_same_ids(first: ParquetPart, part: ParquetPart, column: str) -> None:
+def check_same_ids(first: TablePart, part: TablePart, column: str) -> None:
     """Refuse a part whose ids are text where those of the first are numbers, or the other way round."""
     here, there = (_holds_text(one, column) for one in (part, first))
     if here != there:
@@ -210,12 +290,13 @@ def check_same_ids(first: ParquetPart, part: ParquetPart, column: str) -> None:
         )
 
 
-def _holds_text(part: ParquetPart, column: str) -> bool:
+def _holds_text(part: TablePart, column: str) -> bool:
     kind = part.kind(column)
     return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
-def _check_numeric(part: ParquetPart, column: str) -> None:
+def check_numeric(part: TablePart, column: str) -> None:
+    """Refuse a column that does not hold numbers, or true and false."""
     kind = part.kind(column)
     if not is_number(kind):
         raise FormatError(
@@ -227,7 +308,7 @@ def _check_numeric(part: ParquetPart, column: str) -> None:
         )
 
 
-def _check_list(part: ParquetPart, column: str) -> None:
+def _check_list(part: TablePart, column: str) -> None:
     kind = part.kind(column)
     if not _is_list(kind) or not is_number(kind.value_type):
         raise FormatError(f"column {column!r} holds {kind}, not lists of numbers.", path=part.path)

@@ -1,4 +1,4 @@
-"""Rows of Parquet files: batches of columns as ids and tables of features.
+"""Rows of Parquet files and frames: batches of columns as ids and tables of features.
 
 `parquet` reads whole files with this, `parquet_stream` files of any size.
 """
@@ -15,28 +15,28 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.data import checks
-from cldrank.data.formats.parquet_columns import READABLE, ParquetPart, Roles, is_text
+from cldrank.data.formats.parquet_columns import Roles, TablePart, is_text
 from cldrank.errors import FormatError
 from cldrank.reading import reading
 
 BATCH_ROWS = 1 << 14
 
 
-def row_batches(part: ParquetPart, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Some columns of a file, batch by batch, in this order."""
-    with reading(part.path, READABLE):
-        for batch in part.file.iter_batches(batch_size=batch_rows, columns=list(columns)):
+def row_batches(part: TablePart, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Some columns, batch by batch, in this order."""
+    with reading(part.path, part.readable):
+        for batch in part.batches(columns, batch_rows):
             if batch.num_rows:
-                yield batch.select(list(columns))
+                yield batch
 
 
-def feature_block(columns: Sequence[Any], roles: Roles, part: ParquetPart, row: int) -> NDArray[np.float32]:
+def feature_block(columns: Sequence[Any], roles: Roles, part: TablePart, row: int) -> NDArray[np.float32]:
     """The feature columns of a batch as a table; `row` is where the batch begins in its part."""
-    with reading(part.path, READABLE):
+    with reading(part.path, part.readable):
         return _list_block(columns[0], part, row) if roles.is_list else _column_block(columns)
 
 
-def check_rows(part: ParquetPart, found: int) -> None:
+def check_rows(part: TablePart, found: int) -> None:
     """Refuse a file that ends before the rows that it promises."""
     if found != part.rows:
         raise FormatError(f"a feature column ends after {found:,} of {part.rows:,} rows.", path=part.path)
@@ -61,7 +61,7 @@ def id_runs(values: pa.Array) -> tuple[IntArray, NDArray[Any]]:
     return starts, id_array(encoded.dictionary)[codes[starts]]
 
 
-def list_names(parts: Sequence[ParquetPart], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
+def list_names(parts: Sequence[TablePart], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
     """The names of the entries of a list column, as this library noted them; none for files of others."""
     known: tuple[str, ...] = ()
     for part, one in zip(parts, described, strict=True):
@@ -81,11 +81,13 @@ def _column_block(columns: Sequence[Any]) -> NDArray[np.float32]:
     block = np.empty((len(columns[0]), len(columns)), dtype=np.float32)
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
         for index, column in enumerate(columns):
+            if pa.types.is_boolean(column.type):
+                column = column.cast(pa.uint8())  # numpy would have objects for true, false and null
             block[:, index] = column.to_numpy(zero_copy_only=False)  # nulls become NaN
     return block
 
 
-def _list_block(column: Any, part: ParquetPart, row: int) -> NDArray[np.float32]:
+def _list_block(column: Any, part: TablePart, row: int) -> NDArray[np.float32]:
     if column.null_count:
         at = row + pc.index(column.is_null(), True).as_py()
         raise FormatError(f"the list of features is null in row {at} (counted from 0).", path=part.path)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.log import LogLayout, Paths, existing, only_query, open_log
-from cldrank.clicks.log.engines import connected
+from cldrank.clicks.log.engines import connected, engine_of
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, FormatError, Spelling, UnidentifiableError, UsageError
@@ -148,14 +148,15 @@ def logged_probability(
     layout = LogLayout.of(layout, reading)
     if layout.one_query:
         layout = replace(layout, one_query=only_query(clicks.candidates.query_ids))
-    with connected(engine, memory_limit=memory_limit) as opened:
-        log = open_log(paths, opened, layout)
+    files = existing(paths)
+    with connected(engine_of(files, engine), memory_limit=memory_limit) as opened:
+        log = open_log(files, opened, layout)
         if "propensity" not in log.optional:
             raise FormatError(
                 "there is no column 'propensity', the probability with which a result was shown where it was; name it "
                 "with {}.",
                 Spelling("columns={'propensity': …}", "--column propensity=NAME"),
-                path=existing(paths)[0],
+                path=str(files[0]),
             )
         table = log.rows
         known = table.filter((table.propensity > 0).fill_null(False))

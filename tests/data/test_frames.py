@@ -1,0 +1,352 @@
+"""DataFrames in place of files: the same dataset and the same scores, whatever library made the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import cldrank as cr
+from cldrank import scaling
+from cldrank.data.scores import load_scores
+from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.rankers import LinearRanker
+
+pd: Any = pytest.importorskip("pandas")
+pl: Any = pytest.importorskip("polars")
+
+COLUMNS: dict[str, Any] = {
+    "qid": [7, 7, 8, 8, 8],
+    "item": ["a", "b", "a", "<script>", "ü"],
+    "bm25": [1.5, 2.5, 0.0, -1.0, 3.0],
+    "clicks": [3, 0, 2, 1, 9],
+    "new": [True, False, True, True, False],
+    "y": [0, 1, 2, 0, 1],
+}
+ROLES: dict[str, Any] = {"query": "qid", "doc": "item", "label": "y"}
+NAMES = ("bm25", "clicks", "new")
+
+
+def chunked(columns: dict[str, Any]) -> pa.Table:
+    return pa.concat_tables([pa.table(columns).slice(0, 2), pa.table(columns).slice(2)])
+
+
+def relation(columns: dict[str, Any]) -> Any:
+    import duckdb
+
+    return duckdb.connect().from_arrow(pa.table(columns))
+
+
+EAGER: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "chunks": chunked,
+    "batch": pa.record_batch,
+    "narwhals": lambda columns: nw.from_native(pl.DataFrame(columns)),
+}
+LAZY: dict[str, Callable[[dict[str, Any]], Any]] = {"lazy": pl.LazyFrame, "duckdb": relation}
+every_eager = pytest.mark.parametrize("make", EAGER.values(), ids=EAGER)
+every_frame = pytest.mark.parametrize("make", [*EAGER.values(), *LAZY.values()], ids=[*EAGER, *LAZY])
+
+
+def ranker(names: tuple[str, ...] = NAMES) -> LinearRanker:
+    scale = scaling.fit(None, np.zeros((1, len(names))))
+    return LinearRanker(feature_names=names, scaling=scale, coefficients=np.arange(1.0, len(names) + 1))
+
+
+class TestLoading:
+    @every_frame
+    def test_it_is_what_the_parquet_file_gives(self, make: Any, tmp_path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table(COLUMNS), tmp_path / "a.parquet")
+        data, expected = cr.load(make(COLUMNS), **ROLES), cr.load(tmp_path / "a.parquet", **ROLES)
+        assert data.fingerprint == expected.fingerprint
+        assert data.feature_names == NAMES
+        assert data.doc_ids is not None
+        assert data.doc_ids.tolist() == COLUMNS["item"]
+
+    @every_frame
+    def test_features_are_chosen_and_put_in_order(self, make: Any) -> None:
+        data = cr.load(make(COLUMNS), query="qid", features=["new", "bm25"])
+        assert data.feature_names == ("new", "bm25")
+        assert data.features.tolist()[:2] == [[1, 1.5], [0, 2.5]]
+        assert data.labels is None
+        assert data.doc_ids is None
+
+    def test_usual_names_need_not_be_said(self) -> None:
+        data = cr.load(pd.DataFrame({"query_id": [1, 1], "label": [0, 1], "bm25": [0.5, 1]}), name="mine")
+        assert repr(data) == "RankingDataset(mine: 1 query, 2 rows, 1 feature, labels 0…1)"
+
+    def test_what_a_file_of_ours_notes_stays_with_an_arrow_table(self, tmp_path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        made = cr.RankingDataset.from_arrays([[1.0], [np.nan]], [1, 1], name="x", synthetic=True, missing="keep")
+        made.save(tmp_path / "a.parquet")
+        assert repr(cr.load(pq.read_table(tmp_path / "a.parquet"))) == repr(made)
+
+    @every_frame
+    def test_scattered_queries_are_refused_since_rows_would_move(self, make: Any) -> None:
+        scattered = {**COLUMNS, "qid": [7, 8, 7, 8, 8]}
+        with pytest.raises(DataError, match=r"rows of query 7 do not lie together \(rows 0 and 2.* by 'qid' first"):
+            cr.load(make(scattered), **ROLES)
+
+    @every_frame
+    def test_an_empty_frame(self, make: Any) -> None:
+        empty = {name: pa.array([], pa.array(values).type) for name, values in COLUMNS.items()}
+        frame = make(empty) if make is not pd.DataFrame else pa.table(empty).to_pandas()
+        with pytest.raises(FormatError, match="holds no rows"):
+            cr.load(frame, **ROLES)
+
+    @pytest.mark.parametrize(
+        ("changes", "roles", "message"),
+        [
+            (
+                {},
+                {"query": "nope"},
+                r"the pandas DataFrame: there is no column 'nope' \(named as query\); it has 'qid'",
+            ),
+            ({}, {}, r"no column 'query_id'; it has .* Name the right one with query=…"),
+            ({}, {"query": ["qid"]}, r"query takes the name of one column"),
+            ({}, {"query": "qid", "label": "y"}, r"'item' holds .*string, not numbers; choose .* features=\[…\]"),
+            ({"qid": [7.0, 7, 8, 8, 8]}, ROLES, "column 'qid' holds double; ids are whole numbers or text"),
+            ({"qid": [7, 7, None, 8, 8]}, ROLES, "column 'qid' holds double"),
+            ({"item": ["a", "b", None, "c", "d"]}, ROLES, "column 'item' is null in row 2"),
+            ({"y": [0, 1, np.nan, 0, 1]}, ROLES, "column 'y' is null in row 2"),
+            ({"bm25": [1, 2, "x", 3, 4]}, ROLES, "column 'bm25' does not hold values of one kind"),
+            ({"bm25": pd.Categorical([1, 2, 1, 2, 1])}, ROLES, "column 'bm25' holds dictionary<.*, not numbers"),
+            ({"bm25": pd.to_datetime(["2026-01-01"] * 5)}, ROLES, "column 'bm25' holds timestamp.*, not numbers"),
+            ({"bm25": [1, 2, np.inf, 3, 4]}, ROLES, "feature 'bm25' of row 2 .*query 8.* is inf"),
+            ({"bm25": [1, 2, np.nan, 3, 4]}, ROLES, "feature 'bm25' of row 2 .*missing=0.0"),
+            ({"item": ["a", "a", "b", "c", "d"]}, ROLES, "document 'a' appears more than once in one query"),
+        ],
+    )
+    def test_what_cannot_be_a_dataset(self, changes: dict[str, Any], roles: dict[str, Any], message: str) -> None:
+        with pytest.raises((DataError, UsageError), match=message):
+            cr.load(pd.DataFrame({**COLUMNS, **changes}), **roles)
+
+    def test_names_that_appear_twice(self) -> None:
+        twice = pd.DataFrame([[1, 2, 3]], columns=["qid", "a", "a"])
+        for frame in (twice, pa.table([[1], [2], [3]], names=["qid", "a", "a"])):
+            with pytest.raises(FormatError, match="column 'a' appears more than once"):
+                cr.load(frame, query="qid")
+
+    def test_options_of_text_files(self) -> None:
+        with pytest.raises(UsageError, match="for text files"):
+            cr.load(pd.DataFrame(COLUMNS), **ROLES, n_features=3)
+
+    @pytest.mark.parametrize("what", [3, {"qid": [1]}, None, np.eye(2), pd.Series([1]), pl.Series([1])])
+    def test_what_is_not_a_frame(self, what: Any) -> None:
+        with pytest.raises(UsageError, match="paths or names of data sets are wanted"):
+            cr.load(what)
+
+
+class TestTypes:
+    """Types that libraries have for the same values."""
+
+    def test_a_multi_index_is_not_a_column(self) -> None:
+        frame = pd.DataFrame(COLUMNS).set_index(["qid", "item"])
+        with pytest.raises(FormatError, match=r"no column 'qid'.*'qid' is a level of its index; reset_index\(\)"):
+            cr.load(frame, **ROLES)
+        assert cr.load(frame.reset_index(), **ROLES).n_queries == 2
+
+    def test_levels_of_columns_are_named_as_they_print(self) -> None:
+        frame = pd.DataFrame([[1, 2.0]], columns=pd.MultiIndex.from_tuples([("id", "q"), ("text", "bm25")]))
+        assert cr.load(frame, query="('id', 'q')").feature_names == ("('text', 'bm25')",)
+
+    @pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+    def test_nullable_types_of_pandas(self, backend: str) -> None:
+        frame = pd.DataFrame(COLUMNS).convert_dtypes(dtype_backend=backend)
+        assert cr.load(frame, **ROLES).fingerprint == cr.load(pa.table(COLUMNS), **ROLES).fingerprint
+        frame.loc[2, ["clicks", "new"]] = pd.NA
+        with pytest.raises(DataError, match="'clicks' of row 2"):
+            cr.load(frame, **ROLES)
+        kept = cr.load(frame, **ROLES, missing="keep")
+        assert kept.has_missing
+        assert np.isnan(kept.features[2]).tolist() == [False, True, True]
+        assert cr.load(frame, **ROLES, missing=-1).features[2].tolist() == [0, -1, -1]
+
+    def test_nulls_of_polars_and_arrow(self) -> None:
+        nulls = {**COLUMNS, "clicks": [3, None, 2, 1, 9], "new": [None, False, True, True, False]}
+        for make in (pl.DataFrame, pa.table, chunked):
+            kept = cr.load(make(nulls), **ROLES, missing="keep")
+            assert np.argwhere(np.isnan(kept.features)).tolist() == [[0, 2], [1, 1]]
+
+    def test_ids_that_are_encoded(self) -> None:
+        frame = pd.DataFrame(COLUMNS).astype({"qid": "category", "item": "category"})
+        plain = cr.load(pa.table(COLUMNS), **ROLES).fingerprint
+        assert cr.load(frame, **ROLES).fingerprint == plain
+        encoded = pa.table({name: pa.array(values) for name, values in COLUMNS.items()})
+        encoded = encoded.set_column(1, "item", encoded["item"].dictionary_encode())
+        assert cr.load(encoded, **ROLES).fingerprint == plain
+        assert cr.load(pl.DataFrame(COLUMNS).cast({"item": pl.Categorical}), **ROLES).fingerprint == plain
+
+    def test_numbers_as_objects(self) -> None:
+        frame = pd.DataFrame(COLUMNS).astype({"clicks": object, "bm25": object})
+        assert cr.load(frame, **ROLES).fingerprint == cr.load(pa.table(COLUMNS), **ROLES).fingerprint
+
+    def test_a_column_of_lists(self) -> None:
+        rows = [[1.0, 2.0], [3.0, 4.0]]
+        for lists in (
+            pa.array(rows),
+            pa.array(rows, pa.list_(pa.float32(), 2)),
+            pa.array(rows, pa.list_(pa.float64(), 2)),
+        ):
+            assert cr.load(pa.table({"query_id": [1, 1], "features": lists})).features.tolist() == rows
+        arrays = pl.DataFrame({"query_id": [1, 1], "v": rows}, schema_overrides={"v": pl.Array(pl.Float32, 2)})
+        assert cr.load(arrays, features="v").features.tolist() == rows
+
+
+class TestCopies:
+    """Where features lie in memory as a dataset has them, none is copied; elsewhere each is copied once."""
+
+    TABLE = np.arange(12, dtype=np.float32).reshape(4, 3)
+    QUERIES = (1, 1, 2, 2)
+
+    def test_a_row_major_table_behind_a_pandas_frame_is_shared(self) -> None:
+        frame = pd.DataFrame(self.TABLE, columns=["a", "b", "c"], copy=False)
+        frame.insert(0, "qid", self.QUERIES)
+        data = cr.load(frame, query="qid")
+        assert np.shares_memory(data.features, self.TABLE)
+        assert data.features.tolist() == self.TABLE.tolist()
+        assert not data.features.flags.writeable
+        turned = cr.load(frame, query="qid", features=["c", "a", "b"])
+        assert not np.shares_memory(turned.features, self.TABLE)
+        assert turned.features.tolist() == self.TABLE[:, [2, 0, 1]].tolist()
+        part = cr.load(frame, query="qid", features=["a", "b"])  # of wider rows
+        assert part.features.tolist() == self.TABLE[:, :2].tolist()
+        assert not np.shares_memory(cr.load(frame.astype({"b": "float64"}), query="qid").features, self.TABLE)
+
+    def test_lists_of_fixed_width_are_shared(self) -> None:
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(self.TABLE.ravel()), 3)
+        frame = pa.table({"query_id": self.QUERIES, "v": lists})
+        for one in (frame, pl.from_arrow(frame), frame.to_batches()[0]):
+            data = cr.load(one, features="v")
+            assert np.shares_memory(data.features, self.TABLE)
+            assert data.features.tolist() == self.TABLE.tolist()
+        part = cr.load(frame.slice(2), features="v")
+        assert part.features.tolist() == self.TABLE[2:].tolist()
+
+    def test_one_column_is_shared(self) -> None:
+        frame = pa.table({"query_id": self.QUERIES, "a": self.TABLE.ravel()[:4]})
+        for one in (frame, pl.from_arrow(frame), frame.to_batches()[0]):
+            assert np.shares_memory(cr.load(one).features, self.TABLE)
+
+    def test_missing_values_are_filled_in_a_copy(self) -> None:
+        table = np.array([[1, np.nan], [3, 4]], dtype=np.float32)
+        frame = pd.DataFrame(table, columns=["a", "b"], copy=False)
+        frame.insert(0, "query_id", [1, 1])
+        assert cr.load(frame, missing=0.0).features.tolist() == [[1, 0], [3, 4]]
+        assert np.isnan(table[0, 1])
+        assert np.shares_memory(cr.load(frame, missing="keep").features, table)
+
+    def test_columns_that_only_look_interleaved_are_copied(self) -> None:
+        """Column-major memory: each column is contiguous, and neighbours follow each other."""
+        table = np.asfortranarray(self.TABLE)
+        frame = pd.DataFrame(table, columns=["a", "b", "c"], copy=False).assign(query_id=self.QUERIES)
+        assert cr.load(frame).features.tolist() == self.TABLE.tolist()
+
+
+class TestPredicting:
+    EXPECTED = (1.5 + 6 + 3, 2.5, 4 + 3, -1 + 2 + 3, 3 + 18)
+
+    @every_eager
+    def test_columns_are_found_by_name_whatever_else_there_is(self, make: Any) -> None:
+        found = ranker().predict(make(COLUMNS))
+        np.testing.assert_allclose(np.asarray(found), self.EXPECTED)
+        turned = make({name: COLUMNS[name] for name in sorted(COLUMNS, reverse=True)})
+        np.testing.assert_allclose(np.asarray(ranker().predict(turned)), self.EXPECTED)
+
+    def test_the_answer_fits_the_question(self) -> None:
+        frame = pd.DataFrame(COLUMNS, index=pd.MultiIndex.from_product([["x"], [5, 4, 3, 2, 1]]))
+        found = ranker().predict(frame)
+        pd.testing.assert_series_equal(found, pd.Series(self.EXPECTED, index=frame.index, name="score"))
+        found = ranker().predict(pl.DataFrame(COLUMNS))
+        assert isinstance(found, pl.Series)
+        assert found.name == "score"
+        assert isinstance(ranker().predict(pa.table(COLUMNS)), pa.ChunkedArray)
+        assert isinstance(ranker().predict(pa.record_batch(COLUMNS)), pa.Array)
+        assert isinstance(ranker().predict(nw.from_native(pl.DataFrame(COLUMNS))), nw.Series)
+        data = cr.load(pa.table(COLUMNS), **ROLES)
+        assert isinstance(ranker().predict(data), np.ndarray)
+        assert isinstance(ranker().predict(data.features), np.ndarray)
+
+    def test_columns_that_are_only_numbered_go_by_their_place(self) -> None:
+        frame = pd.DataFrame([[1.0, 2.0, 3.0]], index=["x"])
+        assert ranker().predict(frame).to_dict() == {"x": 14.0}
+
+    def test_methods_answer_as_their_rankers_do(self) -> None:
+        frame = pd.DataFrame(COLUMNS)
+        method = cr.Oracle().fit(cr.load(frame, **ROLES))
+        assert frame.assign(score=method.predict(frame)).score.equals(method.ranker_.predict(frame))
+
+    @every_eager
+    def test_missing_columns_are_named(self, make: Any) -> None:
+        with pytest.raises(DataError, match="'age' is missing among its columns .*by their names"):
+            ranker((*NAMES, "age")).predict(make(COLUMNS))
+        with pytest.raises(DataError, match="column 'item' holds .*, not numbers"):
+            ranker(("bm25", "item")).predict(make(COLUMNS))
+
+    @every_eager
+    def test_an_empty_frame_has_no_scores(self, make: Any) -> None:
+        empty = {name: pa.array([], pa.array(values).type) for name, values in COLUMNS.items()}
+        frame = pa.table(empty).to_pandas() if make is pd.DataFrame else make(empty)
+        assert len(ranker().predict(frame)) == 0
+
+    def test_a_missing_value_is_refused_by_name(self) -> None:
+        frame = pd.DataFrame({**COLUMNS, "clicks": [1, None, 2, 3, 4]})
+        with pytest.raises(DataError, match="feature 'clicks' of row 1 .* is nan"):
+            ranker().predict(frame)
+
+    @pytest.mark.parametrize("make", LAZY.values(), ids=LAZY)
+    def test_rows_that_are_yet_to_be_computed_have_no_order(self, make: Any) -> None:
+        with pytest.raises(UsageError, match="is yet to be computed.*collect it first"):
+            ranker().predict(make(COLUMNS))
+
+
+class TestScores:
+    SCORES = (0.5, 0.1, 3.0, 2.0, 1.0)
+
+    def test_series_are_scores(self) -> None:
+        data = cr.load(pa.table(COLUMNS), **ROLES)
+        expected = cr.evaluate(np.array(self.SCORES), data)
+        for scores in (
+            pd.Series(self.SCORES),
+            pd.Series(self.SCORES, dtype="Float64"),
+            pl.Series(self.SCORES),
+            pa.array(self.SCORES),
+            pa.chunked_array([self.SCORES[:2], self.SCORES[2:]]),
+            list(self.SCORES),
+        ):
+            assert dict(cr.evaluate(scores, data)) == dict(expected)
+            assert cr.compare(scores, list(self.SCORES), data)["AP"].difference == 0
+
+    @every_frame
+    def test_frames_of_scores_are_matched_by_their_ids(self, make: Any) -> None:
+        data = cr.load(pa.table(COLUMNS), **ROLES)
+        order = [3, 1, 4, 0, 2]
+        columns = {
+            "query_id": [COLUMNS["qid"][at] for at in order],
+            "doc_id": [COLUMNS["item"][at] for at in order],
+            "score": [self.SCORES[at] for at in order],
+        }
+        assert load_scores(make(columns), data).tolist() == list(self.SCORES)
+        assert dict(cr.evaluate(make(columns), data)) == dict(cr.evaluate(list(self.SCORES), data))
+        assert cr.compare(make(columns), list(self.SCORES), data)["AP"].difference == 0
+
+    def test_what_is_wrong_with_them(self) -> None:
+        data = cr.load(pa.table(COLUMNS), **ROLES)
+        with pytest.raises(FormatError, match="the pandas DataFrame: there is no column 'score'"):
+            cr.evaluate(pd.DataFrame(COLUMNS), data)
+        with pytest.raises(FormatError, match="has 2 scores for 5 rows"):
+            cr.evaluate(pa.table({"score": [1.0, 2.0]}), data)
+        with pytest.raises(FormatError, match="null in row 1"):
+            load_scores(pl.DataFrame({"score": [1.0, None, 1.0, 1.0, 1.0]}), data)
+        with pytest.raises(UsageError, match="scores are in a file or a DataFrame, not in an int"):
+            load_scores(3, data)
