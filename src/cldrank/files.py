@@ -129,15 +129,17 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
 
 
 @contextmanager
-def holding(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks."""
+def holding(path: str | os.PathLike[str], *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks.
+
+    wait   False: do not wait, and say in the block whether it is held, that is whether nobody else has it
+    """
     if fcntl is None:
-        yield
+        yield True
         return
     handle = os.open(path, os.O_RDONLY)
     try:
-        _lock(handle, wait=True)
-        yield
+        yield _lock(handle, wait=wait)
     finally:
         os.close(handle)
 

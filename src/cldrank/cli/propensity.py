@@ -12,7 +12,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
 from cldrank.cli.output import console, print_json, print_line, print_title, say
-from cldrank.cli.propensity_methods import AUTO, ChosenMethod, Estimation, LogSource, Smoothing, choose_method, compared
+from cldrank.cli.propensity_methods import AUTO, Estimation, LogSource, Smoothing, compared
 from cldrank.cli.propensity_output import (
     as_dict,
     choice_as_dict,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
     from cldrank.propensity.checks.agreement import EstimatorComparison
+    from cldrank.propensity.choosing import ChosenMethod
 
 Candidates = Annotated[
     list[str] | None,
@@ -261,6 +262,8 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
 
 def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) -> None:
     """Which of them `estimate` would choose."""
+    from cldrank.propensity.choosing import choose_method
+
     try:
         best = choose_method(table, depth)
     except UnidentifiableError:
