@@ -93,6 +93,23 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def plain(value: Any) -> Any:
+    """A value as JSON holds it everywhere: keys are texts, and a number that is not finite is null.
+
+    >>> plain({1: (0.5, math.inf)})
+    {'1': [0.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return plain(value.item()) if hasattr(value, "item") else str(value)
+
+
 def hashed(configuration: str) -> str:
     """The hash of a configuration.
 

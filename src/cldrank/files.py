@@ -139,7 +139,7 @@ def holding(path: str | os.PathLike[str], *, wait: bool = True) -> Iterator[bool
         return
     handle = os.open(path, os.O_RDONLY)
     try:
-        yield _lock(handle, wait=wait)
+        yield _lock(handle, wait=wait, where_none=True)
     finally:
         os.close(handle)
 
@@ -323,13 +323,16 @@ def _abandoned(temporary: Path) -> Iterator[bool]:
             os.close(handle)
 
 
-def _lock(handle: int, *, wait: bool) -> bool:
+def _lock(handle: int, *, wait: bool, where_none: bool = False) -> bool:
+    """Whether it is locked now; `where_none` is the answer on systems that have no locks."""
     if fcntl is None:
-        return False
+        return where_none
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:  # held by another process, or a file system without locks
+    except BlockingIOError:  # held by another process
         return False
+    except OSError:  # a file system without locks
+        return where_none
     return True
 
 

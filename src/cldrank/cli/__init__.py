@@ -22,6 +22,7 @@ from cldrank.cli import (
     experiment,
     explain,
     export,
+    pipeline,
     propensity,
     score,
     serve,
@@ -93,6 +94,7 @@ app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
 app.command("demo")(demo.demo)
 

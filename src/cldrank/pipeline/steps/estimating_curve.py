@@ -1,0 +1,89 @@
+"""The propensities of positions: estimated as `cldrank propensity estimate` does, assumed, or read from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cldrank.errors import DataError, UnidentifiableError, UsageError
+from cldrank.pipeline.definition import reading_of
+from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.propensity import AffineClicks, Propensities, estimators
+from cldrank.propensity.choosing import ChosenMethod, choose_method, fitted_curve
+from cldrank.wording import listed
+
+
+class PropensityStep(Step):
+    """Find out how likely each position is examined."""
+
+    name = "propensities"
+    sentence = "finds out how likely each position is examined"
+
+    def settings(self, bench: Workbench) -> dict[str, Any]:
+        """Which curve, and the parameters of its estimator."""
+        chosen = bench.pipeline.propensities
+        own = {name: value for name, value in chosen.get_params().items() if name != "file"}
+        return {**own, "options": {"seed": bench.pipeline.seed, **bench.pipeline.curve_options}}
+
+    def reads(self, bench: Workbench) -> dict[str, str]:
+        """The cells; a file that is named; the log or the features, where an estimator needs them."""
+        chosen = bench.pipeline.propensities
+        found = {"cells": bench.result_hash("aggregate", "cells.parquet")}
+        if chosen.file:
+            return {**found, "file": bench.input_hash("propensities", bench.pipeline.paths([chosen.file]))}
+        needs = "cells" if chosen.assume or chosen.method == "auto" else estimators()[chosen.method].needs
+        found |= {"features": bench.features_hash()} if needs == "features" else {}
+        return found | ({"log": bench.log_hash()} if needs == "log" else {})
+
+    def run(self, bench: Workbench, folder: Path) -> StepOutcome:
+        """Write `rho.json`, and a chart of the curve."""
+        from cldrank.propensity.affine_clicks import curve_of
+
+        table = bench.clicks
+        bench.say("estimating propensities")
+        found, words, method = self._found(bench)
+        if len(found) < table.depth:
+            raise UsageError(
+                f"the propensities reach down to position {len(found)}, the clicks to {table.depth}; window.depth = "
+                f"{len(found)} treats pages as if they ended there."
+            )
+        found.save(folder / "rho.json")
+        curve = curve_of(found)
+        curve.plot(folder / "rho.svg")
+        values = [round(float(value), 4) for value in curve.values]
+        shown = listed([f"{value:.3g}" for value in values[:3]]) + (" …" if len(values) > 3 else "")
+        return StepOutcome(f"{words}: {shown}", {"method": method, "values": values, "origin": curve.origin})
+
+    def _found(self, bench: Workbench) -> tuple[Propensities | AffineClicks, str, str]:
+        """The curve, how it came about in words, and by which method."""
+        from cldrank.propensity.storage import load_estimate
+
+        chosen = bench.pipeline.propensities
+        if chosen.assume:
+            found = Propensities.parse(chosen.assume, max(bench.clicks.depth, 1))
+            return found, f"{chosen.assume} is assumed", "assumed"
+        if chosen.file:
+            return load_estimate(bench.pipeline.path(chosen.file)), f"read from {chosen.file}", "file"
+        try:
+            return self._estimated(bench)
+        except UnidentifiableError as error:
+            raise DataError(
+                "{} A curve that you take for granted goes on: propensities.assume = 'power:1.0', say.", str(error)
+            ) from None
+
+    @staticmethod
+    def _estimated(bench: Workbench) -> tuple[Propensities | AffineClicks, str, str]:
+        from cldrank.propensity import logged_probability
+
+        chosen, table = bench.pipeline.propensities, bench.clicks
+        options = {"seed": bench.pipeline.seed, **bench.pipeline.curve_options}
+        named = ChosenMethod(chosen.method)
+        if chosen.method == "auto":
+            named = choose_method(table, options.get("depth"))
+        estimator: Any = estimators()[named.name](**options).quiet()
+        if estimator.needs == "log":
+            reading = reading_of(bench.pipeline, logged_probability)
+            estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
+        smooth = None if chosen.smooth == "no" else chosen.smooth
+        found = fitted_curve(estimator, table, bench.dataset, smooth=smooth, clip=chosen.clip)
+        return found, f"by {named.name}{f', since {named.reason}' if named.reason else ''}", named.name
