@@ -92,9 +92,9 @@ def show(
     named: Annotated[
         str | None, typer.Argument(help="A run, by name or folder; the newest if left out.", metavar="[RUN]")
     ] = None,
-    file: Annotated[
-        Path, options.spelled("--pipeline FILE", "The file of the pipeline whose runs are meant.")
-    ] = Path("pipeline.toml"),
+    file: Annotated[Path, options.spelled("--pipeline FILE", "The file of the pipeline whose runs are meant.")] = Path(
+        "pipeline.toml"
+    ),
     html: Annotated[
         Path | None,
         options.spelled("--html FILE", "Write the run as a page that needs no other files.", show_default=False),
@@ -114,7 +114,7 @@ def show(
     options.check_outputs([html], [folder / RECORD])
     record = RunRecord.load(folder)
     if html:
-        save_text(html, render_run(record))
+        save_text(html, render_run(record, folder.resolve().as_uri()))
     if as_json:
         print_json({"folder": str(folder), **asdict(record)})
     elif not html:

@@ -163,11 +163,17 @@ def _section(
 
 def _log_keys(given: Any) -> list[str]:
     """The options of how a plain log is read and, of any other, how it is imported."""
-    from cldrank.clicks.aggregate import aggregate
-
-    found = [name for name in keywords_of(aggregate) if name not in _NOT_READING]
+    found = [*log_options()]
     imported = isinstance(given, Mapping) and given.get("from", "plain") in ("ubi", "metarank", "yandex")
     return [*dict.fromkeys([*found, *(import_options() if imported else ())])]
+
+
+def log_options() -> dict[str, Any]:
+    """The options of how a plain log is read, with their defaults."""
+    from cldrank.clicks.aggregate import aggregate
+
+    every = inspect.signature(aggregate).parameters
+    return {name: every[name].default for name in keywords_of(aggregate) if name not in _NOT_READING}
 
 
 def import_options() -> list[str]:

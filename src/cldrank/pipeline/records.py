@@ -23,6 +23,7 @@ class StepRecord:
 
     key        the hash of all that decides its result: `settings`, and `read`, the hashes of what it reads by name
     decided    in a sentence
+    brief      in a few words
     stop       why nothing may follow, in a word or two, such as "blocking" or "worse"; empty where a gate is open
     facts      numbers, by name
     wrote      the hash of each file, by its path in the folder of the step
@@ -35,6 +36,7 @@ class StepRecord:
     settings: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[str, str] = field(default_factory=dict)
     decided: str = ""
+    brief: str = ""
     stop: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()

@@ -64,7 +64,9 @@ class TrainSettings(Value):
     model: str = parameter(default="", about="the model to fit; empty: the method's own")
     hold_out: float = parameter(default=0.2, above=0, below=1, about="the share of queries that the verdict judges by")
     safe: bool = parameter(default=False, about="depart from production only as far as held-out clicks support")
-    safe_margin: float = parameter(default=0.01, least=0, below=1, about="the share of production's DCG to lose at most")
+    safe_margin: float = parameter(
+        default=0.01, least=0, below=1, about="the share of production's DCG to lose at most"
+    )
     production_feature: str = parameter(default="", about="the feature that is production's score, for safe")
     warm_start: bool = parameter(default=False, about="begin from the ranker that was shipped last")
 

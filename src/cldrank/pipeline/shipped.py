@@ -1,8 +1,8 @@
 """The folder that production takes its ranker from: replaced as a whole, by nobody but a pipeline.
 
-    shipped/ranker/          the ranker, with its model card
-    shipped/opensearch/ …    a folder for each format
-    shipped/shipped.json     what it is, and which steps made it
+shipped/ranker/          the ranker, with its model card
+shipped/opensearch/ …    a folder for each format
+shipped/shipped.json     what it is, and which steps made it
 """
 
 from __future__ import annotations

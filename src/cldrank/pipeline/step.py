@@ -28,11 +28,13 @@ class StepOutcome:
     """What a step found; its files lie in the folder that it was given.
 
     decided   in a sentence
+    brief     in a few words
     facts     numbers and words, by name, as JSON holds them
     stop      why nothing may follow; empty where something may
     """
 
     decided: str
+    brief: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     stop: str = ""
 

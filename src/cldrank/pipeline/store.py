@@ -51,6 +51,7 @@ class StepStore:
                 record,
                 state="done",
                 decided=outcome.decided,
+                brief=outcome.brief,
                 facts=json.loads(json.dumps(dict(outcome.facts), allow_nan=False)),
                 stop=outcome.stop,
                 warnings=list(dict.fromkeys(str(one) for one in heard)),

@@ -53,7 +53,7 @@ class AggregateStep(Step):
         }
         aside = f"; {rows['set_aside']:,} of {rows['rows']:,} rows set aside" if rows else ""
         words = f"{facts['cells']:,} cells, {facts['impressions']:,} impressions, {facts['clicks']:,} clicks{aside}"
-        return StepOutcome(words, facts)
+        return StepOutcome(words, f"{facts['impressions']:,} impressions", facts)
 
     def _counted(self, bench: Workbench, folder: Path) -> tuple[ClickTable, dict[str, Any]]:
         import pyarrow.parquet as pq

@@ -48,7 +48,7 @@ class AuditStep(Step):
             "depth": facts.depth,
             "findings": findings,
         }
-        return StepOutcome(found.verdict.sentence, known, self._stop(bench.pipeline.audit.stop_at, severity))
+        return StepOutcome(found.verdict.sentence, severity, known, self._stop(bench.pipeline.audit.stop_at, severity))
 
     @staticmethod
     def _stop(stop_at: str, severity: str) -> str:

@@ -56,7 +56,7 @@ class DaysStep(Step):
         save_json(folder / "days.json", facts)
         files = count(len(added.counted.left_out), "file")
         words = f"{count(len(added.written), 'day')} written, {files} counted before; {len(facts['days'])} days there"
-        return StepOutcome(words, facts)
+        return StepOutcome(words, f"{len(facts['days'])} days", facts)
 
     def is_in_place(self, bench: Workbench, record: StepRecord) -> bool:
         """Whether the days are still there."""

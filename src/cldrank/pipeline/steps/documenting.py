@@ -35,7 +35,7 @@ class CardStep(Step):
         save_text(folder / "ranker" / "NOTES.md", self._notes(bench))
         ranker.save(folder / "ranker")  # whose card takes up the notes
         place = bench.pipeline.export.folder
-        return StepOutcome(f"shipped to {place}", {"folder": place})
+        return StepOutcome(f"shipped to {place}", "shipped", {"folder": place})
 
     def is_in_place(self, bench: Workbench, record: StepRecord) -> bool:
         """Whether this card is the one that was shipped."""

@@ -52,7 +52,7 @@ class PropensityStep(Step):
         curve.plot(folder / "rho.svg")
         values = [round(float(value), 4) for value in curve.values]
         shown = listed([f"{value:.3g}" for value in values[:3]]) + (" …" if len(values) > 3 else "")
-        return StepOutcome(f"{words}: {shown}", {"method": method, "values": values, "origin": curve.origin})
+        return StepOutcome(f"{words}: {shown}", method, {"method": method, "values": values, "origin": curve.origin})
 
     def _found(self, bench: Workbench) -> tuple[Propensities | AffineClicks, str, str]:
         """The curve, how it came about in words, and by which method."""

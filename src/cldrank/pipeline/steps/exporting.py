@@ -68,9 +68,9 @@ class ExportStep(Step):
                 "kept": list(shipment.kept),
             }
         if not facts:
-            return StepOutcome("no format is named: the ranker goes as it is", facts)
+            return StepOutcome("no format is named: the ranker goes as it is", "no format", facts)
         words = listed([f"{name} ({one['parity'] or 'not compared'})" for name, one in facts.items()])
-        return StepOutcome(f"written for {words}", facts)
+        return StepOutcome(f"written for {words}", ", ".join(facts), facts)
 
     def is_in_place(self, bench: Workbench, record: StepRecord) -> bool:
         """Whether this very export is the one that was shipped: else definitions completed since might be lost."""

@@ -39,7 +39,7 @@ class ImportStep(Step):
         report = import_log(kind, *named, out=folder / "log.parquet", **given, **self._options(bench.pipeline))
         facts = {key: value for key, value in report.as_dict().items() if key not in ("out", "seconds")}
         save_json(folder / "import.json", facts)
-        return StepOutcome(str(report).splitlines()[0].rstrip(":"), facts)
+        return StepOutcome(str(report).splitlines()[0].rstrip(":"), f"from {kind}", facts)
 
     @staticmethod
     def _paths(pipeline: PipelineDefinition) -> dict[str, list[str]]:

@@ -54,7 +54,7 @@ class TrainStep(Step):
             with hearing_warnings() as heard:
                 ranker = self._learned(bench, method, dataset, table)
         except UnsafeError as error:
-            return StepOutcome(str(error), {"hold_out": held.as_dict()}, UNSAFE)
+            return StepOutcome(str(error), UNSAFE, {"hold_out": held.as_dict()}, UNSAFE)
         if method.status_ == "interrupted":
             raise KeyboardInterrupt  # the fit kept its best ranker so far, which is not the one that was asked for
         origin = ranker.provenance.documented(
@@ -72,7 +72,9 @@ class TrainStep(Step):
             "safety": None if origin.safety is None else str(origin.safety),
         }
         safety = f"; {origin.safety}" if origin.safety is not None else ""
-        return StepOutcome(f"{method.label}, {method.status_}; {held}{safety}", facts)
+        return StepOutcome(
+            f"{method.label}, {method.status_}; {held}{safety}", f"{method.label}, {method.model.name}", facts
+        )
 
     @staticmethod
     def _learned(bench: Workbench, method: Method, dataset: Any, table: Any) -> Ranker:
@@ -96,9 +98,7 @@ class TrainStep(Step):
             bench.say(f"training {method.label}: {steps[0]} {epoch.number} of {steps[1]}, loss {epoch.loss:.4f}")
 
         make_folder(checkpoint.parent)
-        method.set_params(
-            run__on_epoch=report, run__checkpoint=str(checkpoint), run__resume=checkpoint.exists()
-        )
+        method.set_params(run__on_epoch=report, run__checkpoint=str(checkpoint), run__resume=checkpoint.exists())
         return method
 
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cldrank.data.query_hash import held_out
 from cldrank.decoding import plain
 from cldrank.evaluation import compare
 from cldrank.evaluation.orders import PRODUCTION
@@ -22,7 +23,8 @@ class VerdictStep(Step):
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """What is measured and how, and which verdicts pass."""
         chosen = bench.pipeline.verdict.get_params()
-        return {**chosen, "ship_if": sorted(chosen["ship_if"]), "seed": bench.pipeline.seed}
+        own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
+        return {**chosen, "ship_if": sorted(chosen["ship_if"]), **own}
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The ranker, the one it is compared with, and what it is judged by."""
@@ -43,13 +45,14 @@ class VerdictStep(Step):
         old: Any = PRODUCTION
         if chosen.against != PRODUCTION:
             old = load_ranker(bench.pipeline.path(chosen.against))
+        held = held_out(bench.dataset.query_ids, bench.pipeline.train.hold_out)
         bench.say("judging by clicks")
         found = compare(
             load_ranker(bench.result("train", "ranker")),
             old,
-            bench.dataset,
+            bench.dataset[held],
             list(chosen.measures) or None,
-            clicks=bench.clicks,
+            clicks=bench.clicks[held],
             propensities=bench.curve,
             names=("the new ranker", chosen.against),
             margin=chosen.margin,
@@ -74,4 +77,4 @@ class VerdictStep(Step):
             "queries": found.support.queries,
         }
         words = f"{found.verdict.words}: {found.verdict.reason}"
-        return StepOutcome(words, plain(facts), "" if decision in chosen.ship_if else decision)
+        return StepOutcome(words, decision, plain(facts), "" if decision in chosen.ship_if else decision)
