@@ -136,7 +136,8 @@ def new(
 
     Example: `cldrank pipeline new logs/ --features train.parquet`
     """
-    from cldrank.pipeline.looking import look, write_pipeline
+    from cldrank.pipeline.looking import look
+    from cldrank.pipeline.writing import write_pipeline
 
     if out.exists():
         raise UsageError(f"{out} is there already; name another file with --out, or move it away.")

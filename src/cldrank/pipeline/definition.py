@@ -41,6 +41,7 @@ _SECTIONS = (
 )  # fmt: skip
 _OF_FILES = ("columns", "groups", "n_features", "zero_based", "missing")  # of `cldrank.data.load`
 _NOT_READING = ("again", "counted", "days", "segment", "threads")  # of `aggregate`: decided elsewhere, or not at all
+_WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "queries")  # of `import_log`: they have keys of their own
 _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run: a pipeline sets them
 
@@ -85,12 +86,12 @@ class PipelineDefinition:
 
 
 def read_pipeline(path: str | Path) -> PipelineDefinition:
-    """The pipeline that a TOML file describes; refused with the place of what does not fit.
+    r"""The pipeline that a TOML file describes; refused with the place of what does not fit.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "pipeline.toml"
-    ...     _ = file.write_text('log.files = "log.parquet"\\nfeatures.files = "train.parquet"\\ntrain.method = "ips"\\n')
+    ...     _ = file.write_text('log.files = "log.csv"\nfeatures.files = "train.txt"\ntrain.method = "ips"')
     ...     read_pipeline(file).train.method
     'ips'
     """
@@ -190,6 +191,15 @@ def reading_of(pipeline: PipelineDefinition, function: Callable[..., Any]) -> di
     return {key: value for key, value in pipeline.log_options.items() if key in taken}
 
 
+def deciding(options: Options) -> dict[str, Any]:
+    """Those options of the log that decide what is read, not where and in how much memory.
+
+    >>> deciding({"engine": "spark", "first_position": 0})
+    {'first_position': 0}
+    """
+    return {name: value for name, value in options.items() if name not in _WHERE}
+
+
 def keywords_of(function: Callable[..., Any]) -> list[str]:
     """The arguments of a function that are given by name alone.
 
@@ -202,7 +212,7 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
 
 def _curve(table: Mapping[str, Any]) -> tuple[CurveSettings, dict[str, Any]]:
     """The propensities, and the parameters of their estimator, which is made once to check them."""
-    from cldrank.propensity import PropensityEstimator, estimators
+    from cldrank.propensity import Propensities, PropensityEstimator, estimators
 
     given = table.get("propensities", {})
     named = given.get("method", "auto") if isinstance(given, Mapping) else "auto"
@@ -215,6 +225,12 @@ def _curve(table: Mapping[str, Any]) -> tuple[CurveSettings, dict[str, Any]]:
             "propensities: choose one of method (to estimate them), assume (a curve) and file; the parameters of an "
             "estimator, and segment, go with method."
         )
+    if kind is not PropensityEstimator and kind.bound:
+        raise UsageError(f"propensities.method: {named} finds a lower bound, not a curve; choose another.")
+    if found.assume and found.assume != "none" and not found.assume.startswith("power:"):
+        raise UsageError(f'propensities.assume must be "power:1.0", say, or "none", not {found.assume!r}.')
+    if found.assume:
+        _placed("propensities.assume", lambda: Propensities.parse(found.assume, 1))
     if named != "auto":
         _placed("propensities", lambda: kind(**more))
     return found, more
@@ -250,7 +266,7 @@ def _export(table: Any) -> tuple[ExportSettings, dict[str, tuple[FormatSettings,
     to = table.get("to", ())
     named = [one for one in ([to] if isinstance(to, str) else to) if isinstance(one, str)]
     found, tables = _section(ExportSettings, {"export": table}, "export", named)
-    formats = {}
+    formats: dict[str, tuple[FormatSettings, Mapping[str, str]]] = {}
     for name in found.to:
         _placed("export.to", lambda name=name: format_named(name))  # type: ignore[misc]
         own = dict(tables.get(name, {})) if isinstance(tables.get(name, {}), Mapping) else tables[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,9 @@ class Fingerprints:
                     self.known[name] = [*version, hashlib.file_digest(content, "sha256").hexdigest()]
         return str(self.known[name][3])
 
-    def of_files(self, files: Iterable[tuple[str, Path]]) -> dict[str, str]:
-        """The hashes of several files, by the names that are given with them."""
-        return {name: self.of(path) for name, path in files}
+    def of_files(self, files: Mapping[str, Path]) -> dict[str, str]:
+        """The hashes of several files, by name."""
+        return {name: self.of(path) for name, path in files.items()}
 
     def save(self) -> None:
         """Remember those of files that are still there."""

@@ -22,7 +22,7 @@ from typing import Any
 from cldrank.decoding import hashed
 from cldrank.errors import CldrankError, UsageError
 from cldrank.experiment.runner import commit, versions
-from cldrank.files import holding, make_folder, save_text
+from cldrank.files import holding, make_folder, replacing_folder, save_text, sweep
 from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.fingerprints import Fingerprints
 from cldrank.pipeline.records import RECORD, RunRecord, Status, StepRecord
@@ -34,6 +34,7 @@ from cldrank.pipeline.store import StepStore
 LATEST = "latest"
 _STEPS = "steps"
 _MEMORY = "fingerprints.json"
+_NEW = ".new"  # a link that is about to take its name
 
 Report = Callable[[StepRecord], None]
 
@@ -60,9 +61,10 @@ def run_pipeline(
     with holding(root, wait=False) as held:
         if not held:
             raise CldrankError(f"{root} is in use: another run of this pipeline is going on; wait until it has ended.")
+        sweep(root)
         for folder, record in runs_in(root):
-            if record.status == "running":  # and nobody holds the lock: it was killed
-                replace(record, status="interrupted", reason="the process was killed.").save(folder)
+            if record.status == "running":  # and nobody holds the lock
+                _mark_killed(folder, record)
         return _RunningPipeline.begun(pipeline, root, ship_anyway, command, say, report).ended()
 
 
@@ -72,8 +74,19 @@ def runs_in(root: Path) -> list[tuple[Path, RunRecord]]:
     for folder in root.iterdir() if root.is_dir() else ():
         if folder.is_dir() and not folder.is_symlink() and (folder / RECORD).is_file():
             with suppress(CldrankError):
-                found.append((folder, RunRecord.load(folder)))
+                record = RunRecord.load(folder)
+                found += [(folder, record)] if record.name == folder.name else []  # else it is a copy
     return sorted(found, key=lambda one: one[1].started)
+
+
+def _mark_killed(folder: Path, record: RunRecord) -> None:
+    """Note that a run was killed, and remove what it did not finish."""
+    for place in (folder, folder / _STEPS):
+        sweep(place)
+        for link in place.glob(f".*{_NEW}"):
+            link.unlink()
+    steps = tuple(replace(one, state="not run") if one.state == "running" else one for one in record.steps)
+    replace(record, status="interrupted", reason="the process was killed.", steps=steps).save(folder)
 
 
 @dataclass
@@ -93,7 +106,7 @@ class _RunningPipeline:
         cls, pipeline: PipelineDefinition, root: Path, ship_anyway: str, command: str, say: Say, report: Report
     ) -> _RunningPipeline:
         now = datetime.now(UTC)
-        folder = _new_folder(root, f"{now:%Y-%m-%dT%H%M}-{hashed(pipeline.text)[:6]}")
+        folder = _free(root, f"{now:%Y-%m-%dT%H%M}-{hashed(pipeline.text)[:6]}")
         steps = (StepRecord(one.name, "not run" if one.is_needed(pipeline) else "not needed") for one in STEPS)
         record = RunRecord(
             name=folder.name,
@@ -105,8 +118,9 @@ class _RunningPipeline:
             versions=versions(),
             steps=tuple(steps),
         )
-        save_text(folder / "pipeline.toml", pipeline.text)
-        record.save(folder)
+        with replacing_folder(folder) as temporary:
+            save_text(temporary / "pipeline.toml", pipeline.text)
+            record.save(temporary)
         _point(root / LATEST, folder.name)
         fingerprints = Fingerprints.remembered(root / _MEMORY)
         bench = Workbench(pipeline, root / _STEPS, fingerprints, say=say)
@@ -221,21 +235,18 @@ def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
     raise UsageError(f"there is no run {named!r} in {root}; the newest are {names or 'none'}.")
 
 
-def _new_folder(root: Path, name: str) -> Path:
-    number = 1
-    while True:
-        folder = root / (name if number == 1 else f"{name}-{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            number += 1
-            continue
-        return folder
+def _free(root: Path, name: str) -> Path:
+    """A folder that is not there yet; runs of the same minute are numbered."""
+    number, folder = 1, root / name
+    while folder.exists():
+        number += 1
+        folder = root / f"{name}-{number}"
+    return folder
 
 
 def _point(link: Path, target: str) -> None:
     """Make a link lead to a target, in one step; where there are no links, the record says where things are."""
-    temporary = link.with_name(f".{link.name}.{os.getpid()}")
+    temporary = link.with_name(f".{link.name}{_NEW}")
     with suppress(OSError, NotImplementedError):
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target, target_is_directory=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from cldrank._version import __version__
 from cldrank.errors import UsageError
-from cldrank.files import recover_folder, replacing_folder, save_json
+from cldrank.files import recover_folder, replacing_folder, save_json, sweep
 from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.records import StepRecord
 from cldrank.pipeline.step import Workbench
@@ -38,6 +38,7 @@ def check_place(pipeline: PipelineDefinition) -> None:
     """Refuse to ship into a folder that holds something else, before any work is done."""
     place = _place(pipeline)
     recover_folder(place)
+    sweep(place.parent)
     if place.is_file():
         raise UsageError(f"export.folder: {place} is a file; name a folder.")
     if place.is_dir() and any(place.iterdir()) and not (place / SHIPPED).is_file():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cldrank._version import __version__
 from cldrank.decoding import canonical, hashed
+from cldrank.errors import DataError
 from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.fingerprints import Fingerprints, content_hash
 from cldrank.pipeline.records import StepRecord
@@ -73,6 +74,7 @@ class Step(ABC):
 
     def settle(self, bench: Workbench, record: StepRecord, folder: Path) -> None:
         """Put what it made where it belongs outside of its own folder, if it does; called when its result is kept."""
+        del bench, record, folder
 
     def key(self, settings: Mapping[str, Any], read: Mapping[str, str]) -> str:
         """The hash of all that decides the result."""
@@ -97,6 +99,7 @@ class Workbench:
     inputs: dict[str, dict[str, str]] = field(default_factory=dict)
     override: str = ""
     say: Say = lambda _: None
+    _files: dict[str, Mapping[str, Path]] = field(default_factory=dict)
 
     # -- what goes in ------------------------------------------------------------------------------------------------
 
@@ -118,8 +121,8 @@ class Workbench:
 
         if name not in self.inputs:
             self.say(f"{name}: reading fingerprints")
-            found = files_below(existing(paths))
-            self.inputs[name] = self.fingerprints.of_files((str(file.relative_to(root)), file) for file, root in found)
+            files = {str(file.relative_to(root)): file for file, root in files_below(existing(paths))}
+            self._read(name, files)
         return content_hash(self.inputs[name])
 
     def features_hash(self) -> str:
@@ -128,8 +131,22 @@ class Workbench:
 
         if "features" not in self.inputs:
             files = source_files(self.pipeline.paths(self.pipeline.features.files))
-            self.inputs["features"] = self.fingerprints.of_files((file.name, file) for file in files)
+            self._read("features", {file.name: file for file in files})
         return hashed(canonical([self.inputs["features"], dict(self.pipeline.feature_options)]))
+
+    def _read(self, name: str, files: Mapping[str, Path]) -> None:
+        self.inputs[name] = self.fingerprints.of_files(files)
+        self._files[name] = files
+
+    def check_inputs(self) -> None:
+        """Refuse inputs that were changed since their fingerprints were taken: nobody could say what was read."""
+        for name, files in self._files.items():
+            now = self.fingerprints.of_files(files)
+            changed = next((file for file, key in now.items() if key != self.inputs[name][file]), None)
+            if changed is not None:
+                raise DataError(
+                    f"{files[changed]} was changed while the run was reading it; run again when it is whole."
+                )
 
     @cached_property
     def dataset(self) -> RankingDataset:

@@ -47,6 +47,7 @@ class StepStore:
             with hearing_warnings() as heard, warnings.catch_warnings():
                 warnings.simplefilter("ignore", CldrankWarning)  # they are in the record, which whoever runs shows
                 outcome = step.run(bench, temporary)
+            bench.check_inputs()
             found = replace(
                 record,
                 state="done",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.errors import UsageError
-from cldrank.pipeline.definition import reading_of
+from cldrank.pipeline.definition import deciding, reading_of
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class AggregateStep(Step):
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """The window, and how the log is read."""
         window = bench.pipeline.window
-        return {"last": window.last, "depth": window.depth, **self._reading(bench)}
+        return {"last": window.last, "depth": window.depth, **deciding(self._reading(bench))}
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The log, or the days in the window, and the candidates."""
@@ -33,10 +33,11 @@ class AggregateStep(Step):
         """Write `cells.parquet` and, of a log, `rejects.parquet`, the rows that were set aside."""
         dataset = bench.dataset
         bench.say("aggregating the log")
+        rows: dict[str, Any] = {}
         if bench.pipeline.window.last:
             from cldrank.pipeline.steps.counting_days import day_folder
 
-            table, rows = day_folder(bench).read(dataset, last=bench.pipeline.window.last), {}
+            table = day_folder(bench).read(dataset, last=bench.pipeline.window.last)
         else:
             table, rows = self._counted(bench, folder)
         table = _cut(table, bench.pipeline.window.depth)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cldrank.decoding import plain
 from cldrank.files import save_json, save_text
-from cldrank.pipeline.definition import reading_of
+from cldrank.pipeline.definition import deciding, reading_of
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 
 _FROM_MILD_TO_BAD = ("ok", "note", "warning", "blocking")
@@ -21,7 +21,7 @@ class AuditStep(Step):
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """How the log is read, and what stops."""
-        return {"stop_at": bench.pipeline.audit.stop_at, **self._reading(bench)}
+        return {"stop_at": bench.pipeline.audit.stop_at, **deciding(self._reading(bench))}
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The log and the candidates."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.decoding import canonical, hashed
 from cldrank.files import save_json
-from cldrank.pipeline.definition import PipelineDefinition, reading_of
+from cldrank.pipeline.definition import PipelineDefinition, deciding, reading_of
 from cldrank.pipeline.records import StepRecord
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 from cldrank.wording import count
@@ -28,7 +28,7 @@ class DaysStep(Step):
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """How the log is read."""
-        return _reading(bench)
+        return deciding(_reading(bench))
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The log."""
@@ -67,7 +67,7 @@ def day_folder(bench: Workbench) -> DayFolder:
     """The folder of days; other ways to read a log have other folders."""
     from cldrank.clicks.days import DayFolder
 
-    return DayFolder(bench.store.parent / "days" / hashed(canonical(_reading(bench))))
+    return DayFolder(bench.store.parent / "days" / hashed(canonical(deciding(_reading(bench)))))
 
 
 def _reading(bench: Workbench) -> dict[str, Any]:

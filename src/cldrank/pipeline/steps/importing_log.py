@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.files import save_json
-from cldrank.pipeline.definition import PipelineDefinition, import_options
+from cldrank.pipeline.definition import PipelineDefinition, deciding, import_options
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 
 
@@ -22,7 +22,7 @@ class ImportStep(Step):
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """What wrote the log, and the options of its import."""
-        return {"from": bench.pipeline.log.from_, **self._options(bench.pipeline)}
+        return {"from": bench.pipeline.log.from_, **deciding(self._options(bench.pipeline))}
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The files as they came."""
