@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import cldrank as cr
 from cldrank.clicks.simulate import PlackettLuce, PositionBased, Simulation
@@ -41,6 +43,14 @@ def write_world(folder: Path, *, quality: float = 0.3, sessions: int = 8000, see
     )
     data.save(folder / "train.parquet")
     simulation.save_log(folder / "log.parquet", sessions, seed=seed)
+
+
+def write_without_clicks(folder: Path) -> None:
+    """The same log, in which nothing was clicked."""
+    table = pq.read_table(folder / "log.parquet")
+    at = table.column_names.index("clicked")
+    none = pa.array(np.zeros(len(table), bool)).cast(table["clicked"].type)
+    pq.write_table(table.set_column(at, "clicked", none), folder / "log.parquet")
 
 
 def write_definition(folder: Path, changes: Iterable[tuple[str, str]] = (), name: str = "pipeline.toml") -> Path:

@@ -116,10 +116,10 @@ def test_a_touched_log_runs_nothing(ran: Path) -> None:
     assert done(run(ran)) == []
 
 
-def test_other_features_run_all(ran: Path) -> None:
+def test_other_features_run_all_that_reads_them(ran: Path) -> None:
     data = cr.load(ran / "train.parquet")
     replace(data, features=data.features * 2).save(ran / "train.parquet")
-    assert done(run(ran)) == EVERY
+    assert done(run(ran)) == [name for name in EVERY if name != "propensities"]  # of the same cells
 
 
 def test_going_back_finds_what_there_was(ran: Path, record: RunRecord) -> None:
