@@ -44,7 +44,7 @@ def bench(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> Bench
 def test_kills_at_points_all_over_the_run(bench: Bench) -> None:
     points = [point for point in bench.points() if point.call in ("rename", "replace", "exchange")]
     assert len(points) > 40
-    chosen = points[3 :: len(points) // 12]
+    chosen = points[3 :: len(points) // 8]
     assert [f"{point}: {wrong}" for point in chosen if (wrong := bench.trial(point))] == []
 
 

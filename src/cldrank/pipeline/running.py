@@ -250,7 +250,10 @@ def _point(link: Path, target: str) -> None:
     with suppress(OSError, NotImplementedError):
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target, target_is_directory=True)
-        temporary.replace(link)
+        try:
+            temporary.replace(link)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
