@@ -42,7 +42,7 @@ _SECTIONS = (
 _OF_FILES = ("columns", "groups", "n_features", "zero_based", "missing")  # of `cldrank.data.load`
 _NOT_READING = ("again", "counted", "days", "segment", "threads")  # of `aggregate`: decided elsewhere, or not at all
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
-_NOT_IMPORTING = ("events", "out", "queries")  # of `import_log`: they have keys of their own
+_NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run: a pipeline sets them
 
 

@@ -36,7 +36,7 @@ class DaysStep(Step):
 
     def run(self, bench: Workbench, folder: Path) -> StepOutcome:
         """Bring the folder of days up to date; `days.json` says what was counted."""
-        from cldrank.clicks.aggregate import ChangedFileError
+        from cldrank.clicks.log.paths import ChangedFileError
 
         days, paths = day_folder(bench), bench.log_paths()
         bench.say("counting new files by day")
@@ -46,17 +46,18 @@ class DaysStep(Step):
             bench.say("a file has changed: counting its days anew")
             added = days.add(paths, replace=True, **_reading(bench))
         account = added.counted.account
-        facts = {
+        there = sorted(map(str, days.files()))
+        facts: dict[str, Any] = {
             "rows": account.rows,
             "set_aside": account.n_rejected,
             "counted_before": len(added.counted.left_out),
             "written": sorted(map(str, added.written)),
-            "days": sorted(map(str, days.files())),
+            "days": there,
         }
         save_json(folder / "days.json", facts)
         files = count(len(added.counted.left_out), "file")
-        words = f"{count(len(added.written), 'day')} written, {files} counted before; {len(facts['days'])} days there"
-        return StepOutcome(words, f"{len(facts['days'])} days", facts)
+        words = f"{count(len(added.written), 'day')} written, {files} counted before; {len(there)} days there"
+        return StepOutcome(words, f"{len(there)} days", facts)
 
     def is_in_place(self, bench: Workbench, record: StepRecord) -> bool:
         """Whether the days are still there."""

@@ -35,8 +35,8 @@ class ImportStep(Step):
         kind, paths = bench.pipeline.log.from_, self._paths(bench.pipeline)
         bench.say(f"importing {kind}")
         named = () if kind == "ubi" else (paths["log"],)
-        given = paths if kind == "ubi" else {}
-        report = import_log(kind, *named, out=folder / "log.parquet", **given, **self._options(bench.pipeline))
+        given: dict[str, Any] = {**(paths if kind == "ubi" else {}), **self._options(bench.pipeline)}
+        report = import_log(kind, *named, out=folder / "log.parquet", progress=bench.say, **given)
         facts = {key: value for key, value in report.as_dict().items() if key not in ("out", "seconds")}
         save_json(folder / "import.json", facts)
         return StepOutcome(str(report).splitlines()[0].rstrip(":"), f"from {kind}", facts)
