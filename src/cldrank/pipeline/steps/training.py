@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.holding_out import HeldOut
 from cldrank.errors import hearing_warnings
 from cldrank.estimators.evidence import needed
-from cldrank.estimators.registry import configured, methods
+from cldrank.estimators.registry import configured, methods, unused_settings
 from cldrank.files import make_folder
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 from cldrank.safety import Safe, UnsafeError
@@ -87,9 +87,9 @@ class TrainStep(Step):
     def _method(self, bench: Workbench, checkpoint: Path) -> Method:
         """The method, which reports its epochs and, where it has such, saves its state as it goes on."""
         chosen, options = bench.pipeline.train, dict(bench.pipeline.train_options)
-        if chosen.warm_start:
-            options |= self._begins_from(bench)
         method = configured(methods()[chosen.method], options)
+        if chosen.warm_start:
+            method = configured(methods()[chosen.method], {**options, **self._begins_from(bench, method)})
         steps = method.model.progress(method.way)
         if steps is None:
             return method
@@ -102,10 +102,12 @@ class TrainStep(Step):
         return method
 
     @staticmethod
-    def _begins_from(bench: Workbench) -> dict[str, Any]:
-        """The ranker that was shipped last, if it has the same features."""
+    def _begins_from(bench: Workbench, method: Method) -> dict[str, Any]:
+        """The ranker that was shipped last, if the method can begin from it, and it has the same features."""
         from cldrank.rankers import load_ranker
 
+        if "warm_start" in unused_settings(type(method), type(method.model)):
+            return {}
         shipped = bench.pipeline.path(bench.pipeline.export.folder) / "ranker"
         if not shipped.is_dir() or load_ranker(shipped).feature_names != bench.dataset.feature_names:
             return {}
