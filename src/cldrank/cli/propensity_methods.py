@@ -159,8 +159,7 @@ class Estimation:
 
     def of_segments(self, tables: Mapping[str, ClickTable]) -> tuple[SegmentPropensities, ChosenMethod]:
         """Those of each segment, drawn towards their mean, and by which method."""
-        from cldrank.propensity import BySegment
-        from cldrank.propensity.choosing import finished
+        from cldrank.propensity.choosing import fitted_segments
 
         depth = self.settings.get("depth")
         deepest = max((table.depth for table in tables.values()), default=0)
@@ -170,11 +169,9 @@ class Estimation:
             )
         cut = dict(tables) if depth is None else {name: table.first(depth) for name, table in tables.items()}
         chosen = self._chosen(reduce(lambda one, two: one.merge(two), cut.values()))
-        estimator: Any = replace(estimator_of(chosen, self.settings), depth=None)  # a segment may have shorter pages
+        estimator = estimator_of(chosen, self.settings)
         with working(f"estimating {len(cut)} segments by {chosen.name} …"):
-            found = BySegment(estimator).fit(cut)
-        segments = {name: finished(rho, self.smoothing, self.minimum) for name, rho in found.items()}
-        return replace(found, segments=segments, pooled=finished(found.pooled, self.smoothing, self.minimum)), chosen
+            return fitted_segments(estimator, cut, smooth=self.smoothing, clip=self.minimum), chosen
 
     def _chosen(self, table: ClickTable) -> ChosenMethod:
         from cldrank.propensity.choosing import ChosenMethod, choose_method

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cldrank.clicks.audit.overlap import display_order
@@ -15,6 +15,7 @@ from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting.all_pairs import AllPairs
 from cldrank.propensity.interventions.randomised import Randomised
 from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segmented import BySegment, SegmentPropensities
 
 _CHANCE = 1e-3  # an order that chance brings about less often is not random, even if nearly so
 
@@ -62,6 +63,18 @@ def fitted_curve(
     if isinstance(found, Propensities):
         warn_if_refuted(found, table)
     return found
+
+
+def fitted_segments(
+    estimator: Any, clicks: Any, *, smooth: str | None = None, clip: float | None = None
+) -> SegmentPropensities:
+    """The curves of all segments, drawn towards their mean, each smoothed and clipped as asked.
+
+    clicks   as `BySegment.fit` takes them
+    """
+    found = BySegment(replace(estimator, depth=None)).fit(clicks)  # a segment may have shorter pages
+    segments = {name: finished(rho, smooth, clip) for name, rho in found.items()}
+    return replace(found, segments=segments, pooled=finished(found.pooled, smooth, clip))
 
 
 def finished(found: Any, smooth: str | None, clip: float | None) -> Any:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.pipeline.definition import reading_of
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
-from cldrank.propensity import AffineClicks, Propensities, estimators
-from cldrank.propensity.choosing import ChosenMethod, choose_method, fitted_curve
+from cldrank.propensity import Propensities, estimators
+from cldrank.propensity.affine_clicks import curve_of
+from cldrank.propensity.chart import save_chart
+from cldrank.propensity.choosing import ChosenMethod, choose_method, fitted_curve, fitted_segments
 from cldrank.wording import listed
 
 
@@ -36,26 +39,24 @@ class PropensityStep(Step):
         return found | ({"log": bench.log_hash()} if needs == "log" else {})
 
     def run(self, bench: Workbench, folder: Path) -> StepOutcome:
-        """Write `rho.json`, and a chart of the curve."""
-        from cldrank.propensity.affine_clicks import curve_of
-
-        table = bench.clicks
+        """Write `rho.json`, and a chart of the curve or, of several segments, of all curves."""
         bench.say("estimating propensities")
         found, words, method = self._found(bench)
-        if len(found) < table.depth:
-            raise UsageError(
-                f"the propensities reach down to position {len(found)}, the clicks to {table.depth}; window.depth = "
-                f"{len(found)} treats pages as if they ended there."
-            )
         found.save(folder / "rho.json")
-        curve = curve_of(found)
-        curve.plot(folder / "rho.svg")
-        values = [round(float(value), 4) for value in curve.values]
-        shown = listed([f"{value:.3g}" for value in values[:3]]) + (" …" if len(values) > 3 else "")
-        return StepOutcome(f"{words}: {shown}", method, {"method": method, "values": values, "origin": curve.origin})
+        curves = _curves(found)
+        save_chart(curves, folder / "rho.svg")
+        deepest = max(map(len, curves.values()))
+        if deepest < bench.clicks.depth:
+            raise UsageError(
+                f"the propensities reach down to position {deepest}, the clicks to {bench.clicks.depth}; window.depth "
+                f"= {deepest} treats pages as if they ended there."
+            )
+        values = {name: [round(float(value), 4) for value in curve.values] for name, curve in curves.items()}
+        shown = "; ".join(f"{name}: {_first_few(own)}" for name, own in values.items())
+        return StepOutcome(f"{words}; {shown}", method, {"method": method, "values": values})
 
-    def _found(self, bench: Workbench) -> tuple[Propensities | AffineClicks, str, str]:
-        """The curve, how it came about in words, and by which method."""
+    def _found(self, bench: Workbench) -> tuple[Any, str, str]:
+        """The curve or, by segment, the curves; how they came about in words; and by which method."""
         from cldrank.propensity.storage import load_estimate
 
         chosen = bench.pipeline.propensities
@@ -72,7 +73,7 @@ class PropensityStep(Step):
             ) from None
 
     @staticmethod
-    def _estimated(bench: Workbench) -> tuple[Propensities | AffineClicks, str, str]:
+    def _estimated(bench: Workbench) -> tuple[Any, str, str]:
         from cldrank.propensity import logged_probability
 
         chosen, table = bench.pipeline.propensities, bench.clicks
@@ -80,10 +81,23 @@ class PropensityStep(Step):
         named = ChosenMethod(chosen.method)
         if chosen.method == "auto":
             named = choose_method(table, options.get("depth"))
+        words = f"by {named.name}{f', since {named.reason}' if named.reason else ''}"
+        finish: dict[str, Any] = {"smooth": None if chosen.smooth == "no" else chosen.smooth, "clip": chosen.clip}
         estimator: Any = estimators()[named.name](**options).quiet()
+        if chosen.segment:
+            return fitted_segments(estimator, table, **finish), words, named.name
         if estimator.needs == "log":
             reading = reading_of(bench.pipeline, logged_probability)
             estimator = estimator.given_log(logged_probability(bench.log_paths(), table, **reading))
-        smooth = None if chosen.smooth == "no" else chosen.smooth
-        found = fitted_curve(estimator, table, bench.dataset, smooth=smooth, clip=chosen.clip)
-        return found, f"by {named.name}{f', since {named.reason}' if named.reason else ''}", named.name
+        return fitted_curve(estimator, table, bench.dataset, **finish), words, named.name
+
+
+def _curves(found: Any) -> dict[str, Propensities]:
+    """What can be drawn: the curve, or that of each segment, by name."""
+    if isinstance(found, Mapping):
+        return dict(found)
+    return {"examined": curve_of(found)}
+
+
+def _first_few(values: Sequence[float]) -> str:
+    return listed([f"{value:.3g}" for value in values[:3]]) + (" …" if len(values) > 3 else "")
