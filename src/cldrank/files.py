@@ -129,15 +129,17 @@ def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank")
 
 
 @contextmanager
-def holding(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks."""
+def holding(path: str | os.PathLike[str], *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a file or folder, waiting until it is free; a process that is killed releases its locks.
+
+    wait   False: do not wait, and say in the block whether it is held, that is whether nobody else has it
+    """
     if fcntl is None:
-        yield
+        yield True
         return
     handle = os.open(path, os.O_RDONLY)
     try:
-        _lock(handle, wait=True)
-        yield
+        yield _lock(handle, wait=wait, where_none=True)
     finally:
         os.close(handle)
 
@@ -321,13 +323,16 @@ def _abandoned(temporary: Path) -> Iterator[bool]:
             os.close(handle)
 
 
-def _lock(handle: int, *, wait: bool) -> bool:
+def _lock(handle: int, *, wait: bool, where_none: bool = False) -> bool:
+    """Whether it is locked now; `where_none` is the answer on systems that have no locks."""
     if fcntl is None:
-        return False
+        return where_none
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:  # held by another process, or a file system without locks
+    except BlockingIOError:  # held by another process
         return False
+    except OSError:  # a file system without locks
+        return where_none
     return True
 
 

@@ -83,7 +83,8 @@ def test_tuning_chooses_by_held_out_clicks(folder: Path) -> None:
         + '\n[methods.Mine]\nuse = "own_rankers:ByFirst"\n[methods.Mine.tune]\nsign = [-1.0, 1.0]\n'
     )
     unit = next(unit for unit in units([read("small.toml", methods=["Mine"])]))
-    from cldrank.experiment.plan import canonical, tuning_of
+    from cldrank.decoding import canonical
+    from cldrank.experiment.plan import tuning_of
 
     text = canonical(tuning_of(json.loads(unit.configuration)))
     found = execute(UnitTask("tuning", unit.group, unit.fold, text, tunes=True))

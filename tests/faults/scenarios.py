@@ -96,7 +96,7 @@ def whole_folder(path: Path) -> State:
     from cldrank.files import recover_folder
 
     recover_folder(path)
-    files = sorted(path.rglob("*")) if path.exists() else []
+    files = sorted(file for file in path.rglob("*") if file.is_file())
     return _digest(*(file.name.encode() + file.read_bytes() for file in files)) if files else None
 
 
@@ -183,5 +183,5 @@ def prepare(folder: Path, commands: Commands) -> None:
 def copied(scene: Path, place: Path) -> Path:
     """A fresh copy of the inputs."""
     shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(scene, place)
+    shutil.copytree(scene, place, symlinks=True)
     return place

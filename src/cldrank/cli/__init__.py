@@ -23,6 +23,7 @@ from cldrank.cli import (
     explain,
     export,
     judgements,
+    pipeline,
     propensity,
     score,
     serve,
@@ -95,6 +96,7 @@ app.command("score")(score.score)
 app.command("export")(export.export)
 app.command("judgements")(judgements.judgements)
 app.command("serve")(serve.serve)
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")
 app.command("demo")(demo.demo)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cldrank.cli import options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
-from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -138,38 +137,6 @@ class LearningTask(Sources):
         for option, given in (("--last", self.log.last), ("--until", self.log.until)):
             words += [] if given is None else [option, given]
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """What `--hold-out` keeps out of training: a share of the queries, and how many they are; `others` are left."""
-
-    share: float
-    queries: int
-    of_queries: int
-    others: tuple[RankingDataset, ClickTable | None]
-
-    @classmethod
-    def of(cls, dataset: RankingDataset, clicks: ClickTable | None, share: float) -> HeldOut:
-        """By the hashes of the queries; refused where one side has nothing left."""
-        from cldrank.data.query_hash import held_out
-
-        held = held_out(dataset.query_ids, share)
-        used = held if clicks is None else held[dataset.row_queries[clicks.row]]
-        some = "query" if clicks is None else "query with impressions"
-        if not used.any():
-            raise UsageError(f"--hold-out {share:g} holds out no {some} to judge the ranker on; choose a larger share.")
-        if used.all():
-            raise UsageError(f"--hold-out {share:g} leaves no {some} to train on; choose a smaller share.")
-        return cls(share, int(held.sum()), len(held), (dataset[~held], None if clicks is None else clicks[~held]))
-
-    def __str__(self) -> str:
-        verb = "is" if self.queries == 1 else "are"
-        return f"{self.queries:,} of {count(self.of_queries, 'query', 'queries')} {verb} held out"
-
-    def as_dict(self) -> dict[str, Any]:
-        """In numbers."""
-        return {"share": self.share, "queries": self.queries, "of_queries": self.of_queries}
 
 
 def corrects_if_asked(kind: type[Method]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,10 +44,10 @@ def say(text: str) -> None:
     messages.print(text, markup=False, style="dim")
 
 
-def print_json(value: Any) -> None:
-    """A result for programs: one JSON document, valid everywhere (without NaN)."""
+def print_json(value: Any, *, one_line: bool = False) -> None:
+    """A result for programs: one JSON document, valid everywhere (without NaN), on one line if asked for."""
     target = sys.stderr if console.stderr else sys.stdout
-    target.write(_as_json(value))
+    target.write(_as_json(value, None if one_line else 2))
 
 
 def save_as_json(value: Any, path: Path) -> None:
@@ -56,8 +55,10 @@ def save_as_json(value: Any, path: Path) -> None:
     save_text(path, _as_json(value))
 
 
-def _as_json(value: Any) -> str:
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+def _as_json(value: Any, indent: int | None = 2) -> str:
+    from cldrank.decoding import plain
+
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def print_title(text: str) -> None:
@@ -73,16 +74,6 @@ def print_line(text: str) -> None:
 def flush() -> None:
     """Write out what is still buffered."""
     sys.stdout.flush()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def save_table(table: pa.Table, path: Path) -> None:

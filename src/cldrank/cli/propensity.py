@@ -11,7 +11,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.derived import Option, add_command, choice, option_of, options_of, owned, parsed
 from cldrank.cli.output import console, print_json, print_line, print_title, say
-from cldrank.cli.propensity_methods import AUTO, ChosenMethod, Estimation, LogSource, Smoothing, choose_method, compared
+from cldrank.cli.propensity_methods import AUTO, Estimation, LogSource, Smoothing, compared
 from cldrank.cli.propensity_output import (
     as_dict,
     choice_as_dict,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cldrank.parameters import Parameter
     from cldrank.propensity import AffineClicks, Propensities
     from cldrank.propensity.checks.agreement import EstimatorComparison
+    from cldrank.propensity.choosing import ChosenMethod
     from cldrank.propensity.segmented import EstimatedSegments
 
 Candidates = Annotated[
@@ -268,6 +269,8 @@ def _say_next(
 
 def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) -> None:
     """Which of them `estimate` would choose."""
+    from cldrank.propensity.choosing import choose_method
+
     try:
         best = choose_method(table, depth)
     except UnidentifiableError:

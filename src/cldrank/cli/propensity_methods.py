@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.propensity import AffineClicks, Propensities, PropensityEstimator
     from cldrank.propensity.checks.agreement import EstimatorComparison
+    from cldrank.propensity.choosing import ChosenMethod
     from cldrank.propensity.segmented import EstimatedSegments
 
     Estimator = PropensityEstimator[Propensities | AffineClicks]
 
 AUTO = "auto"
-_CHANCE = 1e-3  # an order that chance brings about less often is not random, even if nearly so
 
 
 class Smoothing(StrEnum):
@@ -112,26 +112,12 @@ def _clicked(table: ClickTable) -> ClickTable:
 # -- estimating ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ChosenMethod:
-    """A method by name, and why it was chosen; None where the user named it."""
+def estimator_of(chosen: ChosenMethod, settings: Mapping[str, Any]) -> Estimator:
+    """The estimator that was chosen, with these settings; those that are None are left to it."""
+    from cldrank.propensity import estimators
 
-    name: str
-    reason: str | None = None
-
-    @property
-    def affine(self) -> bool:
-        """Whether it finds slopes and bases."""
-        from cldrank.propensity import estimators
-
-        return estimators()[self.name].affine
-
-    def estimator(self, settings: Mapping[str, Any]) -> Estimator:
-        """The estimator with these settings; those that are None are left to it."""
-        from cldrank.propensity import estimators
-
-        made: Estimator = built(estimators(), self.name, settings)
-        return made.quiet()
+    made: Estimator = built(estimators(), chosen.name, settings)
+    return made.quiet()
 
 
 @dataclass(frozen=True)
@@ -146,11 +132,12 @@ class Estimation:
     def check(self, source: LogSource, dataset: RankingDataset | None, segment: str | None) -> None:
         """Refuse what cannot work, before the log is read."""
         from cldrank.propensity import BySegment
+        from cldrank.propensity.choosing import ChosenMethod
 
         if self.method == AUTO:
             return
         chosen = ChosenMethod(self.method)
-        estimator = chosen.estimator(self.settings)
+        estimator = estimator_of(chosen, self.settings)
         if segment is not None:
             BySegment(estimator)  # type: ignore[arg-type]  # which it refuses
         elif estimator.needs != "log" or source.holds_cells():
@@ -164,19 +151,16 @@ class Estimation:
         self, table: ClickTable, source: LogSource, dataset: RankingDataset | None
     ) -> tuple[Propensities | AffineClicks, ChosenMethod]:
         """What a log shows, and by which method."""
-        from cldrank.propensity.checks.refuted import warn_if_refuted
+        from cldrank.propensity.choosing import fitted_curve
 
         chosen = self._chosen(table)
-        estimator = given_log(chosen.estimator(self.settings), table, source)
+        estimator = given_log(estimator_of(chosen, self.settings), table, source)
         with working(f"estimating by {chosen.name} …"):
-            found = self._finished(estimator.fit(table, estimator.used(dataset)))
-        if not chosen.affine:
-            warn_if_refuted(found, table)
-        return found, chosen
+            return fitted_curve(estimator, table, dataset, smooth=self.smoothing, clip=self.minimum), chosen
 
     def of_segments(self, table: ClickTable) -> tuple[EstimatedSegments, ChosenMethod]:
         """Those of each segment, drawn towards their mean, and by which method."""
-        from cldrank.propensity import BySegment
+        from cldrank.propensity.choosing import fitted_segments
 
         depth = self.settings.get("depth")
         if depth is not None and depth > table.depth:
@@ -185,19 +169,14 @@ class Estimation:
             )
         cut = table if depth is None else table.first(depth)
         chosen = self._chosen(cut)
-        estimator: Any = replace(chosen.estimator(self.settings), depth=None)  # a segment may have shorter pages
+        estimator = estimator_of(chosen, self.settings)
         with working(f"estimating {cut.n_segments} segments by {chosen.name} …"):
-            found = BySegment(estimator).fit(cut)
-        segments = {name: self._finished(rho) for name, rho in found.items()}
-        return replace(found, segments=segments, pooled=self._finished(found.pooled)), chosen
+            return fitted_segments(estimator, cut, smooth=self.smoothing, clip=self.minimum), chosen
 
     def _chosen(self, table: ClickTable) -> ChosenMethod:
-        return choose_method(table, self.settings.get("depth")) if self.method == AUTO else ChosenMethod(self.method)
+        from cldrank.propensity.choosing import ChosenMethod, choose_method
 
-    def _finished(self, found: Any) -> Any:
-        if self.smoothing is not None:
-            found = found.smoothed(str(self.smoothing))
-        return found.clip(self.minimum) if self.minimum is not None else found
+        return choose_method(table, self.settings.get("depth")) if self.method == AUTO else ChosenMethod(self.method)
 
 
 def given_log(estimator: Estimator, table: ClickTable, source: LogSource) -> Estimator:
@@ -207,38 +186,19 @@ def given_log(estimator: Estimator, table: ClickTable, source: LogSource) -> Est
     return estimator.given_log(source.probability(table))
 
 
-def choose_method(table: ClickTable, depth: int | None) -> ChosenMethod:
-    """The best founded method that a log supports; UnidentifiableError where none does."""
-    from cldrank.clicks.audit.overlap import display_order
-    from cldrank.propensity import AllPairs, Randomised
-
-    order = display_order(table)
-    strength = "" if order.strength is None else f" (strength {order.strength:.3f}, where 0 is random and 1 is fixed)"
-    random = order.looks == "random"
-    if random and (order.p_value is None or order.p_value >= _CHANCE):
-        return ChosenMethod(Randomised.name, f"the display order looks random{strength}")
-    try:
-        AllPairs(depth=depth).check(table)
-    except UnidentifiableError:
-        if random:
-            return ChosenMethod(Randomised.name, f"the display order is nearly random{strength}")
-        raise
-    seen = f"the display order is not {'quite ' if random else ''}random{strength}"
-    return ChosenMethod(AllPairs.name, f"{seen}, but results shown at several positions connect all positions")
-
-
 def compared(
     settings: Mapping[str, Any], table: ClickTable, source: LogSource, dataset: RankingDataset | None
 ) -> EstimatorComparison:
     """What every method finds, or why it does not, by the names of the command line."""
     from cldrank.propensity import compare_estimators, estimators
+    from cldrank.propensity.choosing import ChosenMethod
 
     every: dict[str, Estimator] = {}
     lost: dict[str, CldrankError] = {}
     for name, kind in estimators().items():
         if kind.compared:
             try:
-                every[name] = given_log(ChosenMethod(name).estimator(settings), table, source)
+                every[name] = given_log(estimator_of(ChosenMethod(name), settings), table, source)
             except DataError as error:  # a log without probabilities
                 lost[name] = error
     with working("estimating by every method …"):

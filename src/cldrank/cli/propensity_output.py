@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import TypeIs
 
-    from cldrank.cli.propensity_methods import ChosenMethod
     from cldrank.propensity import AffineClicks, Propensities
     from cldrank.propensity.checks.agreement import EstimatorComparison
+    from cldrank.propensity.choosing import ChosenMethod
     from cldrank.propensity.segmented import EstimatedSegments
 
 _MOST_POSITIONS = 50

@@ -8,19 +8,20 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cldrank.cli import methods, options
-from cldrank.cli.learning_task import HeldOut, LearningTask
+from cldrank.cli.learning_task import LearningTask
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
 from cldrank.wording import some
 
 if TYPE_CHECKING:
+    from cldrank.clicks.holding_out import HeldOut
     from cldrank.data.dataset import RankingDataset
     from cldrank.estimators import Method
     from cldrank.models import Epoch
@@ -115,7 +116,8 @@ def train(
         return
     said = [one.said("shell") for one in heard]
     ranker = (kept or method).ranker_
-    _documented(ranker, said, command=_command(context), held_out=hold_out).save(out)
+    origin = ranker.provenance.documented(said, command=_command(context), held_out=hold_out)
+    ranker.with_provenance(origin).save(out)
     facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
     facts["safety"] = None if kept is None else asdict(kept.safety_)
     if as_json:
@@ -155,6 +157,7 @@ def _learn(
 ) -> tuple[RankingDataset, HeldOut | None, list[str]]:
     """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
     from cldrank.arguments import check_number
+    from cldrank.clicks.holding_out import HeldOut
 
     if hold_out is not None:
         check_number("hold_out", hold_out, above=0, below=1)
@@ -227,15 +230,6 @@ def _together() -> Iterator[None]:
 
 
 # -- what the ranker remembers -------------------------------------------------------------------------------------
-
-
-def _documented(ranker: Ranker, warned: list[str], **known: Any) -> Ranker:
-    """The ranker with what the shell knows of it, such as the command, and the warnings in the words of the shell."""
-    origin = ranker.provenance
-    if origin.diagnostics is None:
-        raise AssertionError("a fit leaves diagnostics")
-    diagnostics = replace(origin.diagnostics, warnings=tuple(dict.fromkeys(warned)))
-    return ranker.with_provenance(replace(origin, diagnostics=diagnostics, **known))
 
 
 def _command(context: typer.Context) -> str:

@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.arguments import shortened
-from cldrank.errors import CldrankError, FormatError, UsageError
-from cldrank.experiment.decoding import (
+from cldrank.decoding import (
     change,
     check_keys,
     check_plain,
@@ -41,6 +40,7 @@ from cldrank.experiment.decoding import (
     merged,
     nested,
 )
+from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.experiment.entries import (
     MOST_COMBINATIONS,
     Data,

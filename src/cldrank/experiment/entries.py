@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cldrank.arguments import shortened
+from cldrank.decoding import check_plain, decode, dotted
 from cldrank.errors import UsageError
-from cldrank.experiment.decoding import check_plain, decode, dotted
 from cldrank.parameters import Value, parameter, value
 from cldrank.wording import listed
 

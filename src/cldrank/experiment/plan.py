@@ -5,7 +5,6 @@ A unit is known by a hash of all that decides its result, so nothing that is fin
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from cldrank._version import __version__
+from cldrank.decoding import canonical, hashed
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators.needs import uses_clicks, uses_curve
 from cldrank.experiment import records
@@ -64,24 +64,6 @@ class Unit:
             return canonical(described)
         parts = [self.fold.data, self.fold.fold, self.seed, described.get("production"), described.get("simulation")]
         return json.dumps(parts, sort_keys=True)
-
-
-def canonical(value: Any) -> str:
-    """JSON that is the same for the same content.
-
-    >>> canonical({"b": 1.0, "a": [True, None]})
-    '{"a":[true,null],"b":1.0}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def hashed(configuration: str) -> str:
-    """The hash of a configuration.
-
-    >>> hashed(canonical({"seed": 0}))
-    'bd0488843468e63c62bb'
-    """
-    return hashlib.sha256(configuration.encode()).hexdigest()[:20]
 
 
 def units(experiments: Sequence[Experiment]) -> list[Unit]:

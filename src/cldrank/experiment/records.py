@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cldrank.arguments import shortened
+from cldrank.decoding import check_plain, leaves
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
-from cldrank.experiment.decoding import check_plain, leaves
 from cldrank.files import replacing
 from cldrank.measures import parse
 from cldrank.reading import reading, reason

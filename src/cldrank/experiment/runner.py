@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from cldrank._version import __version__
+from cldrank.decoding import canonical, hashed
 from cldrank.errors import CldrankError, FormatError
 from cldrank.experiment import records
 from cldrank.experiment.forecast import Forecast
-from cldrank.experiment.plan import Plan, Unit, canonical, hashed, tuning_of
+from cldrank.experiment.plan import Plan, Unit, tuning_of
 from cldrank.experiment.work import UnitOutcome, UnitTask, execute
 from cldrank.files import make_folder, save_json
 from cldrank.reading import read_json

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cldrank.decoding import canonical
 from cldrank.errors import CldrankError
 from cldrank.experiment.datasets import Fold
 from cldrank.experiment.makers import import_what_is_needed, make_method
-from cldrank.experiment.plan import canonical
 from cldrank.safety import UnsafeError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ The same fit has the same provenance: no time, no machine, no folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -300,6 +300,12 @@ class Provenance(Record):
             raise DataError(f"evaluations of {cls.what} must be a list, not {shortened(evaluations)}.")
         entries = tuple(EvaluationRecord.from_json(one) for one in evaluations)
         return super().from_json({**content, **parts, "evaluations": entries})
+
+    def documented(self, warned: Iterable[str], **known: Any) -> Self:
+        """The same with what only the caller of a fit knows, such as the command, and all warnings in its words."""
+        if self.diagnostics is None:
+            raise AssertionError("a fit leaves diagnostics")
+        return replace(self, diagnostics=replace(self.diagnostics, warnings=tuple(dict.fromkeys(warned))), **known)
 
     def with_evaluation(self, result: Measured) -> Self:
         """The same with one more evaluation, into which an earlier one on the same data goes: see `joins`."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cldrank.experiment.decoding import dotted
+from cldrank.decoding import dotted
 from cldrank.experiment.definition import SHIPPED
 from cldrank.experiment.makers import Identity, identify
 from cldrank.experiment.results import Cell, Summary, per_seed, setting_order, summary

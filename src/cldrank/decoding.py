@@ -1,15 +1,16 @@
-"""Tables of TOML: changed by `key=value`, turned into frozen values; what does not fit is refused with its place."""
+"""Tables of TOML: changed by `key=value`, known by a hash, turned into frozen values; what does not fit is refused."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from cldrank.arguments import shortened
+from cldrank.arguments import one_of, shortened
 from cldrank.errors import UsageError
 from cldrank.parameters import Parameter, Value, parameters
 from cldrank.reading import reason
@@ -80,6 +81,44 @@ def dotted(table: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{key}", value
 
 
+# -- content -----------------------------------------------------------------------------------------------------
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same for the same content.
+
+    >>> canonical({"b": 1.0, "a": [True, None]})
+    '{"a":[true,null],"b":1.0}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON holds it everywhere: keys are texts, and a number that is not finite is null.
+
+    >>> plain({1: (0.5, math.inf)})
+    {'1': [0.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return plain(value.item()) if hasattr(value, "item") else str(value)
+
+
+def hashed(configuration: str) -> str:
+    """The hash of a configuration.
+
+    >>> hashed(canonical({"seed": 0}))
+    'bd0488843468e63c62bb'
+    """
+    return hashlib.sha256(configuration.encode()).hexdigest()[:20]
+
+
 # -- decoding ----------------------------------------------------------------------------------------------------
 
 
@@ -95,12 +134,19 @@ def decode(kind: type[Decoded], table: Any, place: str) -> Decoded:
     >>> decode(Noise, {"nois": 1}, "simulation")
     Traceback (most recent call last):
     cldrank.errors.UsageError: simulation.nois is unknown. Did you mean noise? Known here: noise.
+
+    A parameter whose key is a word of Python ends in an underscore there: `from_` is `from` in the file.
     """
     if not isinstance(table, Mapping):
         raise UsageError(f"{place} must be a table, not {shortened(table)}.")
-    known = parameters(kind)
+    known = keys_of(kind)
     check_keys(table, known, place)
-    return kind(**{name: _decoded(table[name], known[name], _joined(place, name)) for name in table})
+    return kind(**{known[key].name: _decoded(value, known[key], _joined(place, key)) for key, value in table.items()})
+
+
+def keys_of(kind: type[Value]) -> dict[str, Parameter]:
+    """The parameters of a value by the keys that a file has for them."""
+    return {name.removesuffix("_"): one for name, one in parameters(kind).items()}
 
 
 def decode_text(value: Any, place: str) -> str:
@@ -160,12 +206,16 @@ def _decoded(value: Any, known: Parameter, place: str) -> Any:
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(_scalar(item, get_args(kind)[0], place) for item in items)
     found = _scalar(value, kind, place)
+    if get_origin(kind) is Literal:
+        return found
     if not known.accepts(found):
         raise UsageError(f"{place} must be {_KINDS[kind]}{known.bounds.words}, not {shortened(value)}.")
     return found
 
 
 def _scalar(value: Any, kind: Any, place: str) -> Any:
+    if get_origin(kind) is Literal:
+        return _word(value, get_args(kind), place)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is int and number and value == int(value):  # so that sessions may be written as 1e5
         if abs(value) > _LARGEST:
@@ -176,6 +226,14 @@ def _scalar(value: Any, kind: Any, place: str) -> Any:
     if kind in (str, bool) and isinstance(value, kind):
         return value
     raise UsageError(f"{place} must be {_KINDS[kind]}, not {shortened(value)}.")
+
+
+def _word(value: Any, words: tuple[Any, ...], place: str) -> Any:
+    if value in words:
+        return value
+    near = difflib.get_close_matches(str(value), words, n=1)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    raise UsageError(f"{place} must be {one_of([*map(repr, words)])}, not {shortened(value)}.{guess}")
 
 
 def _joined(place: str, key: str) -> str:

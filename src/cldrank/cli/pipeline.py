@@ -1,0 +1,251 @@
+"""`cldrank pipeline`: from a log to a shipped ranker, every day, with one command."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cldrank.cli import options
+from cldrank.cli.clicks_audit import BLOCKED
+from cldrank.cli.compare import EXIT_CODES
+from cldrank.cli.output import (
+    add_row,
+    console,
+    messages,
+    new_table,
+    print_error,
+    print_json,
+    print_line,
+    print_title,
+    print_warning,
+    say,
+    working,
+)
+from cldrank.errors import CldrankError, UsageError
+from cldrank.files import save_text
+from cldrank.wording import duration
+
+if TYPE_CHECKING:
+    from cldrank.pipeline import PipelineDefinition, RunRecord, StepRecord
+
+_INTERRUPTED = 130
+_UNSAFE = EXIT_CODES["cannot tell"]  # nothing that was learned is shown to be safe
+_COLOURS = {"done": "green", "reused": "cyan", "stopped": "yellow", "failed": "red"}
+_STATUS_COLOURS = {"shipped": "green", "stopped": "yellow", "failed": "red"}
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="From a click log to a shipped ranker, every day, with one command.",
+)
+
+PipelineFile = Annotated[Path, typer.Argument(help="The file of the pipeline.", metavar="FILE")]
+
+
+@app.command()
+def run(
+    file: PipelineFile = Path("pipeline.toml"),
+    ship_anyway: Annotated[
+        str | None,
+        options.spelled(
+            "--ship-anyway REASON",
+            "Ship the ranker whatever the verdict says. The reason goes into the record, the page and the model card.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, options.spelled("--json", "Print how it ended as one line of JSON, for a scheduler.")
+    ] = False,
+) -> None:
+    """Import, audit, aggregate, estimate propensities, train, judge, export: what has changed, up to a gate that stops.
+
+    Each step runs only if what it reads or its settings changed. Stopped or killed at any point, the same command goes
+    on from there. A gate that stops leaves production as it is.
+
+    Exit codes: 0 the ranker is shipped, or was before and nothing has changed; 3 the audit stopped, or the new ranker
+    is worse; 4 no difference; 5 the clicks cannot tell, or nothing learned is shown to be safe; 1 a step failed; 2 the
+    call was wrong; 130 stopped by Ctrl-C.
+
+    Example: `cldrank pipeline run pipeline.toml --json`
+    """
+    from cldrank.pipeline.definition import read_pipeline
+
+    if ship_anyway is not None and not ship_anyway.strip():
+        raise UsageError("--ship-anyway needs a reason, which goes into all records.")
+    pipeline = read_pipeline(file)
+    record = _ran(pipeline, ship_anyway or "", as_json)
+    code = _exit_code(record)
+    if as_json:
+        _print_line(pipeline, record, code)
+    else:
+        _print_end(pipeline, record)
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command()
+def show(
+    named: Annotated[
+        str | None, typer.Argument(help="A run, by name or folder; the newest if left out.", metavar="[RUN]")
+    ] = None,
+    file: Annotated[Path, options.spelled("--pipeline FILE", "The file of the pipeline whose runs are meant.")] = Path(
+        "pipeline.toml"
+    ),
+    html: Annotated[
+        Path | None,
+        options.spelled("--html FILE", "Write the run as a page that needs no other files.", show_default=False),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show a run: what each step read, decided and wrote.
+
+    Example: `cldrank pipeline show --html run.html`
+    """
+    from dataclasses import asdict
+
+    from cldrank.pipeline.page import render_run
+    from cldrank.pipeline.records import RECORD, RunRecord
+
+    folder = Path(named) if named and (Path(named) / RECORD).is_file() else _named_run(file, named)
+    options.check_outputs([html], [folder / RECORD])
+    record = RunRecord.load(folder)
+    if html:
+        save_text(html, render_run(record, folder.resolve().as_uri()))
+    if as_json:
+        print_json({"folder": str(folder), **asdict(record)})
+    elif not html:
+        _print_run(record, folder)
+    if html:
+        say(f"wrote {html}")
+
+
+@app.command()
+def new(
+    log: Annotated[
+        list[str],
+        typer.Argument(help="The log: files, folders or patterns.", metavar="LOG...", show_default=False),
+    ],
+    features: options.Features,
+    out: Annotated[Path, options.spelled("--out -o FILE", "The file to write.")] = Path("pipeline.toml"),
+) -> None:
+    """Look at a log and its features, and write a commented pipeline file that runs as it is.
+
+    Example: `cldrank pipeline new logs/ --features train.parquet`
+    """
+    from cldrank.pipeline.looking import look
+    from cldrank.pipeline.writing import write_pipeline
+
+    if out.exists():
+        raise UsageError(f"{out} is there already; name another file with --out, or move it away.")
+    options.check_outputs([out], [*log, *features])
+    with working(f"looking at {', '.join(log)} …"):
+        found = look(log, features)
+    save_text(out, write_pipeline(found, out.parent))
+    for line in found.remarks:
+        say(line)
+    print_line(f"wrote {out}; look through it, then run `cldrank pipeline run {shlex.quote(str(out))}`")
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+def _ran(pipeline: PipelineDefinition, ship_anyway: str, as_json: bool) -> RunRecord:
+    """Run it, and say how each step went; what ends it early is said here, too."""
+    from cldrank.pipeline.running import run_pipeline
+
+    command = shlex.join(["cldrank", *sys.argv[1:]])
+    try:
+        with working("starting …") as update:
+            return run_pipeline(
+                pipeline,
+                ship_anyway=ship_anyway,
+                command=command,
+                say=lambda text: update(f"{text} …"),
+                report=_report,
+            )
+    except KeyboardInterrupt:
+        print_error("stopped; finished steps are kept, and the same command goes on from there.")
+        _print_failure(pipeline, _INTERRUPTED, as_json)
+        raise typer.Exit(_INTERRUPTED) from None
+    except CldrankError:
+        _print_failure(pipeline, 1, as_json)
+        raise
+
+
+def _report(step: StepRecord) -> None:
+    """A line about a step that is done, on standard error."""
+    state = "reused" if step.state == "reused" else duration(step.seconds)
+    messages.print(f"{step.name:<13} {state:>11}  {step.decided}", markup=False, style="dim" * (step.state == "reused"))
+    for text in step.warnings if step.state != "reused" else ():
+        print_warning(f"{step.name}: {text}")
+
+
+def _exit_code(record: RunRecord) -> int:
+    if record.status == "shipped":
+        return 0
+    stopped = next(step.name for step in record.steps if step.state == "stopped")
+    if stopped == "audit":
+        return BLOCKED
+    return EXIT_CODES.get(record.stopped_by, _UNSAFE)
+
+
+def _print_line(pipeline: PipelineDefinition, record: RunRecord, code: int) -> None:
+    from cldrank.pipeline.running import as_line
+
+    folder = pipeline.path(pipeline.runs.folder) / record.name
+    print_json(as_line(record, folder, code), one_line=True)
+
+
+def _print_failure(pipeline: PipelineDefinition, code: int, as_json: bool) -> None:
+    """The line of JSON of a run that did not end by itself, if it came so far as to have a record."""
+    from cldrank.pipeline.running import runs_in
+
+    every = runs_in(pipeline.path(pipeline.runs.folder))
+    if as_json and every and every[-1][1].status in ("failed", "interrupted"):
+        _print_line(pipeline, every[-1][1], code)
+
+
+def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:
+    folder = pipeline.path(pipeline.runs.folder) / record.name
+    place = pipeline.path(pipeline.export.folder)
+    if record.override:
+        print_warning(f"shipped against the verdict ({record.verdict}): {record.override}")
+    if record.status != "shipped":
+        print_line(f"stopped at {record.reason}")
+        print_line("production stays as it is")
+    elif record.changed:
+        print_line(f"shipped: {place}")
+    else:
+        print_line(f"nothing has changed; what is shipped stays: {place}")
+    print_line(f"the run, in {duration(record.seconds)}: {folder / 'run.html'}")
+
+
+# -- showing -------------------------------------------------------------------------------------------------------
+
+
+def _named_run(file: Path, named: str | None) -> Path:
+    from cldrank.pipeline.definition import read_pipeline
+    from cldrank.pipeline.running import find_run
+
+    return find_run(read_pipeline(file), named)
+
+
+def _print_run(record: RunRecord, folder: Path) -> None:
+    print_title(f"{record.pipeline}, run {record.name}: {record.status}{f', {record.reason}' if record.reason else ''}")
+    if record.override:
+        print_line(f"shipped against the verdict: {record.override}")
+    table = new_table("step", "state", "time", "decided")
+    table.columns[-1].justify = "left"
+    for step in record.steps:
+        took = duration(step.seconds) if step.state in ("done", "reused", "stopped") else ""
+        add_row(table, step.name, step.state, took, step.decided, style=_COLOURS.get(step.state, "dim"))
+    console.print(table)
+    for step in record.steps:
+        for text in step.warnings:
+            console.print(f"[yellow]{step.name}:[/]", end=" ")
+            print_line(text)
+    print_line(f"everything about it: {folder}")

@@ -1,0 +1,80 @@
+"""The second gate: the new ranker against production, by clicks alone, as `cldrank compare` decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cldrank.data.query_hash import held_out
+from cldrank.decoding import plain
+from cldrank.evaluation import compare
+from cldrank.evaluation.orders import PRODUCTION
+from cldrank.files import save_json, save_text
+from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.rankers import load_ranker
+
+
+class VerdictStep(Step):
+    """Judge the ranker by the clicks on queries that it was not trained on."""
+
+    name = "verdict"
+    sentence = "compares the ranker with production, by the clicks on held-out queries"
+
+    def settings(self, bench: Workbench) -> dict[str, Any]:
+        """What is measured and how, and which verdicts pass."""
+        chosen = bench.pipeline.verdict.get_params()
+        own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
+        return {**chosen, "ship_if": sorted(chosen["ship_if"]), **own}
+
+    def reads(self, bench: Workbench) -> dict[str, str]:
+        """The ranker, the one it is compared with, and what it is judged by."""
+        found = {
+            "ranker": bench.result_hash("train", "ranker"),
+            "features": bench.features_hash(),
+            "cells": bench.result_hash("aggregate", "cells.parquet"),
+            "propensities": bench.result_hash("propensities", "rho.json"),
+        }
+        against = bench.pipeline.verdict.against
+        if against != PRODUCTION:
+            found["against"] = bench.input_hash("against", bench.pipeline.paths([against]))
+        return found
+
+    def run(self, bench: Workbench, folder: Path) -> StepOutcome:
+        """Write the verdict as JSON and as a page."""
+        chosen = bench.pipeline.verdict
+        old: Any = PRODUCTION
+        if chosen.against != PRODUCTION:
+            old = load_ranker(bench.pipeline.path(chosen.against))
+        held = held_out(bench.dataset.query_ids, bench.pipeline.train.hold_out)
+        bench.say("judging by clicks")
+        found = compare(
+            load_ranker(bench.result("train", "ranker")),
+            old,
+            bench.dataset[held],
+            list(chosen.measures) or None,
+            clicks=bench.clicks[held],
+            propensities=bench.curve,
+            names=("the new ranker", chosen.against),
+            margin=chosen.margin,
+            confidence=chosen.confidence,
+            estimator=chosen.estimator,
+            trust_curve=chosen.trust_propensity,
+            thorough=not chosen.quick,
+            seed=bench.pipeline.seed,
+            progress=lambda at: bench.say(f"judging by clicks: {at}"),
+        )
+        save_json(folder / "verdict.json", plain(found.as_dict()))
+        save_text(folder / "verdict.html", found.to_html())
+        decision, first = found.verdict.decision, found.first
+        facts = {
+            "decision": decision,
+            "measure": first.measure,
+            "new": first.new.interval.estimate,
+            "old": first.old.interval.estimate,
+            "low": first.difference.interval.low,
+            "high": first.difference.interval.high,
+            "margin": found.verdict.margin,
+            "queries": found.support.queries,
+        }
+        words = f"{found.verdict.words}: {found.verdict.reason}"
+        return StepOutcome(words, decision, plain(facts), "" if decision in chosen.ship_if else decision)

@@ -1,0 +1,64 @@
+"""A small world with a log of it, and pipelines over both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import cldrank as cr
+from cldrank.clicks.simulate import PlackettLuce, PositionBased, Simulation
+
+DEFINITION = """\
+log.files = "log.parquet"
+features.files = "train.parquet"
+
+[train]
+method = "ips"
+
+[verdict]
+quick = true
+
+[export]
+to = ["json", "solr"]
+"""
+
+
+def write_world(folder: Path, *, quality: float = 0.3, sessions: int = 8000, seed: int = 0) -> None:
+    """Features and a log of production.
+
+    quality   how much production knows of what is relevant; 5 is all there is to know
+    """
+    random = np.random.default_rng(0)
+    features = random.standard_normal((320, 3))
+    labels = 3.0 * (features[:, 0] + 0.5 * random.standard_normal(320) > 0.7)
+    ids = [f"q{row // 8}" for row in range(320)]
+    data = cr.RankingDataset.from_arrays(features, ids, labels, feature_names=["title", "body", "age"], synthetic=True)
+    production = quality * features[:, 0] + features[:, 1]
+    simulation = Simulation(
+        data, scores=production, model=PositionBased(1.0, 0.1), depth=5, policy=PlackettLuce(temperature=0.5)
+    )
+    data.save(folder / "train.parquet")
+    simulation.save_log(folder / "log.parquet", sessions, seed=seed)
+
+
+def write_without_clicks(folder: Path) -> None:
+    """The same log, in which nothing was clicked."""
+    table = pq.read_table(folder / "log.parquet")
+    at = table.column_names.index("clicked")
+    none = pa.array(np.zeros(len(table), bool)).cast(table["clicked"].type)
+    pq.write_table(table.set_column(at, "clicked", none), folder / "log.parquet")
+
+
+def write_definition(folder: Path, changes: Iterable[tuple[str, str]] = (), name: str = "pipeline.toml") -> Path:
+    """A pipeline file, with some texts in it replaced."""
+    text = DEFINITION
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path

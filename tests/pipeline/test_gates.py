@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_pipeline import write_definition, write_without_clicks, write_world
+
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.pipeline.steps.auditing import AuditStep
+
+GOOD = 5.0  # what production knows where nothing can be gained
+
+
+def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
+    return run_pipeline(read_pipeline(write_definition(place, changes)), **options)
+
+
+def states(record: RunRecord) -> dict[str, str]:
+    return {step.name: step.state for step in record.steps if step.state != "not needed"}
+
+
+def shipped(place: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((place / "shipped" / "shipped.json").read_text())
+    return found
+
+
+@pytest.fixture
+def even(place: Path) -> Path:
+    """A place where the clicks do not show that the new ranker is better."""
+    write_world(place, quality=GOOD, sessions=3000)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "severity", "stop"),
+    [
+        ("blocking", "blocking", "blocking"),
+        ("blocking", "warning", ""),
+        ("warning", "warning", "warning"),
+        ("warning", "blocking", "blocking"),
+        ("warning", "note", ""),
+        ("never", "blocking", ""),
+    ],
+)
+def test_which_audits_stop(stop_at: str, severity: str, stop: str) -> None:
+    assert AuditStep._stop(stop_at, severity) == stop
+
+
+def test_an_audit_that_stops_leaves_the_rest_undone(place: Path) -> None:
+    write_without_clicks(place)
+    record = run(place)
+    assert (record.status, record.stopped_by) == ("stopped", "blocking")
+    assert states(record).pop("audit") == "stopped"
+    assert set(list(states(record).values())[1:]) == {"not run"}
+    assert not (place / "shipped").exists()
+    again = run(place)
+    assert again.status == "stopped"
+    assert again.steps[1].seconds == record.steps[1].seconds  # it was not computed again
+
+
+def test_a_verdict_that_is_not_better_keeps_production(ran: Path) -> None:
+    before = shipped(ran)
+    write_world(ran, quality=GOOD, sessions=3000)
+    record = run(ran)
+    assert record.status == "stopped"
+    assert record.stopped_by == record.verdict != "better"
+    assert states(record)["verdict"] == "stopped"
+    assert states(record)["export"] == states(record)["card"] == "not run"
+    assert shipped(ran) == before
+
+
+def test_verdicts_that_may_pass_are_settings(even: Path) -> None:
+    every = 'ship_if = ["better", "no difference", "cannot tell", "worse"]\nquick = true'
+    record = run(even, ("quick = true", every))
+    assert record.status == "shipped"
+    assert shipped(even)["verdict"] == record.verdict != "better"
+    assert not record.override
+
+
+def test_shipping_anyway_is_written_down_everywhere(even: Path) -> None:
+    assert run(even).status == "stopped"
+    record = run(even, ship_anyway="the board wants it")
+    assert record.status == "shipped"
+    assert record.override == "the board wants it"
+    assert states(record)["verdict"] == "stopped"
+    assert shipped(even)["override"] == "the board wants it"
+    card = (even / "shipped" / "ranker" / "README.md").read_text()
+    assert "Shipped against the verdict" in card
+    assert "the board wants it" in card
+    assert "the board wants it" in (even / "runs" / record.name / "run.html").read_text()
+    assert run(even).status == "stopped"  # the next run asks again
+
+
+def test_an_override_that_is_not_needed_leaves_no_trace(ran: Path) -> None:
+    record = run(ran, ship_anyway="just in case")
+    assert record.override == ""
+    assert not record.changed
+
+
+def test_an_override_does_not_pass_the_audit(place: Path) -> None:
+    write_without_clicks(place)
+    assert run(place, ship_anyway="whatever").stopped_by == "blocking"
+
+
+def test_a_ranker_that_is_not_safe_keeps_production(even: Path) -> None:
+    safe = ('method = "ips"', 'method = "ips"\nsafe = true\nsafe_margin = 0')
+    record = run(even, safe)
+    assert (record.status, record.stopped_by) == ("stopped", "unsafe")
+    assert states(record)["train"] == "stopped"
+    assert states(record)["verdict"] == "not run"
+    assert run(even, safe).stopped_by == "unsafe"
+
+
+def test_a_safe_ranker_passes(place: Path) -> None:
+    record = run(place, ('method = "ips"', 'method = "ips"\nsafe = true'))
+    assert record.status == "shipped"
+    trained = record.step("train")
+    assert trained is not None
+    assert "safe:" in trained.decided
+
+
+def test_the_verdict_against_another_ranker(ran: Path) -> None:
+    against = ("quick = true", 'quick = true\nagainst = "shipped/ranker"')
+    record = run(ran, against, ('method = "ips"', 'method = "ips"\nl2 = 0.001'))
+    assert record.stopped_by == "no difference"
+    assert "against" in record.inputs

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from small_pipeline import DEFINITION, write_world
+
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.pipeline.looking import look
+from cldrank.pipeline.writing import write_pipeline
+
+imports = pytest.importorskip("cldrank.clicks.imports")
+
+
+def write_ubi(place: Path) -> None:
+    """The log of the place as UBI: a query per page, and its impressions and clicks as events."""
+    pages: dict[str, list[dict[str, object]]] = {}
+    for row in pq.read_table(place / "log.parquet").to_pylist():
+        pages.setdefault(str(row["session_id"]), []).append(row)
+    with (place / "queries.jsonl").open("w") as queries, (place / "events.jsonl").open("w") as events:
+        for page, rows in pages.items():
+            hits = [str(row["doc_id"]) for row in rows]
+            query = {"query_id": page, "user_query": rows[0]["query_id"], "query_response_hit_ids": hits}
+            queries.write(json.dumps({**query, "timestamp": "2026-11-15T08:00:00Z"}) + "\n")
+            for row in rows:
+                for action in ("impression", "click") if row["clicked"] else ("impression",):
+                    event = {"action_name": action, "query_id": page, "timestamp": "2026-11-15T08:00:01Z"}
+                    seen = {"object": {"object_id": str(row["doc_id"])}, "position": {"ordinal": row["position"]}}
+                    events.write(json.dumps({**event, "event_attributes": seen}) + "\n")
+
+
+def facts(record: RunRecord, step: str) -> dict[str, object]:
+    found = record.step(step)
+    assert found is not None
+    return dict(found.facts)
+
+
+@pytest.fixture
+def ubi(place: Path) -> Path:
+    write_world(place, sessions=3000)
+    write_ubi(place)
+    return place
+
+
+def test_ubi_leads_to_the_same_cells_as_the_plain_log(ubi: Path) -> None:
+    plain = run_pipeline(read_pipeline(ubi / "pipeline.toml"))
+    text = DEFINITION.replace('log.files = "log.parquet"', "")
+    (ubi / "ubi.toml").write_text(
+        f'log.from = "ubi"\nlog.queries = "queries.jsonl"\nlog.events = "events.jsonl"\nlog.min_joined = 0.9\n{text}'
+    )
+    record = run_pipeline(read_pipeline(ubi / "ubi.toml"))
+    for name in ("impressions", "clicks", "cells"):
+        assert facts(record, "aggregate")[name] == facts(plain, "aggregate")[name]
+    assert set(record.inputs) == {"queries", "events", "features"}
+    assert record.step("import") is not None
+    assert not run_pipeline(read_pipeline(ubi / "ubi.toml")).changed
+
+
+def test_a_new_file_for_ubi_runs_as_it_is(ubi: Path) -> None:
+    found = look([str(ubi / "queries.jsonl"), str(ubi / "events.jsonl")], [str(ubi / "train.parquet")])
+    (ubi / "new.toml").write_text(write_pipeline(found, ubi))
+    record = run_pipeline(read_pipeline(ubi / "new.toml"))
+    assert facts(record, "import")["pages"] == 3000

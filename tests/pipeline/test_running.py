@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_pipeline import write_definition, write_world
+
+import cldrank as cr
+from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.files import holding
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.pipeline.running import find_run, runs_in
+from cldrank.pipeline.steps.training import TrainStep
+
+EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
+
+
+def run(place: Path, *changes: tuple[str, str], **options: Any) -> RunRecord:
+    return run_pipeline(read_pipeline(write_definition(place, changes)), **options)
+
+
+def states(record: RunRecord) -> dict[str, str]:
+    return {step.name: step.state for step in record.steps if step.state != "not needed"}
+
+
+def done(record: RunRecord) -> list[str]:
+    """The steps that ran."""
+    return [name for name, state in states(record).items() if state in ("done", "stopped")]
+
+
+def written(record: RunRecord) -> dict[str, Any]:
+    return {step.name: dict(step.wrote) for step in record.steps}
+
+
+def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord) -> None:
+    assert record.status == "shipped"
+    assert list(states(record)) == EVERY
+    data = cr.load(ran / "train.parquet")
+    clicks = cr.ClickTable.read(ran / "log.parquet", data)
+    rho = cr.propensity.AllPairs().fit(clicks)
+    held = cr.data.held_out(data.query_ids, 0.2)
+    ranker = cr.IPS().fit(data[~held], clicks[~held], rho).ranker_
+    shipped = cr.load_ranker(ran / "shipped" / "ranker")
+    np.testing.assert_array_equal(shipped.predict(data), ranker.predict(data))
+    verdict = cr.compare(ranker, "production", data[held], clicks=clicks[held], propensities=rho, thorough=False)
+    facts = record.step("verdict")
+    assert facts is not None
+    assert facts.facts["decision"] == verdict.verdict.decision == "better"
+    assert facts.facts["low"] == pytest.approx(verdict.first.difference.interval.low)
+
+
+def test_a_run_leaves_all_that_is_needed_to_repeat_it(ran: Path, record: RunRecord) -> None:
+    folder = ran / "runs" / record.name
+    assert (folder / "pipeline.toml").read_text() == (ran / "pipeline.toml").read_text()
+    found = RunRecord.load(folder)
+    assert found.versions["cldrank"] == cr.__version__
+    assert found.command == "cldrank pipeline run"
+    assert set(found.inputs) == {"log", "features"}
+    assert found.inputs["log"].keys() == {"log.parquet"}
+    assert (folder / "steps" / "train" / "ranker" / "ranker.json").is_file()
+    assert (ran / "runs" / "latest" / "run.html").is_file()
+
+
+def test_the_card_says_what_was_decided(ran: Path, record: RunRecord) -> None:
+    card = (ran / "shipped" / "ranker" / "README.md").read_text()
+    assert "What the pipeline decided" in card
+    assert "largest difference" in card  # of the engine
+    assert "cldrank pipeline run pipeline.toml" in card
+
+
+def test_a_second_run_computes_nothing(ran: Path, record: RunRecord) -> None:
+    before = (ran / "shipped").stat().st_ino
+    again = run(ran)
+    assert set(states(again).values()) == {"reused"}
+    assert not again.changed
+    assert again.status == "shipped"
+    assert again.name != record.name
+    assert (ran / "shipped").stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    ("change", "steps"),
+    [
+        (('method = "ips"', 'method = "ips"\nl2 = 10'), ["train", "verdict", "export", "card"]),
+        (("quick = true", "quick = true\nconfidence = 0.8"), ["verdict", "card"]),
+        (('["json", "solr"]', '["json"]'), ["export", "card"]),
+        (("[train]", '[audit]\nstop_at = "never"\n[train]'), ["audit"]),  # whose verdict is the same
+        (
+            ("[train]", '[propensities]\nassume = "power:1.0"\n[train]'),
+            ["propensities", "train", "verdict", "export", "card"],
+        ),
+        (("features.", "log.max_rejected = 0.1\nfeatures."), ["aggregate"]),  # whose cells come out the same
+        (("features.", 'log.memory_limit = "1GB"\nfeatures.'), []),  # which decides nothing
+    ],
+)
+def test_a_changed_setting_runs_its_step_and_what_depends_on_it(
+    ran: Path, change: tuple[str, str], steps: list[str]
+) -> None:
+    assert done(run(ran, change)) == steps
+
+
+def test_another_log_runs_all(ran: Path) -> None:
+    write_world(ran, seed=1)
+    assert done(run(ran)) == EVERY
+
+
+def test_a_touched_log_runs_nothing(ran: Path) -> None:
+    os.utime(ran / "log.parquet")
+    assert done(run(ran)) == []
+
+
+def test_other_features_run_all_that_reads_them(ran: Path) -> None:
+    data = cr.load(ran / "train.parquet")
+    replace(data, features=data.features * 2).save(ran / "train.parquet")
+    assert done(run(ran)) == [name for name in EVERY if name != "propensities"]  # of the same cells
+
+
+def test_going_back_finds_what_there_was(ran: Path, record: RunRecord) -> None:
+    run(ran, ('method = "ips"', 'method = "naive"'))
+    back = run(ran)
+    assert done(back) == ["export", "card"]  # which must be shipped again
+    assert written(back) == written(record)
+
+
+def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
+    (ran / "runs" / record.name / "steps" / "propensities" / "rho.json").write_text("{}")
+    again = run(ran)
+    assert done(again) == ["propensities"]
+    assert written(again) == written(record)
+
+
+@pytest.mark.parametrize("lost", ["shipped", "shipped/json", "shipped/shipped.json"])
+def test_what_is_no_longer_shipped_is_shipped_again(ran: Path, lost: str) -> None:
+    if (ran / lost).is_dir():
+        shutil.rmtree(ran / lost)
+    else:
+        shutil.rmtree(ran / "shipped")
+    assert done(run(ran)) == ["export", "card"]
+    assert (ran / "shipped" / "json" / "ranker.json").is_file()
+
+
+def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
+    file = ran / "shipped" / "solr" / "features.json"
+    completed = file.read_text().replace("TODO", "title_bm25", 1)
+    file.write_text(completed)
+    assert done(run(ran)) == []
+    assert done(run(ran, ('method = "ips"', 'method = "naive"'))) == ["train", "verdict", "export", "card"]
+    assert file.read_text() == completed
+
+
+def test_two_runs_at_once_are_refused(ran: Path) -> None:
+    with holding(ran / "runs"), pytest.raises(CldrankError, match="another run of this pipeline is going on"):
+        run(ran)
+
+
+def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
+    def say(text: str) -> None:
+        if text == "aggregating the log":
+            write_world(place, seed=1)
+
+    with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading it"):
+        run(place, say=say)
+    found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
+    assert found.status == "failed"
+    assert states(found)["aggregate"] == "failed"
+    assert done(run(place)) == EVERY
+
+
+def test_an_error_is_recorded(place: Path) -> None:
+    with pytest.raises(UsageError, match=r"window.depth = 9 is deeper"):
+        run(place, ("[train]", "[window]\ndepth = 9\n[train]"))
+    found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
+    assert found.status == "failed"
+    assert "window.depth" in found.reason
+    assert states(found) == dict.fromkeys(EVERY, "not run") | {"audit": "done", "aggregate": "failed"}
+    assert not (place / "shipped").exists()
+
+
+def test_ctrl_c_leaves_what_is_finished(place: Path, record: RunRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainStep, "run", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(place)
+    found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
+    assert found.status == "interrupted"
+    assert states(found)["train"] == "not run"
+    again = run(place)
+    assert done(again) == EVERY[3:]
+    assert written(again) == written(record)
+
+
+def test_a_network_that_is_stopped_goes_on_from_its_checkpoint(place: Path, tmp_path: Path) -> None:
+    changes = [('method = "ips"', 'method = "ips"\nmodel = "mlp"\nepochs = 4\nhidden = [4]')]
+    whole = run(shutil.copytree(place, tmp_path / "whole"), *changes)
+
+    def stop_at(epoch: str) -> Callable[[str], None]:
+        def say(text: str) -> None:
+            if f"epoch {epoch}" in text:
+                raise KeyboardInterrupt
+
+        return say
+
+    with pytest.raises(KeyboardInterrupt):
+        run(place, *changes, say=stop_at("2 of 4"))
+    assert list((place / "runs" / "unfinished").iterdir())
+    said: list[str] = []
+    again = run(place, *changes, say=said.append)
+    assert not any("epoch 1 of" in text for text in said)
+    assert any("epoch 4 of" in text for text in said)
+    assert written(again) == written(whole)
+    assert not list((place / "runs" / "unfinished").iterdir())
+
+
+def test_old_runs_and_their_results_are_removed(ran: Path) -> None:
+    keep = ('["json", "solr"]', '["json", "solr"]\n[runs]\nkeep = 2')
+    for l2 in (1, 2, 3):
+        run(ran, ('method = "ips"', f'method = "ips"\nl2 = {l2}'), keep)
+    assert len(runs_in(ran / "runs")) == 2
+    results = [folder.name.partition("-")[0] for folder in (ran / "runs" / "steps").iterdir()]
+    assert sorted(results) == sorted(["audit", "aggregate", "propensities", *EVERY[3:] * 2])
+
+
+def test_a_folder_with_something_else_is_not_replaced(place: Path) -> None:
+    (place / "shipped").mkdir()
+    (place / "shipped" / "mine.txt").touch()
+    with pytest.raises(UsageError, match="no pipeline wrote it"):
+        run(place)
+
+
+def test_runs_are_found_by_name(ran: Path, record: RunRecord) -> None:
+    pipeline = read_pipeline(ran / "pipeline.toml")
+    assert find_run(pipeline, record.name) == find_run(pipeline, None) == ran / "runs" / record.name
+    with pytest.raises(UsageError, match=f"no run 'x' in .*; the newest are {record.name}"):
+        find_run(pipeline, "x")
+
+
+def test_paths_are_seen_from_the_file(ran: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    moved = shutil.move(ran, tmp_path / "elsewhere")
+    assert done(run(Path(moved))) == []
+
+
+def test_the_json_of_a_run_is_plain(ran: Path, record: RunRecord) -> None:
+    content = json.loads((ran / "runs" / record.name / "record.json").read_text())
+    assert content["steps"][4]["name"] == "propensities"
+    assert content["steps"][4]["facts"]["method"] == "all-pairs"

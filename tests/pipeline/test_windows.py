@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_pipeline import write_definition, write_world
+
+import cldrank as cr
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+
+days = pytest.importorskip("cldrank.clicks.days")
+
+
+def write_day(place: Path, day: int, rows: int | None = None) -> None:
+    write_world(place, sessions=2000, seed=day)
+    table = pq.read_table(place / "log.parquet").slice(0, rows)
+    (place / "log.parquet").unlink()
+    times = pa.array([datetime(2026, 11, day, 8, tzinfo=UTC)] * len(table))
+    (place / "logs").mkdir(exist_ok=True)
+    pq.write_table(table.append_column("timestamp", times), place / "logs" / f"{day}.parquet")
+
+
+def run(place: Path, *more: tuple[str, str]) -> RunRecord:
+    changes = [('"log.parquet"', '"logs"'), ("[train]", '[window]\nlast = "2d"\n[train]'), *more]
+    return run_pipeline(read_pipeline(write_definition(place, changes)))
+
+
+def impressions(record: RunRecord) -> int:
+    found = record.step("aggregate")
+    assert found is not None
+    return int(found.facts["impressions"])
+
+
+def state(record: RunRecord, name: str) -> str:
+    found = record.step(name)
+    assert found is not None
+    return found.state
+
+
+@pytest.fixture
+def two_days(place: Path) -> Path:
+    (place / "log.parquet").unlink()
+    for day in (1, 2):
+        write_day(place, day)
+    return place
+
+
+def test_only_the_last_days_count(two_days: Path) -> None:
+    first = run(two_days)
+    assert impressions(first) == 2 * 2000 * 5
+    write_day(two_days, 3)
+    second = run(two_days)
+    counted = second.step("days")
+    assert counted is not None
+    assert (counted.facts["counted_before"], counted.facts["written"]) == (2, ["2026-11-03"])
+    assert impressions(second) == 2 * 2000 * 5
+    data = cr.load(two_days / "train.parquet")
+    direct = cr.ClickTable.read([two_days / "logs" / "2.parquet", two_days / "logs" / "3.parquet"], data, by_time=True)
+    cells = cr.ClickTable.read(two_days / "runs" / "latest" / "steps" / "aggregate" / "cells.parquet", data)
+    assert int(cells.clicks.sum()) == int(direct.clicks.sum())
+    assert not run(two_days).changed
+
+
+def test_days_stay_when_their_logs_are_gone(two_days: Path) -> None:
+    run(two_days)
+    (two_days / "logs" / "1.parquet").unlink()
+    record = run(two_days)
+    assert state(record, "days") == "done"
+    assert state(record, "aggregate") == "reused"
+    assert impressions(record) == 2 * 2000 * 5
+
+
+def test_a_log_that_has_grown_is_counted_anew(two_days: Path) -> None:
+    write_day(two_days, 2, rows=5000)
+    assert impressions(run(two_days)) == 2000 * 5 + 5000
+    write_day(two_days, 2)
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+
+
+def test_a_lost_folder_of_days_is_made_again(two_days: Path) -> None:
+    first = run(two_days)
+    for file in (two_days / "runs" / "days").rglob("*.parquet"):
+        file.unlink()
+    again = run(two_days)
+    assert state(again, "days") == "done"
+    assert impressions(again) == impressions(first)
+
+
+def test_a_fit_begins_from_the_ranker_that_was_shipped(two_days: Path) -> None:
+    warm = ('method = "ips"', 'method = "cld"\nwarm_start = true')
+    assert run(two_days, warm).status == "shipped"
+    write_day(two_days, 3)
+    record = run(two_days, warm)
+    assert record.status == "shipped"
+    ranker = cr.load_ranker(two_days / "shipped" / "ranker")
+    assert ranker.provenance.diagnostics is not None
+    assert "CLD" in ranker.provenance.diagnostics.warm_start  # type: ignore[attr-defined]
+    assert not run(two_days, warm).changed  # although another ranker is shipped now
+
+
+def test_a_method_that_cannot_begins_anew(two_days: Path) -> None:
+    warm = ('method = "ips"', 'method = "ips"\nwarm_start = true')
+    for _ in range(2):
+        assert run(two_days, warm).status == "shipped"
+        write_day(two_days, 3)
