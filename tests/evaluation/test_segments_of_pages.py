@@ -15,6 +15,7 @@ from cldrank.errors import CldrankWarning, DataError
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import off_policy
 from cldrank.evaluation.orders import order_of
@@ -137,3 +138,11 @@ class TestVerdicts:
     def test_one_curve_for_all_is_warned_of(self) -> None:
         with pytest.warns(CldrankWarning, match="a verdict from clicks is given one curve for all segments"):
             ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4))
+
+
+def test_the_ideal_order_knows_the_surfaces() -> None:
+    """Relevance is drawn given the clicks at one position of one surface, by the curve of that surface."""
+    found = {(one.slope, len(one.rows)) for one in IdealOrder(LOG, None, 4)._posteriors}
+    assert {slope for slope, _ in found} <= {*RHO["phone"], *RHO["desktop"]}
+    assert {0.3, 0.8} <= {slope for slope, _ in found}
+    assert sum(rows for _, rows in found) <= int(LOG.seen.sum())
