@@ -49,6 +49,19 @@ class TestComparing:
         for estimator in (AllPairs(), Randomised(check_order=False)):
             assert 0.2 < estimator.fit(two_surfaces(True)).values[1] < 0.8
 
+    def test_pages_in_random_order_are_compared_on_their_surface(self) -> None:
+        """Phones show one result and are clicked seldom: they say nothing about position 2 on desktops."""
+        data = cr.RankingDataset.from_arrays(np.zeros((120, 1)), np.arange(120) // 2)
+        table = ClickTable.from_arrays(
+            data,
+            row=np.tile(np.arange(120), 3),
+            position=np.repeat([1, 1, 2], 120),
+            impressions=np.full(360, 500),
+            clicks=np.repeat([50, 400, 200], 120),
+            segment=np.repeat(["phone", "desktop", "desktop"], 120),
+        )
+        assert Randomised().fit(table).values[1] == pytest.approx(0.5)
+
     def test_the_order_is_judged_on_each_surface(self) -> None:
         """Fixed on phones and fixed on desktops is fixed, although every result was at two positions."""
         assert display_order(two_surfaces(False, segments=False)).looks == "random"
