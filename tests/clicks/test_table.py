@@ -310,7 +310,7 @@ class TestSegments:
     )
     def test_wrong_segments(self, wrong: dict[str, Any], complaint: str) -> None:
         plain = ClickTable.from_arrays(DATA, **self.CELLS)
-        cells = {name: np.array(values) for name, values in self.CELLS.items()}
+        cells: dict[str, Any] = {name: np.array(values) for name, values in self.CELLS.items()}
         with pytest.raises(DataError, match=complaint):
             ClickTable(plain.candidates, **cells, **wrong)
 

@@ -14,7 +14,7 @@ from cldrank.errors import CldrankError, FormatError, UnidentifiableError, Usage
 from cldrank.propensity import AllPairs, Propensities, Randomised, SegmentPropensities
 from cldrank.propensity.storage import load_estimate, parse_curve
 
-ROUGH = Propensities(np.array([1, 0.5]), method="AllPairs", replicates=[[1, 0.4], [1, 0.6]], notes=("rough",))
+ROUGH = Propensities(np.array([1, 0.5]), method="AllPairs", replicates=np.array([[1, 0.4], [1, 0.6]]), notes=("rough",))
 CURVES = SegmentPropensities.of({"phone": ROUGH, "desktop": Propensities.power(0.5, 4)})
 
 
@@ -75,7 +75,7 @@ class TestFiles:
             assert isinstance(found, SegmentPropensities)
             assert list(found) == ["phone", "desktop"]
             assert repr(found) == repr(CURVES)
-            np.testing.assert_array_equal(found["phone"].replicates, ROUGH.replicates)  # type: ignore[arg-type]
+            np.testing.assert_array_equal(found["phone"].replicates, ROUGH.replicates)
             assert found["phone"].notes == ("rough",)
 
     def test_one_kind_is_not_the_other(self, tmp_path: Path) -> None:
