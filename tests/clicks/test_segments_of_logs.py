@@ -40,6 +40,7 @@ def expected_of(rows: list[tuple[Device, Row]], every_click: bool) -> tuple[dict
 
 
 class TestOnEachEngine:
+    @pytest.mark.exhaustive
     @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         rows=st.lists(

@@ -310,16 +310,16 @@ class TestSegments:
     )
     def test_wrong_segments(self, wrong: dict[str, Any], complaint: str) -> None:
         plain = ClickTable.from_arrays(DATA, **self.CELLS)
-        cells = [np.array(self.CELLS[name]) for name in ("row", "position", "impressions", "clicks")]
+        cells: dict[str, Any] = {name: np.array(values) for name, values in self.CELLS.items()}
         with pytest.raises(DataError, match=complaint):
-            ClickTable(plain.candidates, *cells, **wrong)
+            ClickTable(plain.candidates, **cells, **wrong)
 
     def test_display_probabilities_are_those_of_one_policy(self) -> None:
         with pytest.raises(DataError, match="of several segments"):
             self.table().with_display(np.full((DATA.n_rows, 2), 0.5))
 
     def test_entries_that_name_no_segment(self) -> None:
-        named = ClickTable.from_arrays(DATA, **self.CELLS, segment=["a", None, "", "a", "a"])
+        named = ClickTable.from_arrays(DATA, **self.CELLS, segment=np.array(["a", None, "", "a", "a"]))
         assert named.segment_names == ("(missing)", "a")
         with pytest.raises(DataError, match="segment has 1 entries, position 5"):
             ClickTable.from_arrays(DATA, **self.CELLS, segment=["a"])

@@ -147,7 +147,7 @@ class TestRefusals:
         with pytest.raises(UsageError, match="PIJD models the positions of one layout"):
             PIJD().fit(DATA, TABLE)
         with pytest.raises(UsageError, match="Naive does not use propensities"):
-            Naive().fit(DATA, TABLE, CURVES)  # type: ignore[arg-type]
+            Naive().fit(DATA, TABLE, CURVES)
 
     def test_a_bound_is_not_a_curve(self) -> None:
         bound = Propensities(PHONE.values, method="Envelope", bound=True)

@@ -15,6 +15,7 @@ from cldrank.errors import CldrankWarning, DataError
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.ideal import IdealOrder
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import off_policy
 from cldrank.evaluation.orders import order_of
@@ -44,8 +45,7 @@ def relevance() -> dict[Any, float]:
 
 def test_pages_and_exposure() -> None:
     pages = [sum(page.query == query for log in LOGS.values() for page in log.pages) for query in range(5)]
-    longest = LOG.pages
-    assert longest.sum() == sum(pages)
+    assert LOG.pages.tolist() == pages
     affine = ClickEstimator(LOG, off_policy("affine"))
     np.testing.assert_allclose(affine.relevance, LOGS["phone"].array(relevance()))
 
@@ -56,11 +56,10 @@ def test_measures_are_means_over_the_pages_of_all_surfaces(ranking: Ranking | No
     true, counts = relevance(), {name: len(log.pages) for name, log in LOGS.items()}
     order = order_of("production" if ranking is None else np.array(LOGS["phone"].scores(ranking)), LOG)
     clicks = ClickEstimator(LOG, off_policy("affine"))
-    for measure, value in (
-        ("DCG", lambda name: dcg(LOGS[name], ranking, true, k)),
-        ("Clicks", lambda name: expected_clicks(LOGS[name], ranking, true, RHO[name], [0.0] * 4, k)),
-    ):
-        expected = sum(count * value(name) for name, count in counts.items()) / sum(counts.values())
+    of_dcg = {name: dcg(log, ranking, true, k) for name, log in LOGS.items()}
+    of_clicks = {name: expected_clicks(log, ranking, true, RHO[name], [0.0] * 4, k) for name, log in LOGS.items()}
+    for measure, values in (("DCG", of_dcg), ("Clicks", of_clicks)):
+        expected = sum(count * values[name] for name, count in counts.items()) / sum(counts.values())
         assert clicks.value(ClickMeasure(measure, k), order).value == pytest.approx(expected)
 
 
@@ -139,3 +138,11 @@ class TestVerdicts:
     def test_one_curve_for_all_is_warned_of(self) -> None:
         with pytest.warns(CldrankWarning, match="a verdict from clicks is given one curve for all segments"):
             ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4))
+
+
+def test_the_ideal_order_knows_the_surfaces() -> None:
+    """Relevance is drawn given the clicks at one position of one surface, by the curve of that surface."""
+    found = {(one.slope, len(one.rows)) for one in IdealOrder(LOG, None, 4)._posteriors}
+    assert {slope for slope, _ in found} <= {*RHO["phone"], *RHO["desktop"]}
+    assert {0.3, 0.8} <= {slope for slope, _ in found}
+    assert sum(rows for _, rows in found) <= int(LOG.seen.sum())

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cldrank as cr
+from cldrank.clicks.audit.overlap import display_order, overlap
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankError, FormatError, UnidentifiableError, UsageError
+from cldrank.propensity import AllPairs, Propensities, Randomised, SegmentPropensities
+from cldrank.propensity.storage import load_estimate, parse_curve
+
+ROUGH = Propensities(np.array([1, 0.5]), method="AllPairs", replicates=np.array([[1, 0.4], [1, 0.6]]), notes=("rough",))
+CURVES = SegmentPropensities.of({"phone": ROUGH, "desktop": Propensities.power(0.5, 4)})
+
+
+def two_surfaces(swap: bool, segments: bool = True) -> ClickTable:
+    """Each of 100 results at position 1 on phones and at 2 on desktops; with `swap`, the other way round as well."""
+    data = cr.RankingDataset.from_arrays(np.zeros((100, 1)), np.arange(100) // 2)
+    rows, random = np.arange(100), np.random.default_rng(0)
+    relevance = random.uniform(0.2, 0.9, 100)
+    places = [("phone", 1), ("desktop", 2), *([("phone", 2), ("desktop", 1)] if swap else [])]
+    examined = {("phone", 2): 0.2, ("desktop", 2): 0.8}
+    clicks = np.concatenate([random.binomial(500, relevance * examined.get(place, 1.0)) for place in places])
+    return ClickTable.from_arrays(
+        data,
+        row=np.tile(rows, len(places)),
+        position=np.repeat([at for _, at in places], 100),
+        impressions=np.full(len(clicks), 500),
+        clicks=clicks,
+        segment=np.repeat([name for name, _ in places], 100) if segments else None,
+    )
+
+
+class TestComparing:
+    def test_surfaces_are_not_compared_with_each_other(self) -> None:
+        """Without segments the same cells look like interventions, and the curve would be that of two surfaces."""
+        assert AllPairs().fit(two_surfaces(False, segments=False)).values[1] == pytest.approx(0.8, rel=0.1)
+        with pytest.raises(UnidentifiableError, match="one position only"):
+            AllPairs().fit(two_surfaces(False))
+        assert overlap(two_surfaces(False)).moving == 0
+        assert overlap(two_surfaces(True)).moving == 100
+
+    def test_one_curve_of_all_lies_between(self) -> None:
+        for estimator in (AllPairs(), Randomised(check_order=False)):
+            assert 0.2 < estimator.fit(two_surfaces(True)).values[1] < 0.8
+
+    def test_pages_in_random_order_are_compared_on_their_surface(self) -> None:
+        """Phones show one result and are clicked seldom: they say nothing about position 2 on desktops."""
+        data = cr.RankingDataset.from_arrays(np.zeros((120, 1)), np.arange(120) // 2)
+        table = ClickTable.from_arrays(
+            data,
+            row=np.tile(np.arange(120), 3),
+            position=np.repeat([1, 1, 2], 120),
+            impressions=np.full(360, 500),
+            clicks=np.repeat([50, 400, 200], 120),
+            segment=np.repeat(["phone", "desktop", "desktop"], 120),
+        )
+        assert Randomised().fit(table).values[1] == pytest.approx(0.5)
+
+    def test_the_order_is_judged_on_each_surface(self) -> None:
+        """Fixed on phones and fixed on desktops is fixed, although every result was at two positions."""
+        assert display_order(two_surfaces(False, segments=False)).looks == "random"
+        assert display_order(two_surfaces(False)).looks != "random"
+
+
+class TestFiles:
+    def test_all_in_one(self, tmp_path: Path) -> None:
+        CURVES.save(tmp_path / "rho.json")
+        for found in (SegmentPropensities.load(tmp_path / "rho.json"), load_estimate(tmp_path / "rho.json")):
+            assert isinstance(found, SegmentPropensities)
+            assert list(found) == ["phone", "desktop"]
+            assert repr(found) == repr(CURVES)
+            np.testing.assert_array_equal(found["phone"].replicates, ROUGH.replicates)
+            assert found["phone"].notes == ("rough",)
+
+    def test_one_kind_is_not_the_other(self, tmp_path: Path) -> None:
+        CURVES.save(tmp_path / "many.json")
+        ROUGH.save(tmp_path / "one.json")
+        with pytest.raises(FormatError, match="holds the curves of several segments; they are for SegmentPropensities"):
+            Propensities.load(tmp_path / "many.json")
+        with pytest.raises(FormatError, match="does not hold the curves of segments"):
+            SegmentPropensities.load(tmp_path / "one.json")
+
+    @pytest.mark.parametrize(
+        ("segments", "complaint"),
+        [
+            (None, "segments is not an object"),
+            ({}, "at least one segment"),
+            ({"phone": [1]}, "segment 'phone' does not hold propensities"),
+            ({"phone": {"format": "cldrank-propensities"}}, "segment 'phone': values is None, not a list"),
+            ({"phone": {"format": "cldrank-propensities", "values": [1, -1]}}, "segment 'phone': the propensity of"),
+            ({"": {"format": "cldrank-propensities", "values": [1]}}, "text that is not empty"),
+        ],
+    )
+    def test_damaged_ones(self, tmp_path: Path, segments: Any, complaint: str) -> None:
+        path = tmp_path / "rho.json"
+        path.write_text(json.dumps({"format": "cldrank-segment-propensities", "segments": segments}))
+        with pytest.raises(FormatError, match=f"damaged propensities: .*{complaint}"):
+            SegmentPropensities.load(path)
+
+
+class TestUse:
+    def test_power_laws_reach_as_far_as_the_clicks_of_their_segment(self, tmp_path: Path) -> None:
+        ROUGH.save(tmp_path / "rho.json")
+        found = parse_curve(f"phone=power:1, desktop={tmp_path / 'rho.json'}", two_surfaces(False))
+        assert isinstance(found, SegmentPropensities)
+        assert (len(found["phone"]), len(found["desktop"])) == (1, 2)
+        assert isinstance(parse_curve("power:1", two_surfaces(False)), Propensities)
+
+    def test_clipping(self) -> None:
+        clipped = CURVES.clip(0.55)
+        assert clipped["phone"].values.tolist() == [1, 0.55]
+        assert (clipped["phone"].clipped, clipped["desktop"].clipped) == ((2,), (4,))
+
+    def test_draws_are_those_of_each_segment(self) -> None:
+        both = SegmentPropensities.of({"phone": ROUGH, "tablet": ROUGH, "desktop": Propensities.power(0.5, 4)})
+        drawn = both.drawn(50, seed=0)
+        phone, tablet = (np.array([one[name].values[1] for one in drawn]) for name in ("phone", "tablet"))
+        assert set(phone) == set(tablet) == {0.4, 0.6}
+        assert (phone != tablet).any()
+        assert {tuple(one["desktop"].values) for one in drawn} == {tuple(both["desktop"].values)}
+        again = np.array([one["phone"].values[1] for one in both.drawn(50, seed=0)])
+        np.testing.assert_array_equal(phone, again)
+        assert both.uncertain
+        assert not SegmentPropensities.of({"desktop": Propensities.power(0.5, 4)}).uncertain
+
+    def test_a_picture_of_all(self, tmp_path: Path) -> None:
+        CURVES.plot(tmp_path / "rho.svg")
+        text = (tmp_path / "rho.svg").read_text()
+        assert "phone" in text
+        assert "desktop" in text
+        assert "segment phone" in str(CURVES)
+
+    def test_what_is_no_curve(self) -> None:
+        for wrong in ({}, {"phone": 1.0}, {"phone": np.ones(2)}, {1: ROUGH}):
+            with pytest.raises(CldrankError):
+                SegmentPropensities.of(wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="segment 'phone' needs Propensities, not"):
+            SegmentPropensities({"phone": 1.0})  # type: ignore[dict-item]
