@@ -196,7 +196,7 @@ class TestOddTypes:
         assert result.account.rejected == {"null key": 1}
         assert cells(result.clicks) == {("q", 7, 1): (1, 0)}
 
-    @pytest.mark.parametrize("name", ["session_id", "query_id", "doc_id"])
+    @pytest.mark.parametrize("name", ["session_id", "query_id"])  # of documents, it is a page
     def test_nested_ids(self, tmp_path: Path, name: str) -> None:
         path = self.log(tmp_path / "log.parquet", **{name: pa.array([[1], [2]])})
         with pytest.raises(FormatError, match=rf"column '{name}' \({name}\) holds array<int64>, not text"):

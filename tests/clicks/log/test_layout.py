@@ -26,7 +26,7 @@ def renamed(tmp_path: Path, **more: Any) -> Path:
 def test_one_value_for_every_reader(tmp_path: Path) -> None:
     path = renamed(tmp_path, propensity=0.5)
     layout = LogLayout(columns=COLUMNS, first_position=0)
-    by_name = {"columns": COLUMNS, "first_position": 0}
+    by_name: dict[str, Any] = {"columns": COLUMNS, "first_position": 0}
     table = aggregate(path, layout=layout).clicks
     assert cells(table) == cells(ClickTable.read(path, **by_name)) == expected()
     assert cells(ClickTable.read(path, layout=layout)) == expected()
@@ -50,7 +50,7 @@ def test_cells_have_no_layout(tmp_path: Path) -> None:
     aggregate(renamed(tmp_path)).clicks.save(tmp_path / "cells.parquet")
     for options in ({"time_zone": "Europe/Berlin"}, {"layout": LogLayout(first_position=1)}):
         with pytest.raises(UsageError, match="holds cells already"):
-            audit(tmp_path / "cells.parquet", **options)  # type: ignore[arg-type]
+            audit(tmp_path / "cells.parquet", **options)
     assert audit(tmp_path / "cells.parquet", layout=LogLayout()).facts.impressions == len(plain_rows())
 
 

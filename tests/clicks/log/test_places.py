@@ -118,7 +118,7 @@ class TestPages:
     def test_pages_that_are_none(self, tmp_path: Path, engine: Any) -> None:
         rows = [{**row, "page": str(row["page"])} for row in paged(3, restarts=True)]
         for place, value in enumerate(["two", "1.5", None, "", "-1", "0"]):
-            rows[place]["page"] = value  # type: ignore[assignment]
+            rows[place]["page"] = value
         _, result = read(write_parquet(tmp_path / "log.parquet", rows), engine, columns=PAGE)
         clicked = sum(PLAIN[place][4] for place in (2, 3))  # of those without a page
         expected_reasons = {"null key": 2 - clicked, "not a number": 2, "off the page": 2, "click never shown": clicked}

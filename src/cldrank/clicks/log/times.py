@@ -69,41 +69,48 @@ class Clock:
         """What they are, from a pass over all of them where their type does not say."""
         raw = self.rows.timestamp
         kind: Any = raw.type()
-        wall = f"times that name no zone are in {self.zone}"
         if not (kind.is_numeric() or kind.is_string()) or kind.is_boolean():
+            if not (kind.is_date() or kind.is_timestamp() or kind.is_unknown()):
+                return TimesFound("timestamps", (f"timestamps are {kind}, which is not a time",))
             naive = kind.is_date() or (kind.is_timestamp() and not kind.timezone)
-            return TimesFound("timestamps", (wall,) if naive else ())
-        text = raw.strip() if kind.is_string() else raw
+            return TimesFound("timestamps", (self._wall,) if naive else ())
+        is_text, instant = kind.is_string(), self.instant(raw)
+        text = raw.strip() if is_text else raw
         number = text.try_cast("float64")
-        number = number.isnan().ifelse(None, number)
-        size = number.abs()
-        counts = {name: (size < bound).sum() for name, bound in _UNITS.items()}
-        given = (text != "").fill_null(False) if kind.is_string() else raw.notnull()
-        unread = given & self.instant(raw).isnull()
-        counts["unread"] = unread.sum()
-        counts["wall"] = raw.isnull().sum() * 0
-        if kind.is_string():
-            counts["wall"] = (self.instant(raw).notnull() & number.isnull() & ~_says_zone(text)).sum()
-        example = unread.ifelse(raw.cast("string"), None).max()
-        every = given.sum()
-        row = self.values.row(self.rows.aggregate(**counts, every=every, example=example))
-        *numbers, unread_rows, walls, rows = (int(value or 0) for value in row[:-1])
-        below = [upper - lower for upper, lower in zip(numbers, [0, *numbers], strict=False)]
-        return self._described(dict(zip(_UNITS, below, strict=True)), unread_rows, walls, rows, row[-1])
+        size = number.isnan().ifelse(None, number).abs()
+        given = (text != "").fill_null(False) if is_text else raw.notnull()
+        unread = given & instant.isnull()
+        asked = {name: (size < bound).sum() for name, bound in _UNITS.items()}
+        asked |= {"rows": given.sum(), "unread": unread.sum(), "example": unread.ifelse(raw.cast("string"), None).max()}
+        if is_text:
+            asked["walls"] = (instant.notnull() & number.isnull() & ~_says_zone(text)).sum()
+        (found,) = self.values.rows(self.rows.aggregate(**asked))
+        return self._described(found)
 
-    def _described(self, units: dict[str, int], unread: int, walls: int, rows: int, example: Any) -> TimesFound:
+    def _described(self, found: dict[str, Any]) -> TimesFound:
+        """Counts in words; those of a unit include those of smaller ones."""
+        example = found.pop("example")
+        counts = {name: int(value or 0) for name, value in found.items()}
+        below = [0, *(counts[name] for name in _UNITS)]
+        units = {name: counts[name] - less for name, less in zip(_UNITS, below, strict=False)}
         used = {name: number for name, number in units.items() if number}
         sentences = []
-        if len(used) == 1 and sum(used.values()) + unread == rows:
+        if len(used) == 1 and sum(used.values()) + counts["unread"] == counts["rows"]:
             sentences.append(f"timestamps are {next(iter(used))} since 1970")
         elif used:
             sentences += [f"{count(number, 'timestamp')} in {name} since 1970" for name, number in used.items()]
-        if walls:
-            sentences.append(f"times that name no zone are in {self.zone}")
-        if unread:
-            sentences.append(f"{unread:,} of {rows:,} timestamps cannot be read, such as {example!r}")
+        if counts.get("walls"):
+            sentences.append(self._wall)
+        if counts["unread"]:
+            sentences.append(
+                f"{counts['unread']:,} of {counts['rows']:,} timestamps cannot be read, such as {example!r}"
+            )
         unit = f"epoch {max(used, key=lambda name: used[name])}" if used else "text"
         return TimesFound(unit, tuple(sentences))
+
+    @property
+    def _wall(self) -> str:
+        return f"times that name no zone are in {self.zone}"
 
     # -- in microseconds since 1970 ------------------------------------------------------------------------------------
 
