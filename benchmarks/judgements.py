@@ -112,11 +112,12 @@ def estimated(estimator: Any, log: cr.ClickTable) -> Any:
 # -- measures --------------------------------------------------------------------------------------------------------
 
 
-def measured(estimate: Floats, world: World, shown: Floats, truth: Floats, query: Any) -> Figures:
+def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: Any) -> Figures:
     """Of the documents that were shown: ranks, and calibration against the truth."""
     estimate, truth, query = estimate[shown], truth[shown], query[shown]
     fit = np.polyfit(estimate, truth, 1) if np.ptp(estimate) > 0 else np.array([0.0, truth.mean()])
-    label = np.asarray(world.data.labels)[shown] >= max(1, np.max(world.data.labels) // 2 + 1)
+    labels = np.asarray(world.data.labels, dtype=np.float64)
+    label = labels[shown] >= max(1.0, labels.max() // 2 + 1)
     return {
         "rank correlation": correlation(rankdata(estimate), rankdata(truth)),
         "within queries": within(estimate, truth, query),
@@ -209,13 +210,14 @@ def trusted(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]
     truth = affine.slope[0] * world.relevance + affine.base[0]
     for sessions in SESSIONS:
         log = world.log(affine, POLICIES["swaps"], sessions)
-        curves = {"judgements, slopes alone": Propensities.power(1, depth), "judgements": affine.anchored()}
+        plain = Propensities.power(1, depth)
+        curves: dict[str, Any] = {"judgements, slopes alone": plain, "judgements": affine.anchored()}
         found = estimated(TrustBias(), log)
         if found is not None:
             curves["judgements, estimated trust"] = found
         yield (
             {"pages": "swaps", "sessions": sessions},
-            figures(world, log, curves["judgements, slopes alone"], curves, truth),
+            figures(world, log, plain, curves, truth),
         )
 
 

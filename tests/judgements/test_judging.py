@@ -274,7 +274,7 @@ def test_curves_that_do_not_fit_are_refused(drawn: Any) -> None:
         judge_documents(table, Propensities(curve.values, method="Envelope", bound=True))
     for wrong in ({"confidence": 1}, {"seed": -1}, {"envelope": "no"}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
-            judge_documents(table, curve, **wrong)  # type: ignore[arg-type]
+            judge_documents(table, curve, **wrong)
 
 
 def test_a_single_document_is_judged_too() -> None:
