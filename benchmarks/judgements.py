@@ -117,7 +117,7 @@ def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: A
     estimate, truth, query = estimate[shown], truth[shown], query[shown]
     fit = np.polyfit(estimate, truth, 1) if np.ptp(estimate) > 0 else np.array([0.0, truth.mean()])
     labels = np.asarray(world.data.labels, dtype=np.float64)
-    label = labels[shown] >= max(1.0, labels.max() // 2 + 1)
+    label = labels[shown] >= max(1.0, float(labels.max()) // 2 + 1)
     return {
         "rank correlation": correlation(rankdata(estimate), rankdata(truth)),
         "within queries": within(estimate, truth, query),
@@ -132,7 +132,7 @@ def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: A
 
 def correlation(one: Floats, two: Floats) -> float:
     one, two = one - one.mean(), two - two.mean()
-    return float(one @ two / max(np.sqrt((one @ one) * (two @ two)), 1e-300))
+    return float(one @ two) / max(float(np.sqrt((one @ one) * (two @ two))), 1e-300)
 
 
 def within(estimate: Floats, truth: Floats, query: Any) -> float:
