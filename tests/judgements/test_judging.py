@@ -135,6 +135,28 @@ def test_an_uncertain_curve_widens_intervals_and_nothing_else(drawn: Any) -> Non
     np.testing.assert_array_equal(unsure.low, again.low)
 
 
+def test_an_interval_holds_its_relevance_whatever_the_drawn_curves_say(drawn: Any) -> None:
+    _, curve, table = drawn
+    steeper = curve.values ** np.array([[2.0], [2.1]])
+    found = judge_documents(table, Propensities(curve.values, method="AllPairs", replicates=steeper))
+    assert (found.low <= found.relevance).all()
+    assert (found.low == found.relevance).any()
+
+
+def test_few_documents_at_a_position_lean_on_all_others(drawn: Any) -> None:
+    """One document at position 5, clicked at its only impression, is not certain to be relevant."""
+    _, curve, table = drawn
+    alone = np.flatnonzero(table.position == 5)[0]
+    impressions, clicks = np.array(table.impressions), np.array(table.clicks)
+    impressions[alone] = clicks[alone] = 1
+    kept = (table.position < 5) | (np.arange(table.n_cells) == alone)
+    cells = (table.row, table.position, impressions, clicks)
+    few = ClickTable(table.candidates, *(one[kept] for one in cells))
+    found = judge_documents(few, curve)
+    assert 0.4 < found.relevance[table.row[alone]] < 0.75
+    assert found.low[table.row[alone]] < 0.3
+
+
 def test_slopes_and_bases_that_were_estimated_are_uncertain_too(drawn: Any) -> None:
     _, curve, table = drawn
     covariance = np.diag([0, *[0.004] * 4, 0, *[0.0004] * 4])

@@ -10,7 +10,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.judgements.sightings import Sightings
 from cldrank.propensity import AffineClicks, Propensities
 
-GRID = np.linspace(0.05, 0.95, 7)
+GRID = np.array([0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95])
 
 
 def table() -> ClickTable:
@@ -52,7 +52,14 @@ def test_probabilities_beyond_0_and_1_leave_the_rest_possible() -> None:
     found = seen.likelihood(np.arange(3), seen.click_probability(table(), affine, GRID))
     assert np.isfinite(found).all()
     assert (found.max(axis=1) == 1).all()
-    assert GRID[found[1].argmax()] > 0.5
+    assert (found[:, GRID < 0.5] < 1e-9).all()
+    nothing_clicked = ClickTable.from_arrays(
+        RankingDataset.from_arrays([[0]], [1]), position=[2], impressions=[9], clicks=[0]
+    )
+    seen = Sightings.of(nothing_clicked)
+    found = seen.likelihood(np.array([0]), seen.click_probability(nothing_clicked, affine, GRID))
+    assert GRID[found[0].argmax()] == 0.5  # where no click is expected, but not where less than none would be
+    assert (found[0, GRID < 0.5] < 1e-9).all()
 
 
 def test_home_is_where_a_candidate_was_shown_most_and_of_several_the_first() -> None:

@@ -76,7 +76,8 @@ class Judgements:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Which have a relevance."""
-        return self.source != UNKNOWN
+        found: NDArray[np.bool_] = self.source != UNKNOWN
+        return found
 
     @property
     def one_grade(self) -> NDArray[np.bool_]:
