@@ -36,14 +36,14 @@ from cldrank import segments
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation, TopK
 from cldrank.data import catalogue, synthetic
 from cldrank.errors import CldrankWarning, UnidentifiableError
-from cldrank.judgements import judge
+from cldrank.judgements import judge_documents
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, TrustBias
 
 Floats = NDArray[np.float64]
 Figures = dict[str, float]
 
 QUERIES = {"web10k-like": 500, "yahoo-like": 1000, "msrd": 2000}
-SHAPES = ((0.5, 10), (1.0, 5), (1.0, 10), (1.5, 10))  # eta and depth
+SHAPES = ((0.5, 10), (1.0, 5), (1.5, 10))  # eta and depth
 SESSIONS = (1e4, 1e5, 1e6)
 POLICIES = {"one ranker": TopK(), "swaps": NeighbourSwaps(0.3)}
 SPREAD = 8.0
@@ -112,11 +112,12 @@ def estimated(estimator: Any, log: cr.ClickTable) -> Any:
 # -- measures --------------------------------------------------------------------------------------------------------
 
 
-def measured(estimate: Floats, world: World, shown: Floats, truth: Floats, query: Any) -> Figures:
+def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: Any) -> Figures:
     """Of the documents that were shown: ranks, and calibration against the truth."""
     estimate, truth, query = estimate[shown], truth[shown], query[shown]
     fit = np.polyfit(estimate, truth, 1) if np.ptp(estimate) > 0 else np.array([0.0, truth.mean()])
-    label = np.asarray(world.data.labels)[shown] >= max(1, np.max(world.data.labels) // 2 + 1)
+    labels = np.asarray(world.data.labels, dtype=np.float64)
+    label = labels[shown] >= max(1.0, float(labels.max()) // 2 + 1)
     return {
         "rank correlation": correlation(rankdata(estimate), rankdata(truth)),
         "within queries": within(estimate, truth, query),
@@ -131,7 +132,7 @@ def measured(estimate: Floats, world: World, shown: Floats, truth: Floats, query
 
 def correlation(one: Floats, two: Floats) -> float:
     one, two = one - one.mean(), two - two.mean()
-    return float(one @ two / max(np.sqrt((one @ one) * (two @ two)), 1e-300))
+    return float(one @ two) / max(float(np.sqrt((one @ one) * (two @ two))), 1e-300)
 
 
 def within(estimate: Floats, truth: Floats, query: Any) -> float:
@@ -209,13 +210,14 @@ def trusted(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]
     truth = affine.slope[0] * world.relevance + affine.base[0]
     for sessions in SESSIONS:
         log = world.log(affine, POLICIES["swaps"], sessions)
-        curves = {"judgements, slopes alone": Propensities.power(1, depth), "judgements": affine.anchored()}
+        plain = Propensities.power(1, depth)
+        curves: dict[str, Any] = {"judgements, slopes alone": plain, "judgements": affine.anchored()}
         found = estimated(TrustBias(), log)
         if found is not None:
             curves["judgements, estimated trust"] = found
         yield (
             {"pages": "swaps", "sessions": sessions},
-            figures(world, log, curves["judgements, slopes alone"], curves, truth),
+            figures(world, log, plain, curves, truth),
         )
 
 
@@ -226,7 +228,7 @@ def figures(
     estimates = peers(log, assumed)
     covered: dict[str, Figures] = defaultdict(dict)
     for name, curve in curves.items():
-        found = judge(log, curve, envelope="off")
+        found = judge_documents(log, curve, envelope="off")
         estimates[name] = found.relevance
         inside = (found.low <= truth) & (truth <= found.high)
         covered[name] = {
@@ -250,7 +252,7 @@ def filled(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
         for sessions in SESSIONS[1:]:
             log = world.log(AffineClicks.from_propensities(true), policy, sessions)
             ranker = cr.CLD().fit(world.data, log, true)
-            found = judge(log, true, fill=ranker.predict(world.data), envelope="off")
+            found = judge_documents(log, true, fill=ranker.predict(world.data), envelope="off")
             rows, query = np.flatnonzero(~log.shown), log.candidates.row_queries
             inside = (found.low <= world.relevance) & (world.relevance <= found.high)
             result = measured(found.relevance, world, rows, world.relevance, query)
@@ -266,7 +268,7 @@ def main() -> None:
     parser.add_argument("--study", default="compare", choices=list(STUDIES))
     parser.add_argument("--data", default=",".join(QUERIES))
     parser.add_argument("--production", default="weak", choices=["weak", "good"])
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1)
     asked = parser.parse_args()
     warnings.simplefilter("ignore", CldrankWarning)
     found: dict[tuple[Any, ...], list[Figures]] = defaultdict(list)

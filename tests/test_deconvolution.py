@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
+from scipy.special import logsumexp
 from scipy.stats import binom
 
-from cldrank.deconvolution import RateCounts, RateDistribution
+from cldrank.deconvolution import RateCounts, RateDistribution, most_likely_mass, posterior_mass, unit_grid
 
 
 def quantile_of(found: RateDistribution, share: float) -> float:
@@ -131,3 +132,32 @@ def test_pairs_hold_every_candidate_and_masses_add_up(cells: list[tuple[int, int
     assert (expected <= 1).all()
     quantiles = [quantile_of(found, share) for share in (0.1, 0.5, 0.9)]
     assert quantiles == sorted(quantiles)
+
+
+def test_what_is_known_counts_as_more_candidates() -> None:
+    """The masses maximise Σ log(likelihood) + Σ known log(mass), found here by a general optimiser."""
+    random = np.random.default_rng(3)
+    likelihood, number, known = random.random((6, 4)), random.integers(1, 5, 6).astype(float), np.array([0.5, 2, 0, 1])
+
+    def loss(free: Any) -> float:
+        mass = np.exp(free - logsumexp(free))
+        return -float(number @ np.log(likelihood @ mass) + known @ np.log(mass))
+
+    best = minimize(loss, np.zeros(4), tol=1e-12).x
+    found = most_likely_mass(likelihood, number, known=known, steps=20_000)
+    np.testing.assert_allclose(found, np.exp(best - logsumexp(best)), atol=2e-3)
+    assert found.sum() == pytest.approx(1)
+
+
+def test_fewer_steps_leave_masses_smoother() -> None:
+    counts = drawn(np.random.default_rng(1).beta(2, 5, 60), 50)
+    chance = binom.pmf(counts.clicks[:, None], counts.impressions[:, None], unit_grid(100))
+    few, many = (most_likely_mass(chance, counts.number, steps=steps) for steps in (20, 500))
+    assert few.max() < 0.5 * many.max()
+
+
+def test_a_posterior_is_prior_times_likelihood() -> None:
+    found = posterior_mass(np.array([[0.2, 0.4], [0.5, 0.0]]), np.array([0.75, 0.25]))
+    np.testing.assert_allclose(found, [[0.6, 0.4], [1, 0]])
+    own = posterior_mass(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.1, 0.9], [0.7, 0.3]]))
+    np.testing.assert_allclose(own, [[0.1, 0.9], [0.7, 0.3]])  # a prior for each candidate

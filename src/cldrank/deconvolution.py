@@ -161,7 +161,9 @@ def most_likely_mass(
 
 
 def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
-    """(candidates, grid) the posterior of each candidate, given likelihoods and the masses of the prior.
+    """(candidates, grid) the posterior of each candidate, given likelihoods and the masses of its prior.
+
+    mass   (grid,) the prior of all, or (candidates, grid) of each
 
     >>> posterior_mass(np.array([[0.5, 1.0]]), np.array([0.5, 0.5])).round(2)
     array([[0.33, 0.67]])

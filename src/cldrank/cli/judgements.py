@@ -49,7 +49,7 @@ class Judging:
     seed: options.Seed = 0
 
     def arguments(self) -> dict[str, Any]:
-        """As `judge` takes them, checked before anything is read."""
+        """As `judge_documents` takes them, checked before anything is read."""
         from cldrank.arguments import check_choice, check_number
         from cldrank.judgements.judging import checked_grades
         from cldrank.propensity.checks.raising import EnvelopeUse
@@ -179,10 +179,10 @@ def _numbers(text: str) -> list[float]:
 
 
 def _judged(table: ClickTable, curve: Any, **asked: Any) -> Judgements:
-    from cldrank.judgements import judge
+    from cldrank.judgements import judge_documents
 
     with working("judging …"):
-        return judge(table, curve, **asked)
+        return judge_documents(table, curve, **asked)
 
 
 def _facts(found: Judgements) -> dict[str, Any]:

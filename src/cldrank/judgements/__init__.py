@@ -1,6 +1,6 @@
 """Judgements: the relevance of documents to queries, from clicks, in the files that relevance tools read."""
 
-from cldrank.judgements.judging import Judgements, judge
+from cldrank.judgements.judging import Judgements, judge_documents
 from cldrank.judgements.query_texts import read_query_texts
 from cldrank.judgements.writing import FORMATS, WrittenJudgements, check_delivery, write_judgements
 
@@ -9,7 +9,7 @@ __all__ = [
     "Judgements",
     "WrittenJudgements",
     "check_delivery",
-    "judge",
+    "judge_documents",
     "read_query_texts",
     "write_judgements",
 ]

@@ -15,33 +15,44 @@ Floats = NDArray[np.float64]
 
 _BINS = 20
 _FEWEST = 50  # documents in a bin
+_LOWEST = 500  # documents that are enough to learn from
 
 
 @dataclass(eq=False)
 class ScoreBins:
     """The posteriors of judged documents, added up in bins of their scores.
 
-    A document of the same score that was never shown is taken to be a draw from the documents in its bin. Where the
-    next bin would be less relevant, both are taken together, so that a higher score never means a lower relevance.
+    A document of the same score that was never shown is taken to be a draw from the documents in its bin. Production
+    ranked it below all that it showed, so that only those at the lowest positions count; those higher up are better
+    than their scores say. Where the next bin would be less relevant, both are taken together, so that a
+    higher score never means a lower relevance.
 
-    scores   (rows,) of all documents
-    judged   (judged,) the rows that were shown
+    scores     (rows,) of all documents
+    judged     (judged,) the rows that were shown
+    position   (judged,) where, mostly
     """
 
     scores: Floats
     judged: IntArray
+    position: IntArray
+    lower: NDArray[np.bool_] = field(init=False)
     ends: Floats = field(init=False)
     total: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        bins = max(min(_BINS, len(self.judged) // _FEWEST), 1)
-        inner = np.quantile(self.scores[self.judged], np.arange(1, bins) / bins)
+        enough = min(_LOWEST, len(self.position))
+        used = self.judged[self.position >= np.sort(self.position)[-enough]]
+        self.lower = np.zeros(len(self.scores), dtype=bool)
+        self.lower[used] = True
+        bins = max(min(_BINS, len(used) // _FEWEST), 1)
+        inner = np.quantile(self.scores[used], np.arange(1, bins) / bins)
         self.ends = np.unique(inner)
         self.total = np.zeros((len(self.ends) + 1, GRID))
 
     def add(self, rows: IntArray, posterior: Floats) -> None:
         """Count some judged documents."""
-        np.add.at(self.total, self._bin(rows), posterior)
+        counts = self.lower[rows]
+        np.add.at(self.total, self._bin(rows[counts]), posterior[counts])
 
     def expected(self, rows: IntArray, grid: Floats) -> Floats:
         """(rows, grid) the distribution of the relevance of some documents."""

@@ -1,4 +1,4 @@
-"""`judge`: how relevant each document is to its query, as far as clicks tell."""
+"""`judge_documents`: how relevant each document is to its query, as far as clicks tell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
 from cldrank.judgements.filling import ScoreBins, checked_scores
-from cldrank.judgements.posterior import RelevanceModel
+from cldrank.judgements.posterior import RelevancePosterior
 from cldrank.judgements.sightings import Curve, slopes_of
 from cldrank.propensity import Propensities
 from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks
@@ -49,7 +49,7 @@ class Judgements:
     >>> from cldrank.data.dataset import RankingDataset
     >>> data = RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[900, 900, 0], clicks=[90, 360, 0])
-    >>> found = judge(clicks, Propensities.power(1, 2))
+    >>> found = judge_documents(clicks, Propensities.power(1, 2))
     >>> found.relevance.round(2), found.grade, found.source
     (array([0.1, 0.8, nan]), array([ 1,  3, -1]), array(['clicks', 'clicks', 'unknown'], dtype='<U7'))
     """
@@ -76,7 +76,8 @@ class Judgements:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Which have a relevance."""
-        return self.source != UNKNOWN
+        found: NDArray[np.bool_] = self.source != UNKNOWN
+        return found
 
     @property
     def one_grade(self) -> NDArray[np.bool_]:
@@ -119,7 +120,7 @@ class Judgements:
         return pa.table({name: pa.array(one, mask=unknown if name in empty else None) for name, one in columns.items()})
 
 
-def judge(
+def judge_documents(
     clicks: ClickTable,
     propensities: Curve,
     *,
@@ -140,18 +141,22 @@ def judge(
     seed           of the curves that are drawn where an estimated curve is uncertain
 
     What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; see
-    `RelevanceModel`.
+    `RelevancePosterior`.
     """
     check_number("confidence", confidence, above=0, below=1)
     check_whole("seed", seed, least=0)
     check_choice("envelope", envelope, get_args(EnvelopeUse))
     thresholds = checked_grades(grades)
-    model = RelevanceModel(clicks, _checked(clicks, propensities, envelope), seed)
+    model = RelevancePosterior(clicks, _checked(clicks, propensities, envelope), seed)
     n_rows = clicks.candidates.n_rows
     scores = None if fill is None else checked_scores(fill, n_rows)
     relevance, low, high = (np.full(n_rows, np.nan) for _ in range(3))
     source = np.where(clicks.shown, CLICKS, UNKNOWN)
-    bins = None if scores is None else ScoreBins(scores, model.seen.rows)
+    bins = (
+        None
+        if scores is None
+        else ScoreBins(scores, model.seen.rows, clicks.position[model.seen.cell[model.seen.home]])
+    )
     for block, own, wide in model.posteriors():
         rows = model.seen.rows[block]
         relevance[rows] = own @ model.grid

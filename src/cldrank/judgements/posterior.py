@@ -25,7 +25,7 @@ _MOST = 5_000  # candidates that a prior is fitted to
 
 
 @dataclass(frozen=True, eq=False)
-class RelevanceModel:
+class RelevancePosterior:
     """Clicks as binomial draws, c ~ Binomial(n, slope_k r + base_k), with an empirical prior of r for each place.
 
         P(r | all cells of a candidate) ∝ prior(r) Π_k p_k(r)^c_k (1 - p_k(r))^(n_k - c_k)

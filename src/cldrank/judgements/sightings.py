@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Curve = Propensities | AffineClicks
 
 _BLOCK = 1 << 13  # candidates whose posteriors are held at once
-_CERTAIN = 1e-12  # no click is more, or less, probable than 1 - this, or this
+_CERTAIN = 1e-12  # nothing is less probable, and no click or miss more than 1 minus this
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +77,13 @@ class Sightings:
     def likelihood(self, chosen: IntArray, clicked: Floats) -> Floats:
         """(chosen, grid) of all that was seen of some candidates, over the largest of each.
 
-        clicked   (places, grid) the probability of a click at each place, at each relevance of a grid
+        clicked   (places, grid) the probability of a click at each place, at each relevance of a grid; where it lies
+                  beyond 0 or 1, a document of that relevance cannot have been there
         """
+        outside = (clicked < -_CERTAIN) | (clicked > 1 + _CERTAIN)
         certain = np.clip(clicked, _CERTAIN, 1 - _CERTAIN)
-        logs = self.clicked[chosen] @ np.log(certain) + self.missed[chosen] @ np.log1p(-certain)
+        hit, miss = (np.where(outside, np.log(_CERTAIN), one) for one in (np.log(certain), np.log1p(-certain)))
+        logs = self.clicked[chosen] @ hit + self.missed[chosen] @ miss
         found: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
         return found
 

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+from cldrank.judgements import judge_documents
+
+Run = Callable[..., Any]
+KNOWN = ("-p", "power:1")
+
+
+def test_judgements_are_those_of_the_library(run: Run, folder: Path) -> None:
+    done = run("judgements", "cells.parquet", "-f", "train.parquet", *KNOWN, "-o", "out.parquet")
+    assert done.code == 0, done.err
+    data = cr.load(folder / "train.parquet")
+    expected = judge_documents(cr.ClickTable.read(folder / "cells.parquet", data), cr.Propensities.power(1, 5))
+    found = pq.read_table("out.parquet")
+    assert found.to_pylist() == expected.as_table().to_pylist()
+    assert "300 judgements of 60 queries; 180 documents never shown and listed as unknown" in done.out
+    assert "within one grade" in done.out
+
+
+def test_options_reach_the_library(run: Run, folder: Path) -> None:
+    told = run(
+        *("judgements", "cells.parquet", "-f", "train.parquet", "-p", "power:0.5", "-o", "out.parquet"),
+        *("--grades", "0.3,0.6", "--confidence", "0.5", "--envelope", "off", "--json"),
+    ).json
+    data = cr.load(folder / "train.parquet")
+    expected = judge_documents(
+        cr.ClickTable.read(folder / "cells.parquet", data),
+        cr.Propensities.power(0.5, 5),
+        grades=(0.3, 0.6),
+        confidence=0.5,
+        envelope="off",
+    )
+    assert pq.read_table("out.parquet").to_pylist() == expected.as_table().to_pylist()
+    assert told["thresholds"] == [0.3, 0.6]
+    assert sum(told["grades"].values()) == told["written"] == 300
+    assert (told["unknown"], told["filled"], told["too_wide"]) == (180, 0, 0)
+
+
+def test_without_features_nothing_is_unknown_and_it_is_said(run: Run) -> None:
+    done = run("judgements", "cells.parquet", *KNOWN, "-o", "qrels", "--to", "trec")
+    assert done.code == 0, done.err
+    assert "without --features, the documents are those of the log, and none is unknown." in done.err
+    assert len(list(ir_measures.read_trec_qrels("qrels"))) == 300
+
+
+def test_a_raw_log_is_read_as_well(run: Run, folder: Path) -> None:
+    rows = ["session_id,query_id,doc_id,position,clicked"]
+    rows += [f"{s},red shoes,{d},{d},{int((s + d) % 3 == 0)}" for s in range(30) for d in (1, 2)]
+    (folder / "log.csv").write_text("\n".join(rows) + "\n")
+    done = run("judgements", "log.csv", *KNOWN, "-o", "out.json", "--to", "workbench", "--name", "Test")
+    assert done.code == 0, done.err
+    content = json.loads(Path("out.json").read_text())
+    assert content["name"] == "Test"
+    assert [one["query"] for one in content["judgmentRatings"]] == ["red shoes"]
+    assert "the Workbench searches by text; if the ids are not the texts" in done.err
+
+
+def test_query_texts_from_a_file(run: Run, folder: Path) -> None:
+    lines = "".join(f"{query},query {query}\n" for query in range(60))
+    (folder / "texts.csv").write_text("query_id,query_text\n" + lines)
+    done = run("judgements", "cells.parquet", *KNOWN, "-o", "out.csv", "--to", "quepid", "--query-text", "texts.csv")
+    assert done.code == 0, done.err
+    assert "searches by text" not in done.err
+    with Path("out.csv").open(newline="") as file:
+        assert next(csv.DictReader(file))["query"] == "query 0"
+
+
+def test_a_ranker_fills_in_what_was_never_shown(run: Run, folder: Path) -> None:
+    cr.Oracle().fit(cr.load(folder / "train.parquet")).ranker_.save("ranker")
+    given = ("judgements", "cells.parquet", "-f", "train.parquet", *KNOWN, "--fill", "ranker")
+    done = run(*given, "-o", "qrels", "--to", "trec")
+    assert done.code == 0, done.err
+    assert "480 judgements of 60 queries; 180 of them filled in by a ranker, listed in qrels.filled.csv" in done.out
+    assert len(Path("qrels.filled.csv").read_text().splitlines()) == 181
+    assert run(*given, "-o", "out.parquet", "--json").json["filled"] == 180
+    sources = pq.read_table("out.parquet")["source"].to_pylist()
+    assert (sources.count("clicks"), sources.count("ranker")) == (300, 180)
+
+
+def test_unsure_judgements_are_left_out_and_counted(run: Run) -> None:
+    run("judgements", "cells.parquet", *KNOWN, "-o", "all.parquet")
+    table = pq.read_table("all.parquet")
+    width = np.array(table["high"]) - np.array(table["low"])
+    done = run("judgements", "cells.parquet", *KNOWN, "-o", "some.parquet", "--sure", "0.2")
+    kept = (width <= 0.2).sum()
+    assert 0 < kept < 300
+    assert f"left out since their interval is wider than 0.2: {300 - kept}." in done.out
+    assert pq.read_table("some.parquet").num_rows == kept
+
+
+def test_estimated_slopes_and_bases_are_taken(run: Run) -> None:
+    cr.propensity.AffineClicks(1 / np.arange(1, 6), np.zeros(5)).save("trust.json")
+    assert run("judgements", "cells.parquet", "-p", "trust.json", "-o", "a.parquet").code == 0
+    run("judgements", "cells.parquet", *KNOWN, "-o", "b.parquet", "--envelope", "off")
+    assert pq.read_table("a.parquet").to_pylist() == pq.read_table("b.parquet").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--to", "xml"), "--to must be"),
+        (("--rating", "stars", "--to", "quepid"), "--rating must be"),
+        (("--to", "trec", "--rating", "relevance"), "leave --rating relevance out"),
+        (("--grades", "0.5,x"), "--grades '0.5,x' are not numbers"),
+        (("--grades", "0.5,0.2"), "rise between 0 and 1, such as 0.05,0.2,0.5"),
+        (("--fill", "ranker"), "name these with --features"),
+        (("--sure", "2"), "--sure must be"),
+        (("--confidence", "2"), "--confidence must be"),
+        (("--envelope", "x"), "--envelope must be"),
+        (("--query-text", "none.csv", "--to", "quepid"), "none.csv"),
+        (("--out", "cells.parquet"), "is an input"),
+        (("-p", "power:1", "-p", "none.json"), "none.json"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(run: Run, options: tuple[str, ...], said: str) -> None:
+    done = run("judgements", "cells.parquet", *KNOWN, "-o", "out", *options)
+    assert done.code in (1, 2)
+    assert said in " ".join(done.err.split())
+    assert not Path("out").exists()

@@ -1,0 +1,67 @@
+"""What a log says about a candidate, beside binomials multiplied one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import binom
+
+from cldrank.clicks.table import ClickTable
+from cldrank.data.dataset import RankingDataset
+from cldrank.judgements.sightings import Sightings
+from cldrank.propensity import AffineClicks, Propensities
+
+GRID = np.array([0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95])
+
+
+def table() -> ClickTable:
+    """Row 1 was never shown; row 2 was at three positions, twice as often at one of them."""
+    data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 1, 1, 1])
+    return ClickTable.from_arrays(
+        data,
+        row=[0, 2, 2, 2, 3, 3],
+        position=[1, 1, 2, 4, 2, 4],
+        impressions=[9, 10, 20, 5, 6, 6],
+        clicks=[9, 3, 0, 2, 1, 0],
+    )
+
+
+def by_hand(cells: list[tuple[int, int, float, float]]) -> np.ndarray:
+    chance = np.prod([binom.pmf(c, n, np.minimum(slope * GRID + base, 1)) for c, n, slope, base in cells], axis=0)
+    return np.asarray(chance / chance.max())
+
+
+def test_cells_of_a_candidate_multiply() -> None:
+    seen = Sightings.of(table())
+    np.testing.assert_array_equal(seen.rows, [0, 2, 3])
+    rho = Propensities.power(1, 4)
+    found = seen.likelihood(np.arange(3), seen.click_probability(table(), rho, GRID))
+    np.testing.assert_allclose(found[0], by_hand([(9, 9, 1, 0)]))
+    np.testing.assert_allclose(found[1], by_hand([(3, 10, 1, 0), (0, 20, 0.5, 0), (2, 5, 0.25, 0)]))
+    np.testing.assert_allclose(found[2], by_hand([(1, 6, 0.5, 0), (0, 6, 0.25, 0)]))
+
+
+def test_bases_are_clicks_that_owe_nothing_to_relevance() -> None:
+    seen, affine = Sightings.of(table()), AffineClicks(np.array([0.5, 0.4, 0.3, 0.2]), np.array([0.3, 0.2, 0.1, 0.0]))
+    found = seen.likelihood(np.array([1]), seen.click_probability(table(), affine, GRID))
+    np.testing.assert_allclose(found[0], by_hand([(3, 10, 0.5, 0.3), (0, 20, 0.4, 0.2), (2, 5, 0.2, 0.0)]))
+
+
+def test_probabilities_beyond_0_and_1_leave_the_rest_possible() -> None:
+    """An estimated curve may say that some relevance is impossible; what was seen then decides among the others."""
+    seen, affine = Sightings.of(table()), AffineClicks(np.array([2.0, 2, 2, 2]), np.array([-1.0, -1, -1, -1]))
+    found = seen.likelihood(np.arange(3), seen.click_probability(table(), affine, GRID))
+    assert np.isfinite(found).all()
+    assert (found.max(axis=1) == 1).all()
+    assert (found[:, GRID < 0.5] < 1e-9).all()
+    nothing_clicked = ClickTable.from_arrays(
+        RankingDataset.from_arrays([[0]], [1]), position=[2], impressions=[9], clicks=[0]
+    )
+    seen = Sightings.of(nothing_clicked)
+    found = seen.likelihood(np.array([0]), seen.click_probability(nothing_clicked, affine, GRID))
+    assert GRID[found[0].argmax()] == 0.5  # where no click is expected, but not where less than none would be
+    assert (found[0, GRID < 0.5] < 1e-9).all()
+
+
+def test_home_is_where_a_candidate_was_shown_most_and_of_several_the_first() -> None:
+    seen = Sightings.of(table())
+    assert table().position[seen.cell[seen.home]].tolist() == [1, 2, 2]
