@@ -100,6 +100,7 @@ EVENTS = """{"event": "item", "item": "7", "timestamp": "1636907100000", "fields
 """
 
 
+@pytest.mark.filterwarnings("always:.* is not the file on record")
 def test_preparing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLDRANK_DATA", raising=False)
     (folder / "published").mkdir()
