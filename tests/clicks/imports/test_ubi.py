@@ -41,7 +41,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rows(log: Path) -> list[ubi_export.Row]:
     table = pq.read_table(log, columns=["session_id", "query_id", "doc_id", "position", "clicked"])
-    return [tuple(row.values()) for row in table.to_pylist()]  # type: ignore[misc]
+    return [tuple(row.values()) for row in table.to_pylist()]
 
 
 def imported(paths: tuple[Path, Path], out: Path, **options: Any) -> ImportReport:

@@ -2,7 +2,8 @@
 
 recognising   a look at the first record: is it the format that was named?
 ubi, metarank, yandex   from files to records, in the terms that all formats share
-paging, joining   from records to rows, with an account of every record
+paging, joining   from records to rows
+accounting    what was kept and what was set aside is all that came in
 import_report   what became of the records
 importing     `import_log`: all of this, and the files that are written
 """

@@ -6,25 +6,21 @@ Formats differ in what they call things; here a page is one query of one person 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING
 
-from cldrank.clicks.counting import count_row
+from cldrank.clicks.imports.accounting import by_reason, check_account, check_join, facts_of, shares_of
 from cldrank.clicks.imports.fields import constant, stacked
-from cldrank.clicks.imports.import_report import REASONS, RECORDS, Note, SetAside
+from cldrank.clicks.imports.import_report import Note, SetAside
 from cldrank.clicks.log.values import DEEPEST
-from cldrank.errors import DataError, setting
-from cldrank.wording import listed, some
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 KNOWN = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
-_MOST_EXAMPLES = 3
 ASIDE = ("record", "reason", "session_id", "query_id", "doc_id", "position", "action", "rows")
 
 
@@ -80,19 +76,17 @@ def join(records: Records, min_joined: float, held: ExitStack, progress: Callabl
     grouped = held.enter_context(_grouped(shown, clicks, records).cache())
     joined = grouped.filter(grouped.text.fill_null(False))
     progress("accounting for every record …")
-    facts = _facts(records, joined, clicks)
+    facts = facts_of(records, joined, clicks)
     rejects = [one.cache() for one in _rejects(records, shown, grouped, clicks, kind, facts)]
     aside = stacked([_typed(held.enter_context(one)) for one in rejects])
-    set_aside = _by_reason(aside, records)
+    set_aside = by_reason(aside, records)
     came_in = dict(records.came_in)
     if not records.shown:
-        listed_ = facts["shown"] + sum(
-            one.count for one in set_aside if (one.record, one.reason) == (kind, "no document")
-        )
-        came_in = {records.page: came_in.pop(records.page), kind: listed_, **came_in}
-    shares = _shares(came_in, set_aside, kind)
-    _check_join(records, shares, aside, min_joined)
-    _check_account(came_in, facts, set_aside, records.page, kind)
+        nameless = sum(one.count for one in set_aside if (one.record, one.reason) == (kind, "no document"))
+        came_in = {records.page: came_in.pop(records.page), kind: facts["shown"] + nameless, **came_in}
+    shares = shares_of(came_in, set_aside, kind)
+    check_join(records, shares, aside, min_joined)
+    check_account(came_in, facts, set_aside, records.page, kind)
     return Joined(_log(joined, records), aside, came_in, facts, set_aside, shares)
 
 
@@ -302,94 +296,3 @@ def _typed(rejects: ir.Table) -> ir.Table:
             for name, kind in kinds.items()
         }
     )
-
-
-# -- the account -------------------------------------------------------------------------------------------------------
-
-
-def _facts(records: Records, joined: ir.Table, clicks: ir.Table) -> dict[str, int]:
-    """Counts of what was joined, from which follows what has to be set aside."""
-    found = joined.clicks.fill_null(0)
-    counted = joined.aggregate(
-        rows=joined.count(),
-        pages=joined.page.nunique(),
-        clicked=joined.count(where=found > 0),
-        clicks=found.sum(),
-        shown=joined.copies.sum(),
-    )
-    there = clicks.text.fill_null(False)
-    pressed = clicks.aggregate(distinct_clicks=clicks.count(where=there), click_copies=clicks.copies.sum(where=there))
-    asked = records.pages.aggregate(asked=records.pages.count())
-    return count_row(counted) | count_row(pressed) | count_row(asked)
-
-
-def _by_reason(aside: ir.Table, records: Records) -> tuple[SetAside, ...]:
-    """The number of records for each reason; the example is the first in alphabetical order."""
-    import ibis
-
-    named = {
-        records.id: aside.session_id,
-        "query": aside.query_id,
-        "document": aside.doc_id,
-        records.action: aside.action,
-        "position": aside.position.cast("string"),
-    }
-    parts = [(ibis.literal(f", {name} ") + value).fill_null("") for name, value in named.items()]
-    example = reduce(operator.add, parts).substr(2)
-    found = aside.group_by(["record", "reason"]).aggregate(number=aside.rows.sum(), example=example.min())
-    rows = found.to_pyarrow().to_pylist()
-    order = list(RECORDS), list(REASONS)
-    rows.sort(key=lambda row: (order[0].index(row["record"]), order[1].index(row["reason"])))
-    return tuple(SetAside(row["record"], row["reason"], int(row["number"]), row["example"] or "") for row in rows)
-
-
-def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], kind: str) -> dict[str, float]:
-    """Which share of events found their page, and of clicks what was clicked."""
-
-    def number(records: Sequence[str], reasons: Sequence[str]) -> int:
-        return sum(one.count for one in set_aside if one.record in records and one.reason in reasons)
-
-    events = ["impression", "click"] if kind == "impression" else ["click"]
-    total = sum(came_in.get(record, 0) for record in events)
-    stray = number(events, ["no id", "unknown page", "no document"])
-    found = {}
-    if total:
-        found[f"{listed(RECORDS[record][1] for record in events)} joined to a page"] = 1 - stray / total
-    lost = number(["click"], ["never shown"])
-    there = came_in.get("click", 0) - (number(["click"], list(REASONS)) - lost)
-    if there:
-        found["those clicks joined to a result"] = 1 - lost / there
-    return found
-
-
-def _check_join(records: Records, shares: Mapping[str, float], aside: ir.Table, min_joined: float) -> None:
-    """Refuse a poor join, with examples of what did not find its counterpart."""
-    for what, share in shares.items():
-        if share >= min_joined:
-            continue
-        clicks_only = "clicks joined to a result" in what
-        reasons = ["never shown"] if clicks_only else ["unknown page", "no id", "no document"]
-        lost = aside.filter(aside.reason.isin(reasons) & (aside.record != records.page))
-        rows = lost.order_by(["reason", "session_id", "doc_id"]).limit(_MOST_EXAMPLES).to_pyarrow().to_pylist()
-        examples = [f"{records.id} {row['session_id']}, document {row['doc_id']}" for row in rows]
-        text, words = records.advice if clicks_only else ("", ())
-        raise DataError(
-            "only {:.1%} of {}, less than the {:.1%} that {} asks for; such as {}. " + (text or "{}"),
-            share,
-            what,
-            min_joined,
-            setting("min_joined"),
-            "; ".join(examples),
-            *(words if text else ("Are these the files of the same days?",)),
-        )
-
-
-def _check_account(
-    came_in: Mapping[str, int], facts: Mapping[str, int], set_aside: Sequence[SetAside], page: str, kind: str
-) -> None:
-    """Every record that came in is in the log or was set aside; anything else is a bug of ours."""
-    kept = {page: facts["pages"], kind: facts["rows"], "click": facts["clicks"], "other": 0}
-    for record, number in came_in.items():
-        aside = sum(one.count for one in set_aside if one.record == record)
-        if number != kept[record] + aside:
-            raise AssertionError(f"{number} {record} came in, {kept[record]} are kept, {aside} set aside")

@@ -118,15 +118,16 @@ def _part(part: LogPart, table: ir.Table, options: MetarankOptions) -> ir.Table:
     interaction = (event == "interaction").fill_null(False)
     click = interaction & kind.isin(options.click_action).fill_null(False)
     time = found["timestamp"]
-    lists = [
-        fields.constant(None, form) if (given := found[name]) is None else ranked.ifelse(given.cast(form), None)
-        for name, form in _LISTS.items()
-    ]
+    lists = {name: fields.constant(None, form) for name, form in _LISTS.items()}
+    for name in _LISTS:
+        value = found[name]
+        if value is not None:
+            lists[name] = ranked.ifelse(value.cast(_LISTS[name]), None)
     return table.select(
         kind=ibis.cases((ranked, "ranking"), (click, "click"), else_="other"),
         page=ranked.ifelse(identity, click.ifelse(ranking, None)),
-        fields=lists[0],
-        documents=lists[1],
+        fields=lists["fields"],
+        documents=lists["items"],
         timestamp=ranked.ifelse(fields.moment(time), None),
         user_id=ranked.ifelse(user, None),
         surface=ranked.ifelse(tenant, None),
