@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.cell_arrays import joined_sources
-from cldrank.clicks.log.paths import LogFile
-from cldrank.clicks.log.schema import DEEPEST
+from cldrank.clicks.log.paths import LogFile, in_both
 from cldrank.clicks.table import ClickTable
+from cldrank.data.checks import LARGEST
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
@@ -73,28 +72,50 @@ def load_cells(
     files = [Path(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     contents = [_content(file) for file in files]
     described = [_described(content.schema.metadata or {}, file) for content, file in zip(contents, files, strict=True)]
-    for file, (every_click, _) in zip(files, described, strict=True):
-        if every_click != described[0][0]:
-            raise DataError(f"of {files[0]} and {file}, only one counts every click; they cannot be added up.")
-    ids = [_joined_ids(contents, column, files) for column in COLUMNS[:2]]
+    every_click, sources = described[0]
+    if len(files) > 1:
+        counted: list[LogFile] = []
+        differ = not _can_be_added(contents, every_click)
+        for other, own in described:
+            differ |= other != every_click or bool(in_both(counted, own))
+            counted += own
+        if differ:  # then one by one, with all checks
+            return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in files])
+        contents, sources = [_added(contents)], tuple(counted)
+    ids = [_ids(contents[0], column, files[0]) for column in COLUMNS[:2]]
     with reading(files[0], "a file of cells"):
-        counts = [np.concatenate([content[column].to_numpy() for content in contents]) for column in COLUMNS[2:]]
+        counts = [np.asarray(contents[0][column].to_numpy()) for column in COLUMNS[2:]]
     candidates = Candidates.seen(ids[0], ids[1]) if dataset is None else Candidates.of(dataset)
     row = candidates.find(ids[0], ids[1])
     known = row >= 0
     if not known.all():
         _explain_unknown(row, ids, counts[1], dataset, files, refuse=not known_only or not known.any())
-    sources = described[0][1]
-    if len(files) > 1:
-        ends = np.cumsum([0, *map(len, contents)])
-        keys = row * (DEEPEST + 1) + counts[0]
-        parts = [(one[1], keys[ends[at] : ends[at + 1]]) for at, one in enumerate(described)]
-        sources = joined_sources(parts)
     try:
         position, impressions, clicks = (values[known] for values in counts)
-        return ClickTable(candidates, row[known], position, impressions, clicks, described[0][0], sources)
+        return ClickTable(candidates, row[known], position, impressions, clicks, every_click, sources)
     except DataError as error:
         raise FormatError(error.message, *error.words, path=some(files, 1)) from None
+
+
+def _can_be_added(contents: list[pa.Table], every_click: bool) -> bool:
+    """Whether files hold cells as `save_cells` writes them, all with ids of one kind, so that Arrow can add them up."""
+    first = contents[0].schema
+    plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
+    if not plain or not all(content.schema.equals(first) for content in contents):
+        return False
+    for content in contents:
+        impressions, clicks = (content[name].to_numpy() for name in COLUMNS[3:])
+        if (clicks < 0).any() or (impressions > LARGEST // len(contents)).any():
+            return False
+        if (impressions < clicks).any() and not every_click:
+            return False
+    return True
+
+
+def _added(contents: list[pa.Table]) -> pa.Table:
+    """The cells of all files, those of equal keys added up, before anything is done with their ids."""
+    found = pa.concat_tables(contents).group_by(list(COLUMNS[:3])).aggregate([(name, "sum") for name in COLUMNS[3:]])
+    return found.rename_columns(list(COLUMNS))
 
 
 def load_sources(path: Path) -> tuple[LogFile, ...]:
@@ -123,14 +144,6 @@ def _explain_unknown(
         raise DataError(f"{some(files, 1)}: {found}{what}; were they made for another dataset?")
     share = impressions[unknown].sum() / max(impressions.sum(), 1)
     warn(CldrankWarning(f"{some(files, 1)}: {found}{what}; they are left out, with {share:.1%} of the impressions."))
-
-
-def _joined_ids(contents: list[pa.Table], column: str, files: list[Path]) -> NDArray[Any]:
-    """The ids of all files, as numbers if all are."""
-    found = [_ids(content, column, file) for content, file in zip(contents, files, strict=True)]
-    if len({one.dtype.kind for one in found if len(one)}) > 1:
-        found = [one.astype(np.str_) for one in found]
-    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def _content(path: Path) -> pa.Table:
