@@ -382,8 +382,11 @@ class TestWarmStart:
         assert "begun from CLD, weights_sha256" in said.out
         for arguments, message in (
             (("cld", *given("cld"), "--warm-start", "absent"), "absent does not exist"),
-            (("ips", *given("ips"), "--warm-start", "today"), "has no use for --warm-start"),
-            (("cld-pair", *given("cld-pair"), "--model", "trees", "--warm-start", "today"), "--warm-start"),
+            (("ips", *given("ips"), "--warm-start", "today"), "--warm-start is not for a linear model in closed form"),
+            (
+                ("cld-pair", *given("cld-pair"), "--model", "trees", "--warm-start", "today"),
+                "boosted trees: going on would add trees to those of clicks that have left the window",
+            ),
         ):
             refused = run("train", *arguments, "-o", "other")
             assert (refused.code, message in refused.err) == (2, True), refused
