@@ -13,7 +13,7 @@ import cldrank as cr
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.models import MLP, Linear, Run, Trees
 from cldrank.models.warm import WarmStart
-from cldrank.rankers import load_ranker
+from cldrank.rankers import LinearRanker, load_ranker
 from cldrank.scaling import Standard
 from cldrank.scaling import fit as fit_scaling
 
@@ -78,6 +78,7 @@ class TestLinear:
         context = cr.CLD(run=Run(warm_start=yesterday.ranker_))._context(data)
         warm = WarmStart.of(context, scaling)
         assert warm is not None
+        assert isinstance(yesterday.ranker_, LinearRanker)
         coefficients, intercept = warm.linear(yesterday.ranker_.coefficients, yesterday.ranker_.intercept)
         translated = scaling.transform(data.features) @ coefficients + intercept
         np.testing.assert_allclose(translated, yesterday.predict(data), atol=1e-4)
@@ -160,10 +161,10 @@ class TestNetworks:
         with torch.no_grad():
             scores = task.networks["relevance"](scaled).numpy().ravel()
             selection = task.networks["selection"](scaled).numpy().ravel()
-        before = earlier.ranker_.scaling.transform(data.features)
+        before = warm.ranker.scaling.transform(data.features)
         gap = scores - earlier.predict(data)
         np.testing.assert_allclose(gap, np.median(gap), atol=1e-4)  # the same but for a constant
-        expected = before @ earlier.fit_.selection_coef + earlier.fit_.selection_intercept
+        expected = before @ vars(earlier)["selection_coef_"] + vars(earlier)["selection_intercept_"]
         np.testing.assert_allclose(selection, expected, atol=1e-4)
 
     def test_what_was_held_out_stays_so(self) -> None:
@@ -177,6 +178,7 @@ class TestNetworks:
         assert not np.array_equal(cold.ranker_.start["held_out"], first.start["held_out"])
         more = cr.CLDPair(model=model, run=Run(warm_start=first)).fit(*scene(1, queries=120), RHO)  # 60 of them new
         held = more.ranker_.start["held_out"]
+        assert first.trained_on is not None
         assert np.isin(first.start["held_out"], held).all()
         assert not np.isin(held[~np.isin(held, first.start["held_out"])], first.trained_on).any()
 

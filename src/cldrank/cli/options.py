@@ -212,10 +212,8 @@ class LogShape:
         return None
 
 
-_Last = Annotated[
-    str | None, _reading("--last DAYS", "Of a folder of days, only the last ones: 28d, say, or 4w. [default: all]")
-]
-_Until = Annotated[str | None, _reading("--until DAY", "The last day of --last. [default: the newest day]")]
+_Last = Annotated[str | None, _reading("--last DAYS", "Of a folder of days, only the last: 28d, say, or 4w.")]
+_Until = Annotated[str | None, _reading("--until DAY", "The last day of --last, if not the newest.")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from cldrank.cli import methods, options
 from cldrank.cli.learning_task import LearningTask
 from cldrank.cli.output import console, counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankError, CldrankWarning, UsageError, hearing_warnings
-from cldrank.wording import some
+from cldrank.wording import count, some
 
 if TYPE_CHECKING:
     from cldrank.clicks.holding_out import HeldOut
@@ -199,10 +199,10 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
         with working("training …"):
             yield
         return
-    with counting("training", steps[1]) as count:
+    with counting("training", steps[1]) as tell:
 
         def report(epoch: Epoch) -> None:
-            count(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch), '')}")  # type: ignore[misc]
+            tell(epoch.number, f"loss {epoch.loss:.4f}{_held(asdict(epoch), '')}")  # type: ignore[misc]
 
         method.set_params(run__on_epoch=report)
         yield
@@ -260,6 +260,8 @@ def _print(method: Method, ranker: Ranker, facts: dict[str, Any], warned: list[s
         print_line(str(ranker.provenance.safety))
     if summary:
         print_line(method.summary())
+    if facts["warm_start"]:
+        print_line(f"begun from {facts['warm_start']}: {facts['status']} after {count(facts['steps'], 'step')}")
     if facts["best_epoch"]:
         print_line(_kept_steps(facts, _step(method)))
         if facts["held_out_queries"]:
@@ -314,6 +316,7 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
         "rows": dataset.n_rows,
         "status": method.status_,
         "steps": method.n_iter_,
+        "warm_start": method.fit_.warm_start or None,
         "log_likelihood": getattr(method, "log_likelihood_", None),
         "best_epoch": getattr(method, "best_epoch_", None),
         "held_out_queries": getattr(method, "n_held_", None),

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.cell_arrays import joined_sources
-from cldrank.clicks.log.paths import LogFile, LogSource, Paths, existing, frame_of
+from cldrank.clicks.log.paths import LogFile, LogSource, Paths, existing, frame_of, in_both
 from cldrank.clicks.log.roles import NO_SEGMENT, SEGMENT
-from cldrank.clicks.log.values import DEEPEST
 from cldrank.clicks.table import ClickTable
+from cldrank.data.checks import LARGEST
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.frames import FramePart, frame_columns
-from cldrank.errors import CldrankWarning, DataError, FormatError, setting, warn
+from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
 from cldrank.reading import reading
 from cldrank.wording import some
@@ -81,24 +80,25 @@ def load_cells(
     files = existing(paths)
     contents = [_content(file) for file in files]
     described = [_described(content.schema.metadata or {}, file) for content, file in zip(contents, files, strict=True)]
-    for file, (every_click, _) in zip(files, described, strict=True):
-        if every_click != described[0][0]:
-            raise DataError(f"of {files[0]} and {file}, only one counts every click; they cannot be added up.")
-    ids = [_joined_ids(contents, column, files) for column in COLUMNS[:2]]
+    every_click, sources = described[0]
+    if len(files) > 1:
+        counted: list[LogFile] = []
+        differ = not _can_be_added(contents, every_click)
+        for other, own in described:
+            differ |= other != every_click or bool(in_both(counted, own))
+            counted += own
+        if differ:  # then one by one, with all checks
+            return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in files])
+        contents, sources = [_added(contents)], tuple(counted)
+    ids = [_ids(contents[0], column, files[0]) for column in COLUMNS[:2]]
     with reading(files[0], "a file of cells"):
-        counts = [np.concatenate([content[column].to_numpy() for content in contents]) for column in COLUMNS[2:]]
-        segment, names = segments_of(_joined_segments(contents, files))
+        counts = [np.asarray(contents[0][column].to_numpy()) for column in COLUMNS[2:]]
+        segment, names = segments_of(contents[0])
     candidates = Candidates.seen(ids[0], ids[1]) if dataset is None else Candidates.of(dataset)
     row = candidates.find(ids[0], ids[1])
     known = row >= 0
     if not known.all():
         _explain_unknown(row, ids, counts[1], dataset, files, refuse=not known_only or not known.any())
-    sources = described[0][1]
-    if len(files) > 1:
-        ends = np.cumsum([0, *map(len, contents)])
-        keys = (row * len(names) + segment) * (DEEPEST + 1) + counts[0]
-        parts = [(one[1], keys[ends[at] : ends[at + 1]]) for at, one in enumerate(described)]
-        sources = joined_sources(parts)
     try:
         position, impressions, clicks = (values[known] for values in counts)
         return ClickTable(
@@ -107,13 +107,36 @@ def load_cells(
             position,
             impressions,
             clicks,
-            described[0][0],
+            every_click,
             sources,
             segment=segment[known],
             segment_names=names,
         )
     except DataError as error:
         raise FormatError(error.message, *error.words, path=some(files, 1)) from None
+
+
+def _can_be_added(contents: list[pa.Table], every_click: bool) -> bool:
+    """Whether files hold cells as `save_cells` writes them, all with ids of one kind, so that Arrow can add them up."""
+    first = contents[0].schema
+    plain = all(first.field(name).type in (pa.int64(), pa.string()) for name in COLUMNS)
+    if not plain or not all(content.schema.equals(first) for content in contents):
+        return False
+    for content in contents:
+        impressions, clicks = (content[name].to_numpy() for name in COLUMNS[3:])
+        if (clicks < 0).any() or (impressions > LARGEST // len(contents)).any():
+            return False
+        if (impressions < clicks).any() and not every_click:
+            return False
+    return True
+
+
+def _added(contents: list[pa.Table]) -> pa.Table:
+    """The cells of all files, those of equal keys added up, before anything is done with their ids."""
+    counts = COLUMNS[3:]
+    keys = [name for name in contents[0].column_names if name not in counts]
+    found = pa.concat_tables(contents).group_by(keys).aggregate([(name, "sum") for name in counts])
+    return found.rename_columns([*keys, *counts])
 
 
 def load_sources(path: Path) -> tuple[LogFile, ...]:
@@ -142,28 +165,6 @@ def _explain_unknown(
         raise DataError(f"{some(files, 1)}: {found}{what}; were they made for another dataset?")
     share = impressions[unknown].sum() / max(impressions.sum(), 1)
     warn(CldrankWarning(f"{some(files, 1)}: {found}{what}; they are left out, with {share:.1%} of the impressions."))
-
-
-def _joined_ids(contents: list[pa.Table], column: str, files: list[LogSource]) -> NDArray[Any]:
-    """The ids of all files, as numbers if all are."""
-    found = [_ids(content, column, file) for content, file in zip(contents, files, strict=True)]
-    if len({one.dtype.kind for one in found if len(one)}) > 1:
-        found = [one.astype(np.str_) for one in found]
-    return found[0] if len(found) == 1 else np.concatenate(found)
-
-
-def _joined_segments(contents: list[pa.Table], files: list[LogSource]) -> pa.Table:
-    """The column of segments of all files, of which all must have one, or none."""
-    named = [SEGMENT in content.column_names or not len(content) for content in contents]
-    if not any(SEGMENT in content.column_names for content in contents):
-        return contents[0].select([]) if len(contents) == 1 else pa.table({"rows": np.zeros(sum(map(len, contents)))})
-    if not all(named):
-        raise DataError(
-            "{} has no segments, others of the files have; aggregate all logs with {}.",
-            files[named.index(False)],
-            setting(SEGMENT),
-        )
-    return pa.concat_tables([content.select([SEGMENT]) for content in contents if len(content)])
 
 
 def segments_of(cells: pa.Table) -> tuple[IntArray, tuple[str, ...]]:

@@ -62,7 +62,8 @@ class WarmStart:
     @property
     def description(self) -> str:
         """For the record of the fit."""
-        return described(self.ranker)
+        method = self.ranker.provenance.estimator or "a ranker"
+        return f"{method}, weights_sha256 {weights_digest(self.ranker)[:12]}…"
 
     def linear(self, coefficients: Floats, intercept: float) -> tuple[Floats, float]:
         """Coefficients and intercept of earlier scaled features as those of today's."""
@@ -95,11 +96,6 @@ class WarmStart:
         held = np.isin(hashes, self.ranker.start.get("held_out", np.zeros(0, dtype=np.uint64)))
         known = np.zeros(0, dtype=np.uint64) if self.ranker.trained_on is None else self.ranker.trained_on
         return np.where(held, 0, np.where(np.isin(hashes, known), 2, 1))
-
-
-def described(ranker: Ranker) -> str:
-    """A ranker by the method that trained it and the digest of its weights."""
-    return f"{ranker.provenance.estimator or 'a ranker'}, weights_sha256 {weights_digest(ranker)[:12]}…"
 
 
 def selection_start(coefficients: Floats, intercept: float) -> dict[str, Floats]:

@@ -13,7 +13,7 @@ from cldrank.errors import UsageError, setting
 from cldrank.models.network.tasks import Task
 from cldrank.models.warm import WarmStart, held_start, selection_start
 from cldrank.rankers import Layer, LinearRanker
-from cldrank.rankers.from_torch import layers_of
+from cldrank.rankers.from_torch import plain_layers
 
 _LEVEL = "level"
 
@@ -22,7 +22,7 @@ _LEVEL = "level"
 def begin_with(warm: WarmStart, task: Task, user: str) -> None:
     """Put the numbers of an earlier ranker into the networks of a task; refused where these have other layers."""
     network = task.networks["relevance"]
-    layers, own = _layers(warm), layers_of(network)
+    layers, own = _layers(warm), plain_layers(network)
     if own is None:
         raise UsageError("a torch module of your own begins with its own weights; leave {} out.", setting("warm_start"))
     if _shapes(layers) != _shapes(own):

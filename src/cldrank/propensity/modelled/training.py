@@ -66,10 +66,10 @@ class RelevanceModel(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.run.checkpoint or self.run.tensorboard) is not None:
+        if (self.run.checkpoint or self.run.tensorboard or self.run.warm_start) is not None:
             raise UsageError(
-                "{} trains {} networks, one after the other; a checkpoint or a TensorBoard log holds one. Leave them "
-                "out of {}.",
+                "{} trains {} networks, one after the other; a checkpoint, a TensorBoard log or a ranker to begin with "
+                "is for one. Leave them out of {}.",
                 self.spelling,
                 self.refits + 1,
                 setting("run"),
