@@ -199,6 +199,7 @@ def compared(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]
                 found = estimated(AllPairs(), log) if pages == "swaps" else None
                 if found is not None:
                     curves["judgements, estimated curve"] = found
+                    curves["the same, taken as certain"] = Propensities(found.values, method=found.method)
                 yield {"pages": pages, "sessions": sessions}, figures(world, log, true, curves, world.relevance)
 
 

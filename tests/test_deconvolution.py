@@ -158,6 +158,6 @@ def test_fewer_steps_leave_masses_smoother() -> None:
 
 def test_a_posterior_is_prior_times_likelihood() -> None:
     found = posterior_mass(np.array([[0.2, 0.4], [0.5, 0.0]]), np.array([0.75, 0.25]))
-    np.testing.assert_allclose(found, [[0.6, 0.4], [1, 0]])
+    np.testing.assert_allclose(found, [[0.6, 0.4], [1.0, 0.0]])
     own = posterior_mass(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.1, 0.9], [0.7, 0.3]]))
     np.testing.assert_allclose(own, [[0.1, 0.9], [0.7, 0.3]])  # a prior for each candidate
