@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ def in_narwhals(rows: Any) -> Found:
 
 
 def _row(frame: Any) -> tuple[int, ...]:
-    table = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
-    return tuple(int(column[0].as_py()) for column in table.columns)
+    return tuple(map(int, (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).rows()[0]))
 
 
 # -- Ibis -------------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def _tried(say: Callable[[Any], Any], make: Callable[[], Any], expected: list[An
 
 
 def _comparable(value: Any) -> str:
-    return str(float(value)) if isinstance(value, int | float) else str(value)
+    return str(float(value)) if isinstance(value, int | float | Decimal) else str(value)
 
 
 def main() -> None:
