@@ -6,20 +6,21 @@
 A log is grouped into cells, its pages are checked for repeated positions, and its moving documents are found: the three
 passes of `clicks/counting.py`. All engines must find the same; ratios are to Ibis on the same engine, in one run.
 
-The finding, with narwhals 2.28, Ibis 12.0, DuckDB 2.0, Polars 2.1 and Spark 4.3: Ibis stays.
+The finding, with narwhals 2.28, Ibis 12.0, DuckDB 2.0, Polars 2.1 and Spark 4.3: Ibis stays, for what is missing.
 
-- Speed alone would not decide it. 10⁶ rows on DuckDB took 1.67 times as long in narwhals as in Ibis; but Ibis without its
-  bit masks took 1.62 times as long, so that is the price of counting distinct positions, not of the layer. Polars
-  (1.46), Arrow (1.74) and pandas (0.74) in memory are near.
-- What logs need and narwhals does not have on DuckDB and Spark: a cast that gives null for what it cannot read
-  (a guard by a regular expression works in simple cases); the place of an entry in a list that is unnested; bit_or,
-  bit_count and shifts; whether a list contains the value of another column; groups of a regular expression; results kept
-  in the engine between queries; on Spark also the epoch of a timestamp, which on DuckDB a difference can replace.
-- What it has, although it takes finding: a number per row over an order (`cum_count().over(…, order_by=…)`), and a rank over
-  several columns (`struct(…).rank("min").over(…)`) on DuckDB, Spark and Polars. On Arrow tables in memory neither works.
+- Speed would not decide it. 10⁶ rows on DuckDB took 1.67 times as long in narwhals as in Ibis, but Ibis without its bit
+  masks took 1.62 times as long: that is the price of counting distinct positions, not of the layer. Polars (1.46),
+  Arrow (1.74) and pandas (0.74) in memory are near.
+- What logs need and narwhals does not have on DuckDB and Spark: a cast that gives null for what it cannot read (a
+  guard by a regular expression works in simple cases); the place of an entry in a list that is unnested; bit_or,
+  bit_count and shifts; whether a list contains the value of another column; groups of a regular expression; results
+  kept in the engine between queries; on Spark also the epoch of a timestamp, which on DuckDB a difference replaces.
+- What it has, although it takes finding: a number per row over an order (`cum_count().over(…, order_by=…)`), and a rank
+  over several columns (`struct(…).rank("min").over(…)`), on DuckDB, Spark and Polars. On Arrow tables neither works.
 
-Without an offset, logs with one row per page cannot be read at all, and nothing replaces it on every engine. So a frame
-becomes Arrow columns, which DuckDB scans where they lie, and all queries stay in one language.
+Each gap may have a detour (not tried: `list.get` for each position of a page in place of an offset), but all together
+they would make the queries longer and slower than they are. So a frame becomes Arrow columns, which DuckDB scans where
+they lie, and all queries stay in one language.
 """
 
 from __future__ import annotations
