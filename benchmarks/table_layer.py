@@ -5,6 +5,22 @@
 
 A log is grouped into cells, its pages are checked for repeated positions, and its moving documents are found: the three
 passes of `clicks/counting.py`. All engines must find the same; ratios are to Ibis on the same engine, in one run.
+
+The finding, with narwhals 2.28, Ibis 12.0, DuckDB 2.0, Polars 2.1 and Spark 4.3: Ibis stays, for what is missing.
+
+- Speed would not decide it. 10⁶ rows on DuckDB took 1.67 times as long in narwhals as in Ibis, but Ibis without its bit
+  masks took 1.62 times as long: that is the price of counting distinct positions, not of the layer. Polars (1.46),
+  Arrow (1.74) and pandas (0.74) in memory are near.
+- What logs need and narwhals does not have on DuckDB and Spark: a cast that gives null for what it cannot read (a
+  guard by a regular expression works in simple cases); the place of an entry in a list that is unnested; bit_or,
+  bit_count and shifts; whether a list contains the value of another column; groups of a regular expression; results
+  kept in the engine between queries; on Spark also the epoch of a timestamp, which on DuckDB a difference replaces.
+- What it has, although it takes finding: a number per row over an order (`cum_count().over(…, order_by=…)`), and a rank
+  over several columns (`struct(…).rank("min").over(…)`), on DuckDB, Spark and Polars. On Arrow tables neither works.
+
+Each gap may have a detour (not tried: `list.get` for each position of a page in place of an offset), but all together
+they would make the queries longer and slower than they are. So a frame becomes Arrow columns, which DuckDB scans where
+they lie, and all queries stay in one language.
 """
 
 from __future__ import annotations
@@ -18,6 +34,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +77,7 @@ def in_narwhals(rows: Any) -> Found:
 
 
 def _row(frame: Any) -> tuple[int, ...]:
-    table = (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
-    return tuple(int(column[0].as_py()) for column in table.columns)
+    return tuple(map(int, (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).rows()[0]))
 
 
 # -- Ibis -------------------------------------------------------------------------------------------------------------
@@ -124,11 +140,13 @@ def figures(rows: int, repeats: int, spark: bool) -> None:
         duckdb.connect().execute(LOG.format(path=path, rows=rows))
         with engines(path, spark) as counting:
             results: dict[str, tuple[float, Found]] = {}
-            for name, count in counting.items():
-                results[name] = min((_timed(count) for _ in range(repeats)), key=lambda one: one[0])
+            for _ in range(repeats):  # in turn, so that a busy moment hits all alike
+                for name, count in counting.items():
+                    seconds, found = _timed(count)
+                    results[name] = min(seconds, results.get(name, (seconds,))[0]), found
     expected = results["Ibis, DuckDB"][1]
     for name, (seconds, found) in results.items():
-        assert found == expected, (name, found, expected)
+        assert found == expected, (name, found, expected)  # of the last turn
         own = "Ibis, Spark" if name.endswith("Spark") else "Ibis, DuckDB"
         ratio = seconds / results[own][0]
         record = {"benchmark": "table_layer", "rows": rows, "cells": found[0], "layer": name}
@@ -152,15 +170,17 @@ SAMPLE = {
     "moment": pa.array([0, 10**6, 2 * 10**6], pa.timestamp("us", "UTC")),
 }
 
+api: Any = nw  # what it does not have is to be found out
+
 # by what needs it: a frame of SAMPLE in, the values that it should give out (None: any)
 NEEDS: dict[str, tuple[Callable[[Any], Any], list[Any] | None]] = {
     "try_cast of text (schema, drift)": (
-        lambda t: t.select(nw.col("text").cast(nw.Float64)),
+        lambda t: t.select(api.col("text").cast(api.Float64)),
         [1.0, None, None],
     ),
     "try_cast, by a guard in its place": (
         lambda t: t.select(
-            nw.when(nw.col("text").str.contains("^[0-9]+$")).then(nw.col("text")).otherwise(None).cast(nw.Float64)
+            api.when(api.col("text").str.contains("^[0-9]+$")).then(api.col("text")).otherwise(None).cast(api.Float64)
         ),
         [1.0, None, None],
     ),
@@ -168,8 +188,8 @@ NEEDS: dict[str, tuple[Callable[[Any], Any], list[Any] | None]] = {
         lambda t: (
             t.select("d", "items")
             .explode("items")
-            .with_columns(place=nw.col("d").cum_count().over("d", order_by="items"))
-            .filter(nw.col("items") == "b")
+            .with_columns(place=api.col("d").cum_count().over("d", order_by="items"))
+            .filter(api.col("items") == "b")
             .select("place")
         ),
         [1],
@@ -179,42 +199,45 @@ NEEDS: dict[str, tuple[Callable[[Any], Any], list[Any] | None]] = {
         ["b", "a", "c", None],
     ),
     "row_number over an order (counting)": (
-        lambda t: t.select(nw.col("d").cum_count().over("q", order_by="d")),
+        lambda t: t.select(api.col("d").cum_count().over("q", order_by="d")),
         [2, 1, 1],
     ),
     "rank over another column's order (counting)": (
-        lambda t: t.select(nw.col("d").rank("min").over("q", order_by="d")),
+        lambda t: t.select(api.col("d").rank("min").over("q", order_by="d")),
         [2, 1, 1],
     ),
     "rank over the order of several columns (counting)": (
-        lambda t: t.select(nw.struct("d", "text").rank("min").over("q")),
+        lambda t: t.select(api.struct("d", "text").rank("min").over("q")),
         [2, 1, 1],
     ),
-    "minimum over a window (counting)": (lambda t: t.select(nw.col("d").min().over("q")), [2, 2, 1]),
-    "bit_or of a group (counting)": (lambda t: t.group_by("q").agg(nw.col("d").bit_or()), None),
-    "bit_count (counting)": (lambda t: t.select(nw.col("d").bit_count()), [2, 1, 1]),
-    "shift of bits (counting)": (lambda t: t.select(nw.col("d") << 1), None),
-    "count where (counting, audit)": (lambda t: t.select((nw.col("d") > 1).cast(nw.Int64).sum()), [2]),
-    "cases (counting)": (lambda t: t.select(nw.when(nw.col("d") > 1).then(nw.lit("a")).otherwise(nw.lit("b"))), None),
+    "minimum over a window (counting)": (lambda t: t.select(api.col("d").min().over("q")), [2, 2, 1]),
+    "bit_or of a group (counting)": (lambda t: t.group_by("q").agg(api.col("d").bit_or()), None),
+    "bit_count (counting)": (lambda t: t.select(api.col("d").bit_count()), [2, 1, 1]),
+    "shift of bits (counting)": (lambda t: t.select(api.col("d") << 1), None),
+    "count where (counting, audit)": (lambda t: t.select((api.col("d") > 1).cast(api.Int64).sum()), [2]),
+    "cases (counting)": (
+        lambda t: t.select(api.when(api.col("d") > 1).then(api.lit("a")).otherwise(api.lit("b"))),
+        None,
+    ),
     "semi join (counting)": (lambda t: t.select("q").join(t.select("q"), on="q", how="semi"), [1, 1, 2]),
-    "epoch of a timestamp (drift)": (lambda t: t.select(nw.col("moment").dt.timestamp("us")), [0, 10**6, 2 * 10**6]),
+    "epoch of a timestamp (drift)": (lambda t: t.select(api.col("moment").dt.timestamp("us")), [0, 10**6, 2 * 10**6]),
     "epoch, by a difference in its place": (
-        lambda t: t.select((nw.col("moment") - nw.lit(EPOCH)).dt.total_seconds()),
+        lambda t: t.select((api.col("moment") - api.lit(EPOCH)).dt.total_seconds()),
         [0, 1, 2],
     ),
-    "list contains a value (schema)": (lambda t: t.select(nw.col("items").list.contains("a")), [True, False, False]),
+    "list contains a value (schema)": (lambda t: t.select(api.col("items").list.contains("a")), [True, False, False]),
     "list contains another column (schema)": (
-        lambda t: t.select(nw.col("items").list.contains(nw.col("text"))),
+        lambda t: t.select(api.col("items").list.contains(api.col("text"))),
         [False, False, False],
     ),
-    "length of a list (schema)": (lambda t: t.select(nw.col("items").list.len()), [2, 1, 0]),
-    "field of a struct (schema)": (lambda t: t.select(nw.col("inside").struct.field("id")), [1, 2, 3]),
-    "regular expression: search (drift)": (lambda t: t.select(nw.col("text").str.contains("[0-9]")), None),
-    "regular expression: replace (drift)": (lambda t: t.select(nw.col("text").str.replace_all("[0-9]", "n")), None),
-    "regular expression: extract (drift)": (lambda t: t.select(nw.col("text").str.extract("([0-9])")), None),
+    "length of a list (schema)": (lambda t: t.select(api.col("items").list.len()), [2, 1, 0]),
+    "field of a struct (schema)": (lambda t: t.select(api.col("inside").struct.field("id")), [1, 2, 3]),
+    "regular expression: search (drift)": (lambda t: t.select(api.col("text").str.contains("[0-9]")), None),
+    "regular expression: replace (drift)": (lambda t: t.select(api.col("text").str.replace_all("[0-9]", "n")), None),
+    "regular expression: extract (drift)": (lambda t: t.select(api.col("text").str.extract("([0-9])")), None),
     "keep a result in the engine (counting)": (lambda t: t.select("q").cache(), None),
-    "quantile (audit)": (lambda t: t.select(nw.col("d").quantile(0.5, "linear")), [2.0]),
-    "distinct count of a group (audit)": (lambda t: t.group_by("q").agg(nw.col("d").n_unique()), None),
+    "quantile (audit)": (lambda t: t.select(api.col("d").quantile(0.5, "linear")), [2.0]),
+    "distinct count of a group (audit)": (lambda t: t.group_by("q").agg(api.col("d").n_unique()), None),
 }
 
 
@@ -229,7 +252,7 @@ def gaps(spark: bool) -> None:
         pq.write_table(table, path)
         makers: dict[str, Callable[[], Any]] = {
             "DuckDB": lambda: duck.from_arrow(table),
-            "Polars lazy": lambda: pl.from_arrow(table).lazy(),  # type: ignore[union-attr]
+            "Polars lazy": lambda: pl.from_arrow(table).lazy(),
             "Arrow": lambda: table,
             "pandas": lambda: table.to_pandas(types_mapper=pd.ArrowDtype),
         }
@@ -261,7 +284,7 @@ def _tried(say: Callable[[Any], Any], make: Callable[[], Any], expected: list[An
 
 
 def _comparable(value: Any) -> str:
-    return str(float(value)) if isinstance(value, int | float) else str(value)
+    return str(float(value)) if isinstance(value, int | float | Decimal) else str(value)
 
 
 def main() -> None:

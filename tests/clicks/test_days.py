@@ -214,11 +214,12 @@ class TestTimes:
             DayFolder(tmp_path / "others").add(path)
         assert DayFolder(tmp_path / "others").add(path, max_rejected=1).written == {}
 
-    def test_numbers_are_refused(self, tmp_path: Path) -> None:
+    def test_numbers_since_1970(self, tmp_path: Path) -> None:
         table = pa.table([[1], ["q"], ["a"], [1], [1], [1_763_000_000]], names=NAMES)
         pq.write_table(table, tmp_path / "log.parquet")
-        with pytest.raises(DataError, match="holds int64, not times"):
-            DayFolder(tmp_path / "cells").add(tmp_path / "log.parquet")
+        added = DayFolder(tmp_path / "cells").add(tmp_path / "log.parquet")
+        assert list(added.written) == [date(2025, 11, 13)]
+        assert "timestamps are seconds since 1970" in added.counted.account.found
 
 
 class TestReading:

@@ -102,6 +102,6 @@ def slopes_of(clicks: ClickTable, curve: Curve) -> tuple[Floats, Floats]:
 
 def _places(clicks: ClickTable) -> IntArray:
     """(cells,) a number for the position and, where the log has segments, the segment of each cell."""
-    segment: IntArray = getattr(clicks, "segment", np.zeros(clicks.n_cells, dtype=np.int64))
+    segment = clicks.segment
     found: IntArray = segment * (clicks.depth + 1) + clicks.position
     return found

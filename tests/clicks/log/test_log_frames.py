@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.aggregate import aggregate, aggregate_segments
+from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.audit import audit
 from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 from cldrank.propensity.interventions.logged import logged_probability
@@ -74,10 +74,9 @@ def test_the_cells_are_those_of_the_file(make: Any, from_file: cr.ClickTable) ->
 @every_frame
 def test_all_that_reads_logs_reads_frames(make: Any, from_file: cr.ClickTable) -> None:
     frame = make(sessions())
-    parts = aggregate_segments(frame, "device", columns=COLUMNS)
-    assert list(parts) == ["desktop", "phone"]
-    merged = parts["desktop"].clicks.merge(parts["phone"].clicks)
-    assert merged.impressions.sum() == from_file.impressions.sum()
+    parts = aggregate(frame, segment="device", columns=COLUMNS).clicks
+    assert parts.segment_names == ("desktop", "phone")
+    assert parts.impressions.sum() == from_file.impressions.sum()
     facts = audit(frame, columns=COLUMNS).facts
     assert facts.impressions == 180
     assert facts.source.startswith("the ")

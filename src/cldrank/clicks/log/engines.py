@@ -56,7 +56,7 @@ class Engine(ABC):
         is named are columns too. A frame is the only part.
         """
         if isinstance(paths[0], LogFrame):
-            return self._open_frame(paths[0].frame, choose or (lambda columns: columns))
+            return self._open_frame(paths[0], choose or (lambda columns: columns))
         files = [path for path in paths if isinstance(path, Path)]
         parts = [(part, self._read(part)) for part in log_parts(files, (), self.left_out)]
         keys = partition_keys(files, self.left_out)
@@ -72,15 +72,15 @@ class Engine(ABC):
         del rows, first, second
         return False
 
-    def _open_frame(self, frame: Any, choose: Callable[[Sequence[str]], Iterable[str]]) -> ir.Table:
+    def _open_frame(self, log: LogFrame, choose: Callable[[Sequence[str]], Iterable[str]]) -> ir.Table:
         """The columns of a frame that are wanted, as Arrow holds them, or as a table where they are."""
-        there = _native_table(frame, self.connection)
+        there = log.table_in(self.connection)
         if there is not None:
             return there.select(*_roots(there.columns, choose))
         from cldrank.data.frames import FramePart, frame_columns
 
-        wanted = _roots(frame_columns(frame), choose)
-        return self.in_memory(FramePart(frame, wanted).table(wanted))
+        wanted = _roots(frame_columns(log.frame), choose)
+        return self.in_memory(FramePart(log.frame, wanted).table(wanted))
 
     def in_memory(self, table: pa.Table) -> ir.Table:
         """An Arrow table, which the engine reads where it lies if it can."""
@@ -299,20 +299,6 @@ def engine_of(sources: Sequence[LogSource], engine: str | Any) -> Any:
 
         return ibis.pyspark.connect(frame.sparkSession)
     return frame.get_backend() if module.startswith("ibis.") else engine
-
-
-def _native_table(frame: Any, connection: Any) -> ir.Table | None:
-    """A frame that lies in the engine already, as a table there; None for others."""
-    module = type(frame).__module__
-    if module.startswith("ibis."):
-        return frame
-    if module.startswith("pyspark.") and connection.name == "pyspark":
-        from ibis.util import gen_name
-
-        name = gen_name("log_frame")
-        frame.createOrReplaceTempView(name)
-        return connection.table(name)
-    return None
 
 
 def _literal(path: Path, special: str = _OF_DUCKDB) -> str:

@@ -64,6 +64,19 @@ class LogFrame:
 
     __fspath__ = __str__
 
+    def table_in(self, connection: Any) -> Any:
+        """The log as a table of an Ibis connection, if it lies in that engine already; None for others."""
+        module = type(self.frame).__module__
+        if module.startswith("ibis."):
+            return self.frame
+        if module.startswith("pyspark.") and connection.name == "pyspark":
+            from ibis.util import gen_name
+
+            name = gen_name("log_frame")
+            self.frame.createOrReplaceTempView(name)
+            return connection.table(name)
+        return None
+
 
 LogSource = Path | LogFrame
 
