@@ -10,7 +10,8 @@ _INTRODUCTION = [
     "",
     "The data sets that cldrank knows by name. `cldrank data list` lists them, `cldrank data info NAME` describes one,",
     "and `cldrank data fetch NAME` downloads those that a program may download; the others are placed by hand, as",
-    "described below.",
+    "described below. Where a set is published in another form than cldrank reads, `fetch` also makes the files, and",
+    "`cldrank data prepare NAME --from FOLDER` makes them of files that are at hand. Both print licence and citation.",
     "",
     "| name | what | queries | rows | features | grades | licence | how to get it |",
     "|---|---|---:|---:|---:|---|---|---|",
@@ -35,10 +36,75 @@ _REFERENCES = [
     "```",
 ]
 
+_NOTES = {
+    "msrd": """
+`cldrank data fetch msrd` does all of it, into the cache; so does `cldrank data prepare msrd --from FOLDER --out msrd`
+with files at hand. It takes 9 to 13 seconds on one core.
+
+The set is Metarank's, under CC BY-SA 4.0. What is downloaded is the adaptation that Elastic publishes for its notebook
+on learning to rank (its notice says CC BY). Of its 384,755 judgements, 374 are of movies that it does not hold; they
+are left out and counted. Metarank's own files are kept in Git LFS and have another form; `prepare` does not read them.
+
+Each of title, overview, tags, genres, director, actors, characters, and all of them together, has sixteen features: how
+many of the query's terms it covers, sums, extremes and moments of their counts, TF-IDF, BM25 (k₁ = 1.2, b = 0.75), and
+language models with Dirichlet (μ = 500) and Jelinek–Mercer smoothing (λ = 0.1). Twelve more are about the query, the
+movie, and how alike query and title are. The formulas are in
+[`matching.py`](../src/cldrank/data/prepare/matching.py) and [`msrd.py`](../src/cldrank/data/prepare/msrd.py).
+
+All results in these pages were computed with Parquet files that an older script made. What `prepare` makes of the
+published files is equal to them: the same queries, documents, labels, order and splits, and all 53,813,340 features
+bit by bit (one machine, NumPy 2; where its logarithm rounds otherwise, the last bit of a few may differ). To check it:
+
+```console
+$ CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_msrd.py -m data
+```
+
+`CLDRANK_DATA` names the folder with the older `msrd/train.parquet` …, `CLDRANK_PUBLISHED` one with
+`msrd/movies-corpus.jsonl.gz` ….
+""",
+    "ranklens": """
+`cldrank data fetch ranklens` does all of it, into the cache; so does
+`cldrank data prepare ranklens --from FOLDER --out ranklens` with the file at hand.
+
+Metarank publishes the set twice: as lists and metadata (metarank/ranklens), and as events (metarank/metarank), which
+`prepare` reads: a list per `ranking`, in the order of its items; a click per `interaction`; a movie per `item`. Lists
+are numbered by time, people as they appear; genres, tags and actors are joined by `|`.
+
+The file is kept in Git LFS. Its size and SHA-256 are on record, but it could not be downloaded where cldrank was
+developed, so this has **not** been compared on the published file. What was compared: the tables that the results in
+these pages use, written as events in disorder, come back from `prepare` equal in every value; and the list and the
+movie that Metarank's README quotes are in them. With the file,
+`CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_ranklens.py -m data` compares all of it.
+""",
+    "baidu-ultr": """
+```console
+$ cldrank data prepare baidu-ultr --from parts --out baidu
+$ cldrank clicks aggregate baidu/log.parquet --features baidu/features.parquet --out cells.parquet
+```
+
+- `log.parquet`: a row per document shown: `session_id` (the part and its page), `query_id`, `doc_id`, `position`,
+  `clicked`, and as published `media_type`, `displayed_time`, `serp_height`, `slipoff_count_after_click`.
+- `features.parquet`: each document once per query, with its embedding as the features `e1` … `e768`, of float16 made
+  float32. Where a document was shown with several texts, the first one counts.
+- `annotations.parquet`, if `validation.feather` is among the files: documents that experts judged, labels 0 … 4.
+
+A query is known by the MD5 of its text, since the ids are not unique; a document by that of its address, in the
+annotations by that of its text. Positions count from 1; documents that the publisher left out leave gaps. Rows without
+query, document, position or click are left out, a row without a finite embedding stays in the log, and each is counted.
+Copies with one row per page, as `datasets` loads them, will do as well (Arrow or Parquet); what pads them beyond `n` is
+ignored.
+
+Memory does not grow with the files: 1.2 GiB for one file of 100 MB as for twelve, at some 20,000 rows a second. While
+it works, the disk holds a second copy of the embeddings. cldrank does not fetch the set, and nothing of it was at hand:
+the reader is tested on made-up files of the very form that
+[the publisher's code](https://github.com/philipphager/baidu-ultr) writes.
+""",
+}
+
 
 def _row(source: DataSource) -> str:
     shape, grades = source.shape, source.grades
-    way = "by hand" if source.gated else "fetch (raw files only)" if source.raw else "fetch"
+    way = "fetch" if not source.gated else "by hand, then prepare" if source.prepared else "by hand"
     if source.acceptance:
         way += ", after accepting the licence"
     cells = [
@@ -67,6 +133,10 @@ def _section(source: DataSource) -> str:
     ]
     if any("‹" in form for form in forms):
         lines[-1] += " ‹1› … ‹5› are the parts 1 … 5 in fold 1, 2 … 5, 1 in fold 2, and so on."
+    if source.prepared and source.downloads:
+        lines += ["", "| published file | bytes | SHA-256 |", "|---|---:|---|"]
+        lines += [f"| [{file.name}]({file.url}) | {file.size:,} | `{file.sha256}` |" for file in source.downloads]
+    lines += [_NOTES[source.key].rstrip()] if source.key in _NOTES else []
     return "\n".join(lines)
 
 

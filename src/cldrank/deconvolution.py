@@ -64,18 +64,8 @@ class RateCounts:
         >>> found.mass[found.rates < 0.1].sum().round(2), found.mass[found.rates > 0.4].sum().round(2)
         (np.float64(0.5), np.float64(0.5))
         """
-        share = self.number / self.number.sum()
-        rates = most * np.sin(np.linspace(0, np.pi / 2, GRID)) ** 2
-        likelihood = self._likelihood(rates)
-        mass, before = np.full(GRID, 1 / GRID), -np.inf
-        for _ in range(_MOST_STEPS):
-            mixed = np.maximum(likelihood @ mass, np.finfo(float).tiny)
-            fit = float(share @ np.log(mixed))
-            mass = mass * ((share / mixed) @ likelihood)
-            if fit - before < _GAIN:
-                break
-            before = fit
-        return RateDistribution(self, rates, mass / mass.sum())
+        rates = most * unit_grid(GRID)
+        return RateDistribution(self, rates, most_likely_mass(self._likelihood(rates), self.number))
 
     def _likelihood(self, rates: Floats) -> Floats:
         """(pairs, grid) of each pair of counts at each rate, over the largest in its row."""
@@ -128,9 +118,57 @@ class RateDistribution:
     @cached_property
     def _posterior(self) -> Floats:
         """(pairs, grid) the posterior of each pair of counts."""
-        likelihood = self.counts._likelihood(self.rates) * self.mass
-        found: Floats = likelihood / likelihood.sum(axis=1, keepdims=True)
-        return found
+        return posterior_mass(self.counts._likelihood(self.rates), self.mass)
+
+
+def unit_grid(size: int) -> Floats:
+    """(size,) from 0 to 1, denser towards the ends, where a binomial tells rates apart best.
+
+    >>> unit_grid(5).round(2)
+    array([0.  , 0.15, 0.5 , 0.85, 1.  ])
+    """
+    found: Floats = np.sin(np.linspace(0, np.pi / 2, size)) ** 2
+    return found
+
+
+def most_likely_mass(
+    likelihood: Floats, number: Floats, *, known: Floats | float = 0.0, steps: int = _MOST_STEPS
+) -> Floats:
+    """(grid,) the masses, of 1 in all, that make what was seen of candidates most likely, by EM from equal masses.
+
+    likelihood   (candidates, grid) of what was seen of each at each point of a grid, up to a factor of its own
+    number       (candidates,) how many candidates have it
+    known        (grid,) how many more candidates are known to be at each point, which keeps few candidates from
+                 deciding alone
+    steps        fewer than EM needs to converge leave the masses smoother
+
+    >>> likelihood = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> most_likely_mass(likelihood, np.array([3.0, 1.0])).round(2)
+    array([0.81, 0.19])
+    >>> most_likely_mass(likelihood, np.array([3.0, 1.0]), known=np.array([0.0, 4.0])).round(2)
+    array([0.31, 0.69])
+    """
+    mass, before = np.full(likelihood.shape[1], 1 / likelihood.shape[1]), -np.inf
+    for _ in range(steps):
+        mixed = np.maximum(likelihood @ mass, np.finfo(float).tiny)
+        fit = float(number @ np.log(mixed)) / number.sum()
+        mass = mass * ((number / mixed) @ likelihood) + known
+        mass = mass / mass.sum()
+        if abs(fit - before) < _GAIN:
+            break
+        before = fit
+    return mass
+
+
+def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
+    """(candidates, grid) the posterior of each candidate, given likelihoods and the masses of the prior.
+
+    >>> posterior_mass(np.array([[0.5, 1.0]]), np.array([0.5, 0.5])).round(2)
+    array([[0.33, 0.67]])
+    """
+    joint = likelihood * mass
+    found: Floats = joint / joint.sum(axis=1, keepdims=True)
+    return found
 
 
 def _distinct(clicks: NDArray[np.int64], impressions: NDArray[np.int64]) -> RateCounts:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,23 +72,58 @@ def test_fetching_a_gated_set_says_how_to_place_it(run: Run, monkeypatch: pytest
 
 
 def test_fetching_shows_progress_and_where_the_set_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(source: DataSource, *, progress: download.Progress, **chosen: bool) -> download.Fetched:
+    def fetch(
+        source: DataSource, *, progress: download.Progress, making: download.Progress, **chosen: bool
+    ) -> download.Fetched:
         assert chosen == {"accept_licence": False, "force": True}
         for done in (0, 50, 100):
             progress(source.downloads[0].name, done, 100)
-        return download.Fetched(Path("/cache/msrd/raw"), fresh=True, raw=True)
+        making("computing features", 1, 2)
+        making("writing", 2, 2)
+        return download.Fetched(Path("/cache/msrd"), fresh=True)
 
     monkeypatch.setattr(download, "fetch", fetch)
     fetched = run("data", "fetch", "msrd", "--force")
-    assert fetched.out == "msrd is now in /cache/msrd/raw\n"
-    assert "movies.csv.gz" in fetched.err
-    assert "raw files" in fetched.err
+    assert fetched.out == "msrd is now in /cache/msrd\n"
+    for told in ("movies-corpus.jsonl.gz", "writing", "CC BY-SA 4.0", "Metarank. MSRD"):
+        assert told in fetched.err
     assert run("data", "fetch", "msrd", "--force", "--json").json == {
         "name": "msrd",
-        "folder": "/cache/msrd/raw",
+        "folder": "/cache/msrd",
         "fresh": True,
-        "raw": True,
     }
+
+
+EVENTS = """{"event": "item", "item": "7", "timestamp": "1636907100000", "fields": [{"name": "title", "value": "Heat"}]}
+{"event": "ranking", "id": "r", "timestamp": "1636993834000", "user": "u", "items": [{"id": "7"}, {"id": "9"}]}
+{"event": "interaction", "ranking": "r", "item": "9", "type": "click", "timestamp": "1636993839000", "user": "u"}
+"""
+
+
+def test_preparing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLDRANK_DATA", raising=False)
+    (folder / "published").mkdir()
+    (folder / "published" / "events.jsonl.gz").write_bytes(gzip.compress(EVENTS.encode()))
+    made = run("data", "prepare", "ranklens", "--from", "published", "--out", "lens")
+    assert made.code == 0
+    assert made.out.splitlines() == ["ranklens is now in lens", "lists: 1, rows: 2, clicks: 1, items: 1"]
+    for told in ("is not the file on record", "CC BY-SA 4.0", "Metarank. RankLens"):
+        assert told in made.err
+    told = run("data", "prepare", "ranklens", "--from", "published", "--json").json
+    assert told["rows"] == 2
+    refused = run("data", "prepare", "mq2008", "--from", "published")
+    assert refused.code == 2
+    assert "mq2008 is read as published" in refused.err
+    assert "/100" not in refused.err  # no bar of something that never began
+
+
+def test_preparing_without_files_downloads_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(source: DataSource, *, force: bool, out: Path, **_: object) -> download.Fetched:
+        assert (source.key, force, out) == ("msrd", True, Path("movies"))
+        return download.Fetched(out, fresh=True)
+
+    monkeypatch.setattr(download, "fetch", fetch)
+    assert run("data", "prepare", "msrd", "--out", "movies").out == "msrd is now in movies\n"
 
 
 def test_cache(run: Run) -> None:

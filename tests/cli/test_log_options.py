@@ -86,3 +86,58 @@ def test_complaints(run: Run, log: Path) -> None:
     ran = run("clicks", "aggregate", log, *options("--column"), "-o", "x.parquet")
     assert ran.code == 1
     assert "--first-position 0" in ran.err
+
+
+class TestOddLogs:
+    """The scene's log on numbered pages of two results, with dwell times in milliseconds."""
+
+    PAGED = ("--page-size", "2", "--satisfied", "30", "--dwell-unit", "ms", "--time-zone", "Europe/Berlin")
+
+    @pytest.fixture
+    def odd(self, log: Path) -> Path:
+        table = pq.read_table(log)
+        rank = np.asarray(table["rank"])
+        dwell = np.where(np.arange(len(rank)) % 2, 90_000.0, 4_000.0)
+        table = table.set_column(3, "rank", pa.array(rank % 2)).append_column("p", pa.array(rank // 2))
+        pq.write_table(table.append_column("ms", pa.array(dwell)), log.with_name("odd.parquet"))
+        return log.with_name("odd.parquet")
+
+    def said(self, option: str) -> list[str]:
+        roles = [part for role in ("page=p", "dwell=ms") for part in (option, role)]
+        return [*options(option), "--first-position", "0", *roles]
+
+    def test_aggregate_says_what_it_found(self, run: Run, odd: Path) -> None:
+        ran = run("clicks", "aggregate", odd, "-o", "odd-cells.parquet", *self.said("--column"), *self.PAGED)
+        assert ran.code == 0, ran.err
+        assert "found: pages count from 0" in ran.out
+        assert "found: positions restart on each page of 2" in ran.out
+        assert "not counted; of unknown length: 0, counted" in ran.out
+        told = run("clicks", "aggregate", odd, "-o", "odd-cells.parquet", *self.said("--column"), *self.PAGED, "--json")
+        assert told.json["log"]["found"][:2] == ["pages count from 0", "positions restart on each page of 2"]
+        assert [entry["position"] for entry in told.json["positions"]] == [1, 2, 3, 4, 5]
+
+    def test_the_same_log_for_every_command(self, run: Run, odd: Path) -> None:
+        ran = run("clicks", "audit", odd, *self.said("--column"), *self.PAGED)
+        assert "Found in the log: pages count from 0; positions restart on each page of 2" in ran.out
+        trained = run(
+            "train", "naive", "-f", "train.parquet", "-c", odd, *self.said("--log-column"), *self.PAGED, "-o", "d"
+        )
+        assert trained.code == 0, trained.err
+        depth = ("--method", "click-through", "-o", "rho.json")
+        estimated = run("propensity", "estimate", odd, *self.said("--column"), *self.PAGED, *depth)
+        assert "found: positions restart on each page of 2" in estimated.err
+        assert "--page-size 2 --satisfied 30.0 --dwell-unit ms --time-zone Europe/Berlin" in estimated.err
+
+    def test_complaints(self, run: Run, odd: Path) -> None:
+        start = ["clicks", "aggregate", odd, "-o", "x.parquet", *self.said("--column")]
+        cases: list[tuple[int, str, list[Any]]] = [
+            (1, "set --dwell-unit ms", [*start, "--satisfied", "30"]),
+            (2, "--satisfied must be a number above 0", [*start, "--satisfied", "0"]),
+            (2, "--time-zone must be the name of a time zone", [*start, "--time-zone", "Berlin"]),
+            (2, "--paging must be 'restarts' or 'continues'", [*start, "--paging", "maybe"]),
+            (2, "with --column column=NAME", [*start, "--column", "row=p"]),
+            (2, "--grid-columns", [*start, "--grid-columns", "0"]),
+        ]
+        for code, message, arguments in cases:
+            ran = run(*arguments)
+            assert (ran.code, message in ran.err) == (code, True), ran

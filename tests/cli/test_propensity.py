@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.aggregate import MISSING, aggregate_segments
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.log.roles import NO_SEGMENT
 from cldrank.clicks.simulate import (
     NeighbourSwaps,
     PositionBased,
@@ -26,7 +27,7 @@ from cldrank.clicks.simulate import (
     save_log,
 )
 from cldrank.parameters import parameters
-from cldrank.propensity import AffineClicks, AllPairs, Propensities, Randomised, Swap, estimators
+from cldrank.propensity import AffineClicks, AllPairs, Propensities, Randomised, SegmentPropensities, Swap, estimators
 
 Run = Callable[..., Any]
 
@@ -260,23 +261,34 @@ class TestTrust:
 
 
 class TestSegments:
-    def test_one_file_a_segment_and_the_mean(self, propensity: Run, logs: Logs) -> None:
+    def test_all_segments_in_one_file(self, propensity: Run, logs: Logs) -> None:
         call = ("estimate", logs.devices, "--segment", "device", "-o", "rho.json", "--plot", "rho.svg")
         result = propensity(*call, "--json").json
-        assert list(result["segments"]) == ["Desktop / Web", "phone", MISSING]
-        names = [entry["out"] for entry in result["segments"].values()]
-        assert names == ["rho.desktop-web.json", "rho.phone.json", "rho.missing.json"]
-        phone, desktop = Propensities.load("rho.phone.json"), Propensities.load("rho.desktop-web.json")
-        assert phone.values[3] == pytest.approx(4**-0.3, rel=0.1)
-        assert desktop.values[3] == pytest.approx(4**-1.5, rel=0.2)
-        mean = Propensities.load("rho.json").values[3]
-        assert desktop.values[3] < mean < phone.values[3]
-        np.testing.assert_allclose(Propensities.load("rho.missing.json").values[3], mean)
-        assert MISSING in result["refusals"]
+        assert list(result["segments"]) == [NO_SEGMENT, "Desktop / Web", "phone"]
+        found = SegmentPropensities.load("rho.json")
+        phone, desktop, missing = (found[name].values[3] for name in ("phone", "Desktop / Web", NO_SEGMENT))
+        assert phone == pytest.approx(4**-0.3, rel=0.1)
+        assert desktop == pytest.approx(4**-1.5, rel=0.2)
+        mean = result["mean"]["positions"][3]["examined"]
+        assert desktop < mean < phone
+        assert missing == pytest.approx(mean)
+        assert NO_SEGMENT in result["refusals"]
         ran = propensity(*call)
         assert "Desktop / Web" in ran.out
-        assert f"{MISSING}, alone: all-pairs cannot estimate" in ran.out
+        assert f"{NO_SEGMENT}, alone: all-pairs cannot estimate" in ran.out
+        assert "--log-column segment=device --propensity rho.json --out ranker/" in " ".join(ran.err.split())
         assert Path("rho.svg").read_text().count(", position ") == 16
+        assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
+        assert list(propensity("show", "rho.json", "--json").json) == [f"rho.json, {name}" for name in found]
+
+    def test_cells_know_their_segments(self, propensity: Run, logs: Logs) -> None:
+        """From cells, the same curves as from the log; a column is then not asked for."""
+        from_log = propensity("estimate", logs.devices, "--segment", "device", "-o", "one.json", "--json").json
+        cr.ClickTable.read(logs.devices, segment="device").save("cells.parquet")
+        from_cells = propensity("estimate", "cells.parquet", "-o", "two.json", "--json").json
+        assert from_cells["segments"] == from_log["segments"]
+        asked = propensity("estimate", "cells.parquet", "--segment", "device", "-o", "two.json")
+        assert (asked.code, "cells know their segments" in asked.err) == (2, True)
 
     def test_a_segment_with_shorter_pages_is_no_obstacle(self, propensity: Run, logs: Logs) -> None:
         table = pq.read_table(logs.devices)
@@ -304,15 +316,16 @@ class TestSegments:
 
     def test_cells_and_methods_without_segments(self, propensity: Run, logs: Logs) -> None:
         cells = propensity("estimate", logs.swaps, "--segment", "device", "-o", "rho.json")
-        assert (cells.code, "name the raw log" in cells.err) == (2, True)
+        assert (cells.code, "is for raw logs" in cells.err) == (2, True)
         logged = propensity("estimate", logs.devices, "--segment", "device", "--method", "logged", "-o", "rho.json")
         assert (logged.code, "logged does not take --segment" in logged.err) == (2, True)
 
     def test_parts_add_up_to_the_whole(self, logs: Logs) -> None:
         whole = cr.ClickTable.read(logs.devices)
-        parts = aggregate_segments(logs.devices, "device")
-        assert sum(int(part.clicks.impressions.sum()) for part in parts.values()) == whole.impressions.sum()
-        assert sum(part.account.rows for part in parts.values()) == pq.read_metadata(logs.devices).num_rows
+        found = aggregate(logs.devices, segment="device")
+        parts = found.clicks.by_segment().values()
+        assert sum(int(part.impressions.sum()) for part in parts) == whole.impressions.sum()
+        assert found.account.rows == pq.read_metadata(logs.devices).num_rows
 
 
 class TestCompare:

@@ -15,7 +15,7 @@ import pytest
 from small_logs import CLEAN, COLUMNS, DEFECTS, VIEWED, cells, pages_from, write, write_timed
 
 from cldrank import ClickTable, RankingDataset
-from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate, aggregate_segments
+from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
@@ -230,11 +230,11 @@ class TestSources:
 
     def test_segments_of_a_log_add_up(self, tmp_path: Path) -> None:
         path = write_timed(tmp_path / "log.parquet", VIEWED)
-        parts = aggregate_segments(path, "session_id", max_rejected=1)
-        whole = parts["1"].clicks.merge(parts["2"].clicks)
-        assert whole.impressions.sum() == 4
-        with pytest.raises(DataError, match=r"log\.parquet \(session_id=1\) went into both"):
-            whole.merge(parts["1"].clicks)
+        whole = aggregate(path, segment="session_id", max_rejected=1).clicks
+        parts = whole.by_segment()
+        assert cells(parts["1"].merge(parts["2"])) == cells(whole)
+        with pytest.raises(DataError, match=r"log\.parquet went into both"):
+            whole.merge(parts["1"])
 
 
 def test_a_days_log_is_added_to_the_old(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class TestParts:
     def test_both_together_keep_the_order_of_the_first(self) -> None:
         one = Candidates.seen(np.array(["q", "q"]), np.array(["a", "b"]))
         two = Candidates.seen(np.array(["r", "q", "q"]), np.array(["a", "b", "c"]))
-        both = one.joined(two)
+        both = Candidates.joined([one, two])
         assert both.query_ids.tolist() == ["q", "r"]
         assert both.doc_ids.tolist() == ["a", "b", "c", "a"]
         assert both.sizes.tolist() == [3, 1]
@@ -52,7 +52,7 @@ class TestParts:
     def test_numbers_join_text_as_text(self) -> None:
         one = Candidates.seen(np.array([1]), np.array([7]))
         two = Candidates.seen(np.array(["1"]), np.array(["x"]))
-        assert one.joined(two).doc_ids.tolist() == ["7", "x"]
+        assert Candidates.joined([one, two]).doc_ids.tolist() == ["7", "x"]
 
     def test_of_another_dataset(self) -> None:
         check_same(Candidates.of(DATA), DATA)

@@ -246,6 +246,85 @@ class TestDisplay:
         assert cells(ClickTable.read(tmp_path / "cells.parquet", DATA)) == cells(table)
 
 
+class TestSegments:
+    CELLS: ClassVar[dict[str, Any]] = {
+        "row": [0, 0, 0, 1, 1],
+        "position": [1, 2, 1, 2, 1],
+        "impressions": [5, 3, 7, 5, 3],
+        "clicks": [1, 0, 2, 3, 1],
+    }
+    DEVICES: ClassVar[list[str]] = ["phone", "phone", "desktop", "phone", "phone"]
+
+    def table(self) -> ClickTable:
+        return ClickTable.from_arrays(DATA, **self.CELLS, segment=self.DEVICES)
+
+    def test_cells_of_two_segments_are_two(self) -> None:
+        table = self.table()
+        assert table.segment_names == ("desktop", "phone")
+        assert table.segment.tolist() == [0, 1, 1, 1, 1]
+        assert (table.row.tolist(), table.position.tolist()) == ([0, 0, 0, 1, 1], [1, 1, 2, 1, 2])
+        assert table.surface_row.tolist() == [0, 1, 1, 3, 3]
+        assert "15 impressions" not in repr(table)
+        assert repr(table).endswith("7 clicks; segments desktop, phone)")
+
+    def test_pages_of_each_surface_add_up(self) -> None:
+        """On phones 8 pages show position 1, and 8 position 2; on desktops 7 show position 1."""
+        assert self.table().query_impressions[0] == 8 + 7
+        one = ClickTable.from_arrays(DATA, **self.CELLS)
+        assert one.query_impressions[0] == 5 + 7 + 3
+
+    def test_parts_keep_their_segments(self) -> None:
+        table = self.table()
+        assert table.first(1).segment.tolist() == [0, 1, 1]
+        assert table.where(table.segment == 1).segment_names == ("desktop", "phone")
+        assert table[[0]].segment.tolist() == table.segment.tolist()
+        assert sum(part.n_cells for part in table.split(0.5, seed=0)) == table.n_cells
+        assert {name: part.n_cells for name, part in table.by_segment().items()} == {"desktop": 1, "phone": 4}
+
+    def test_files_hold_segments_where_there_are_any(self, tmp_path: Path) -> None:
+        table = self.table()
+        table.save(tmp_path / "cells.parquet")
+        again = ClickTable.read(tmp_path / "cells.parquet", DATA)
+        for name in ("row", "segment", "position", "impressions", "clicks", "segment_names"):
+            assert list(getattr(again, name)) == list(getattr(table, name))
+        ClickTable.from_arrays(DATA, **self.CELLS).save(tmp_path / "plain.parquet")
+        assert "segment" not in pq.read_schema(tmp_path / "plain.parquet").names
+        assert ClickTable.read(tmp_path / "plain.parquet", DATA).segment_names == ("",)
+
+    def test_without_segments_they_cost_nothing(self) -> None:
+        plain = ClickTable.from_arrays(DATA, **self.CELLS)
+        assert plain.segment.shape == (plain.n_cells,)
+        assert plain.segment.strides == (0,)
+        assert plain.surface_row is plain.row
+        assert not plain.segment.flags.writeable
+
+    @pytest.mark.parametrize(
+        ("wrong", "complaint"),
+        [
+            ({"segment": [0, 0]}, "segment has 2 entries for 5 cells"),
+            ({"segment": [0, 1, 2, 0, 0], "segment_names": ("a", "b")}, "names segment 2, but there are 2 names"),
+            ({"segment_names": ("a", "a")}, "must be different texts"),
+            ({"segment_names": ()}, "must be different texts"),
+            ({"segment": [0, 1, 0, 0, 0], "segment_names": ("", "b")}, "others have none"),
+        ],
+    )
+    def test_wrong_segments(self, wrong: dict[str, Any], complaint: str) -> None:
+        plain = ClickTable.from_arrays(DATA, **self.CELLS)
+        cells = [np.array(self.CELLS[name]) for name in ("row", "position", "impressions", "clicks")]
+        with pytest.raises(DataError, match=complaint):
+            ClickTable(plain.candidates, *cells, **wrong)
+
+    def test_display_probabilities_are_those_of_one_policy(self) -> None:
+        with pytest.raises(DataError, match="of several segments"):
+            self.table().with_display(np.full((DATA.n_rows, 2), 0.5))
+
+    def test_entries_that_name_no_segment(self) -> None:
+        named = ClickTable.from_arrays(DATA, **self.CELLS, segment=["a", None, "", "a", "a"])
+        assert named.segment_names == ("(missing)", "a")
+        with pytest.raises(DataError, match="segment has 1 entries, position 5"):
+            ClickTable.from_arrays(DATA, **self.CELLS, segment=["a"])
+
+
 def test_rows_of_a_log_that_are_set_aside_are_told(tmp_path: Path) -> None:
     rows = [f"{session},q,a,{1 if session else 'first'},0" for session in range(40)]
     path = tmp_path / "log.csv"

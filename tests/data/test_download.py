@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import shutil
@@ -13,11 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from cldrank.data import catalogue, download
 from cldrank.data.catalogue import DataSource, RemoteFile
-from cldrank.errors import CldrankError, DownloadError, UsageError
+from cldrank.errors import CldrankError, DataError, DownloadError, UsageError
 
 BODY = bytes(range(256)) * 2000  # larger than one chunk
 PAUSES = download._PAUSES
@@ -121,7 +123,7 @@ def left_in(folder: Path) -> list[str]:
 def test_fetching_unpacks_and_the_second_time_does_nothing(remote: Remote, cache: Path, prefix: str) -> None:
     source = istella(remote, tar({prefix + name: content for name, content in ISTELLA.items()}))
     fetched = fetch(source)
-    assert fetched == download.Fetched(cache / "data" / "istella-s", fresh=True, raw=False)
+    assert fetched == download.Fetched(cache / "data" / "istella-s", fresh=True)
     assert source.available() == ["istella-s:train", "istella-s:vali", "istella-s:test"]
     assert source.files("vali")[0].read_bytes() == b"vali"
     assert left_in(cache) == ["test.txt", "train.txt", "vali.txt"]
@@ -132,19 +134,55 @@ def test_fetching_unpacks_and_the_second_time_does_nothing(remote: Remote, cache
     assert len(remote.requests) == 2
 
 
-def test_raw_sets_come_beside_what_is_there(remote: Remote, cache: Path) -> None:
-    names = ("movies.csv.gz", "queries.csv.gz")
-    source = replace(catalogue.get("msrd"), downloads=tuple(remote_file(remote, name, BODY) for name in names))
-    notes = cache / "data" / "msrd" / "notes.txt"
+EVENTS = gzip.compress(
+    b"""{"event": "item", "item": "7", "timestamp": "1636907100000", "fields": [{"name": "title", "value": "Heat"}]}
+{"event": "ranking", "id": "r", "timestamp": "1636993834000", "user": "u", "items": [{"id": "7"}, {"id": "9"}]}
+{"event": "interaction", "ranking": "r", "item": "9", "type": "click", "timestamp": "1636993839000", "user": "u"}"""
+)
+
+
+def ranklens(remote: Remote, body: bytes = EVENTS) -> DataSource:
+    """A set that is made from what the server has."""
+    remote.body = body
+    return replace(catalogue.get("ranklens"), downloads=(remote_file(remote, "events.jsonl.gz", body),))
+
+
+def test_what_is_downloaded_is_prepared_beside_what_is_there(remote: Remote, cache: Path) -> None:
+    source = ranklens(remote)
+    notes = cache / "data" / "ranklens" / "notes.txt"
     notes.parent.mkdir(parents=True)
     notes.write_text("mine")
-    fetched = download.fetch(source)
-    assert fetched == download.Fetched(cache / "data" / "msrd" / "raw", fresh=True, raw=True)
-    assert [(fetched.folder / name).read_bytes() for name in names] == [BODY, BODY]
-    assert source.find_raw() == fetched.folder
-    assert source.find() is None
+    steps: list[tuple[str, int, int]] = []
+    fetched = download.fetch(source, making=lambda *step: steps.append(step))
+    assert fetched == download.Fetched(cache / "data" / "ranklens", fresh=True)
+    assert source.available() == ["ranklens:impressions", "ranklens:items"]
+    assert pq.read_table(source.files("impressions")[0])["click"].to_pylist() == [0, 1]
     assert notes.read_text() == "mine"
+    assert left_in(cache) == ["impressions.parquet", "items.parquet", "notes.txt"]
+    assert steps[0][1] == 0
+    assert steps[-1][1] == steps[-1][2]
     assert download.fetch(source) == replace(fetched, fresh=False)
+    assert len(remote.requests) == 1
+
+
+def test_what_is_prepared_may_go_elsewhere(remote: Remote, cache: Path, tmp_path: Path) -> None:
+    source = ranklens(remote)
+    assert download.fetch(source, out=tmp_path / "lens") == download.Fetched(tmp_path / "lens", fresh=True)
+    assert left_in(tmp_path / "lens") == ["impressions.parquet", "items.parquet"]
+    assert source.find() is None
+    with pytest.raises(UsageError, match="holds other files"):
+        download.fetch(source, out=tmp_path)
+    with pytest.raises(UsageError, match="istella-s is read as published"):
+        fetch(istella(remote), out=tmp_path / "istella")
+
+
+def test_a_download_that_cannot_be_prepared_is_kept_for_the_next_try(remote: Remote, cache: Path) -> None:
+    source = ranklens(remote, gzip.compress(b"{}"))
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"events\.jsonl\.gz:1: not an event of Metarank"):
+            download.fetch(source)
+    assert source.find() is None
+    assert len(remote.requests) == 1
 
 
 def test_progress_rises_to_the_whole(remote: Remote) -> None:

@@ -14,11 +14,12 @@ from cldrank.clicks.simulate import FirstSwaps
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, warn
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.orders import ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
 from cldrank.evaluation.unseen_model import UnseenModel, fit_model
 from cldrank.propensity import AffineClicks
+from cldrank.propensity.segment_propensities import Curve
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
+from cldrank.propensity.segment_propensities import Curve
 
 Candidate = tuple[int, int]  # query, and number in it from 0
 Relevance = Mapping[Candidate, float]

@@ -130,7 +130,7 @@ def test_a_curve_that_the_clicks_refute_is_raised_before_judging() -> None:
     with pytest.warns(CldrankWarning, match="were raised at position 2 to the lower bound"):
         _, judge = judging.hold_out(data, table, steep, 0.3, 1)
     with pytest.warns(CldrankWarning):
-        raised = check_propensities(steep, table, "tuning", None, "raise").values[1]
+        raised = check_propensities(steep, table, "tuning", None, "raise").per_cell(table)[1]
     assert 0.2 < raised < 0.5
     preferences = 100 * np.abs(np.array([0.8 - 0.15 / raised, 0.2 - 0.25 / raised]))  # one pair on each page
     np.testing.assert_allclose(np.unique(judge.weight.round(3)), np.sort(preferences), atol=1e-3)

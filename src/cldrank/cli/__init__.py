@@ -22,6 +22,7 @@ from cldrank.cli import (
     experiment,
     explain,
     export,
+    judgements,
     pipeline,
     propensity,
     score,
@@ -93,6 +94,7 @@ app.command("compare", cls=JsonFileCommand)(compare.compare)
 app.command("explain")(explain.explain)
 app.command("score")(score.score)
 app.command("export")(export.export)
+app.command("judgements")(judgements.judgements)
 app.command("serve")(serve.serve)
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(experiment.app, name="experiment")

@@ -25,7 +25,8 @@ BLOCKED = 3  # the exit code of a log that should not be trained on
 
 @with_options
 def audit(
-    source: options.PageOptions,
+    source: options.LogOptions,
+    window: options.Window,
     features: options.OptionalFeatures = None,
     html: Annotated[
         Path | None, options.spelled("--html FILE", "Write a page with charts that needs no other files.")
@@ -35,8 +36,8 @@ def audit(
     """Find out what a click log can and cannot support, before training on it.
 
     Clicks by position, candidates never shown, odd pages, suspicious users, drift, and whether propensities can be
-    estimated, by which method and how precisely. Takes logs as `cldrank clicks aggregate` does, or a file of cells.
-    Exits with code 3 if the verdict is blocking, after everything is written; with 0 if it is any other.
+    estimated, by which method and how precisely. Takes logs as `cldrank clicks aggregate` does, a file of cells, or a
+    folder of days. Exits with code 3 if the verdict is blocking, after everything is written; otherwise with 0.
 
     Example: `cldrank clicks audit logs/ --features train.parquet --html audit.html`
     """
@@ -45,7 +46,7 @@ def audit(
     options.check_outputs([html], [*source.log, *(features or [])])
     dataset = options.load_features(features)
     with working(f"auditing {', '.join(source.log)} …"):
-        result = run(source.log, dataset, **source.reading()).said("shell")
+        result = run(source.log, dataset, **source.reading(), **vars(window)).said("shell")
     if html:
         save_text(html, result.to_html())
     if as_json:

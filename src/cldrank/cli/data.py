@@ -1,8 +1,9 @@
-"""`cldrank data`: look at, convert, make and fetch ranking data."""
+"""`cldrank data`: look at, convert, make, fetch and prepare ranking data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,9 +24,15 @@ from cldrank.cli.output import (
 from cldrank.wording import some
 
 if TYPE_CHECKING:
-    from cldrank.data.dataset import RankingDataset
+    from rich.progress import Progress
 
-app = typer.Typer(no_args_is_help=True, help="Look at, convert, make and fetch ranking data.")
+    from cldrank.data.catalogue import DataSource
+    from cldrank.data.dataset import RankingDataset
+    from cldrank.data.download import Fetched
+
+Report = Callable[[str, int, int], None]
+
+app = typer.Typer(no_args_is_help=True, help="Look at, convert, make, fetch and prepare ranking data.")
 
 
 @app.command("list")
@@ -41,9 +48,8 @@ def list_known(as_json: options.Json = False) -> None:
     for source in sources:
         counts = (source.shape.queries, source.shape.rows, source.shape.features)
         shown = ["–" if count is None else f"{count:,}" for count in counts]
-        way = "by hand" if source.gated else "fetch (raw)" if source.raw else "fetch"
-        here = "yes" if source.find() else "raw" if source.find_raw() else "no"
-        table.add_row(source.key, *shown, way, here)
+        way = "fetch" if not source.gated else "by hand, prepare" if source.prepared else "by hand"
+        table.add_row(source.key, *shown, way, "yes" if source.find() else "no")
     console.print(table)
     console.print("`cldrank data info NAME` describes one and says how to get it.", style="dim")
 
@@ -69,25 +75,105 @@ def fetch(
     force: Annotated[bool, options.spelled("--force", "Download it again even if it is present.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Download a data set, verify and unpack it. For a set that needs a login, print how to place it by hand."""
-    from cldrank.data import catalogue, download
+    """Download a data set, verify it, and unpack or prepare it. If that needs a login, print how to place it by hand.
+
+    Example: `cldrank data fetch msrd`, after which `msrd:train` is a name that every command knows.
+    """
+    from cldrank.data import catalogue
 
     source = catalogue.get(name)
-    with download_bar() as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(file: str, done: int, total: int) -> None:
-            if file not in tasks:
-                tasks[file] = bar.add_task(file)
-            bar.update(tasks[file], completed=done, total=total)
-
-        fetched = download.fetch(source, accept_licence=accept_licence, force=force, progress=report)
+    fetched = _fetch(source, accept_licence=accept_licence, force=force)
     if as_json:
-        print_json({"name": source.key, "folder": str(fetched.folder), "fresh": fetched.fresh, "raw": fetched.raw})
+        print_json({"name": source.key, "folder": str(fetched.folder), "fresh": fetched.fresh})
         return
     console.print(f"{source.key} is {'now' if fetched.fresh else 'already'} in {fetched.folder}", markup=False)
-    if fetched.raw:
-        say("These are the publisher's raw files, without feature vectors: they cannot be loaded as they are.")
+    _say_terms(source)
+
+
+@app.command()
+def prepare(
+    name: Annotated[str, typer.Argument(show_default=False)],
+    published: Annotated[
+        list[Path] | None,
+        options.spelled(
+            "--from PATH",
+            "The published files, or a folder of them; repeat it for several. By default they are downloaded.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        options.spelled("--out -o FOLDER", "The folder to write; by default the cache, where `NAME:SPLIT` finds it."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make the files that cldrank reads from those that a publisher offers, for sets that are published in other forms.
+
+    Example: `cldrank data prepare msrd --from downloads --out msrd`
+    """
+    from cldrank.data import catalogue
+    from cldrank.data.prepare import PreparedSet
+    from cldrank.data.prepare import prepare as prepare_files
+
+    source = catalogue.get(name)
+    if published:
+        with progress_bar() as bar:
+            made = prepare_files(source, published, out, _steps_reporter(bar))
+    else:
+        made = PreparedSet(_fetch(source, force=True, out=out).folder, {})
+    if as_json:
+        print_json({"name": source.key, "folder": str(made.folder), **made.counts})
+        return
+    counted = ", ".join(f"{what}: {number:,}" for what, number in made.counts.items() if number)
+    console.print(f"{source.key} is now in {made.folder}", markup=False)
+    if counted:
+        console.print(counted, markup=False)
+    _say_terms(source)
+
+
+def _fetch(source: DataSource, **chosen: Any) -> Fetched:
+    """Download a set, with a bar of bytes for each file, and then one of steps where files are made of them."""
+    from cldrank.data import download
+
+    with ExitStack() as shown:
+        files = _files_reporter(shown.enter_context(download_bar()))
+        steps: list[Report] = []
+
+        def making(what: str, done: int, total: int) -> None:
+            if not steps:
+                shown.close()  # one bar at a time
+                steps.append(_steps_reporter(shown.enter_context(progress_bar())))
+            steps[0](what, done, total)
+
+        return download.fetch(source, **chosen, progress=files, making=making)
+
+
+def _files_reporter(bar: Progress) -> Report:
+    """A function that moves a bar of its own for each file."""
+    tasks: dict[str, Any] = {}
+
+    def report(file: str, done: int, total: int) -> None:
+        if file not in tasks:
+            tasks[file] = bar.add_task(file)
+        bar.update(tasks[file], completed=done, total=total)
+
+    return report
+
+
+def _steps_reporter(bar: Progress) -> Report:
+    """A function that moves one bar and says what is being done."""
+    tasks: list[Any] = []
+
+    def report(what: str, done: int, total: int) -> None:
+        if not tasks:
+            tasks.append(bar.add_task(what))
+        bar.update(tasks[0], description=what, completed=done, total=total)
+
+    return report
+
+
+def _say_terms(source: DataSource) -> None:
+    say(f"Licence: {source.licence} ({source.homepage}). Cite: {source.citation}")
 
 
 @app.command()

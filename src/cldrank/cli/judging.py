@@ -16,7 +16,7 @@ from cldrank.wording import listed
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.propensity.segment_propensities import Curve
 
 PRODUCTION = "production"  # the order of the log itself
 RANKER_HELP = (
@@ -106,7 +106,7 @@ class JudgedData:
     dataset: RankingDataset
     rankers: tuple[Any, ...]
     clicks: ClickTable | None
-    propensities: Propensities | AffineClicks | None
+    propensities: Curve | None
 
     @classmethod
     def read(

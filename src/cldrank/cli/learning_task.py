@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.estimators import Method
-    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.propensity.segment_propensities import Curve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +25,16 @@ class Sources:
     features: options.Features
     clicks: Annotated[
         list[str] | None,
-        options.spelled("--clicks -c FILE", "The clicks: a file of cells, or raw logs.", show_default=False),
+        options.spelled(
+            "--clicks -c FILE", "The clicks: a file of cells, a folder of days, or raw logs.", show_default=False
+        ),
     ] = None
     propensity: Annotated[
         str | None,
         options.spelled(
             "--propensity -p power:ETA|FILE",
             "Examination probabilities: power:1.0 for 1/position, a file that `cldrank propensity estimate` "
-            "wrote, or none.",
+            "wrote, or none; of segments also phone=power:1.2,desktop=power:0.8.",
             show_default=False,
         ),
     ] = None
@@ -56,17 +58,15 @@ class Sources:
             )
         return table.first(self.depth)
 
-    def curve_for(self, table: ClickTable) -> Propensities | AffineClicks | None:
+    def curve_for(self, table: ClickTable) -> Curve | None:
         """The propensities (or slopes and bases) of the positions of clicks; None where none are named."""
-        from cldrank.propensity import AffineClicks, Propensities
-        from cldrank.propensity.storage import load_estimate
+        from cldrank.propensity import SegmentPropensities
+        from cldrank.propensity.storage import parse_curve
 
         if self.propensity is None:
             return None
-        found = load_estimate(self.propensity) if Path(self.propensity).is_file() else None
-        if not isinstance(found, AffineClicks):
-            found = Propensities.parse(self.propensity, max(table.depth, 1))
-        if len(found) < table.depth:
+        found = parse_curve(self.propensity, table)
+        if not isinstance(found, SegmentPropensities) and len(found) < table.depth:
             raise UsageError(
                 f"{self.propensity} reaches down to position {len(found)}, the clicks to {table.depth}; "
                 f"--depth {len(found)} treats pages as if they ended there."
@@ -108,7 +108,7 @@ class LearningTask(Sources):
             hint = "--position-correction or --safe" if corrects_if_asked(type(self.method)) else "--safe"
             raise UsageError(f"{name} does not use propensities; leave --propensity out, or say {hint}.")
 
-    def read(self) -> tuple[RankingDataset, ClickTable | None, Propensities | AffineClicks | None]:
+    def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
         dataset = self.reading.load(self.features)
         if not self.clicks:
@@ -116,7 +116,7 @@ class LearningTask(Sources):
         table = self.clicks_on(dataset, self.log)
         return dataset, table, self.curve_for(table)
 
-    def curve_for(self, table: ClickTable) -> Propensities | AffineClicks | None:
+    def curve_for(self, table: ClickTable) -> Curve | None:
         """The same, if the method can use it."""
         from cldrank.propensity import AffineClicks
 
@@ -134,6 +134,8 @@ class LearningTask(Sources):
         words = ["cldrank", "compare", str(ranker), "production"]
         for option, values in (("--features", self.features), ("--clicks", self.clicks)):
             words += [word for value in values for word in (option, value)]
+        for option, given in (("--last", self.log.last), ("--until", self.log.until)):
+            words += [] if given is None else [option, given]
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
 
 

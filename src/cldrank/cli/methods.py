@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cldrank.parameters import Parameter
 
 _SHORT = {"-c": "clicks", "-p": "propensity"}
-_OF_ONE_FIT = ("checkpoint", "resume", "tensorboard")
+_OF_ONE_FIT = ("checkpoint", "resume", "tensorboard", "warm_start")
 
 
 class MethodCommands(TyperGroup):

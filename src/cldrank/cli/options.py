@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from cldrank.cli.output import console, working
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError, setting
 from cldrank.files import check_writable
 
 if TYPE_CHECKING:
@@ -153,17 +154,85 @@ def check_ranker_folder(path: Path) -> None:
 # -- options that belong together: each field is one ---------------------------------------------------------------
 
 
-_FirstPosition = Annotated[
-    int | None,
-    _reading("--first-position 0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
-]
-_OneQuery = Annotated[
-    bool, _reading("--one-query", "The log has no queries (recommendations): all pages belong to one.")
-]
+@dataclass(frozen=True, kw_only=True)
+class LogShape:
+    """How a raw log is laid out, but for the names of its columns: the fields of `cldrank.clicks.log.LogLayout`."""
+
+    first_position: Annotated[
+        int | None,
+        _reading("--first-position 0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
+    ] = None
+    one_query: Annotated[
+        bool, _reading("--one-query", "The log has no queries (recommendations): all pages belong to one.")
+    ] = False
+    by_time: Annotated[
+        bool,
+        _reading("--by-time", "If a session sees a page of the same query at another time, count it as another page."),
+    ] = False
+    page_size: Annotated[
+        int | None,
+        _reading("--page-size INTEGER", "Logs with a `page` column: results per page. [default: found]", min=1),
+    ] = None
+    paging: Annotated[
+        str | None,
+        _reading("--paging restarts|continues", "Whether positions begin anew on each `page`. [default: found]"),
+    ] = None
+    grid_columns: Annotated[
+        int | None,
+        _reading(
+            "--grid-columns INTEGER", "Logs with `row` and `column`: columns of the grid. [default: found]", min=1
+        ),
+    ] = None
+    satisfied: Annotated[
+        float | None,
+        _reading("--satisfied SECONDS", "Count a click only if its `dwell` time is at least this, or unknown."),
+    ] = None
+    dwell_unit: Annotated[str | None, _reading("--dwell-unit s|ms", "The unit of `dwell` times. [default: s]")] = None
+    time_zone: Annotated[
+        str | None,
+        _reading("--time-zone NAME", "Of times that name none, such as Europe/Berlin. [default: UTC]"),
+    ] = None
+
+    def layout(self) -> dict[str, Any]:
+        """The fields of `LogLayout` that were given."""
+        given = {entry.name: getattr(self, entry.name) for entry in fields(LogShape)}
+        columns = {"columns": self.columns} if self.columns else {}
+        return {**columns, **{name: value for name, value in given.items() if value is not None and value is not False}}
+
+    def typed(self) -> str:
+        """The same as options of commands that read features too, each behind a space."""
+        named = [f"--log-column {shlex.quote(f'{role}={name}')}" for role, name in (self.columns or {}).items()]
+        given = {name: value for name, value in self.layout().items() if name != "columns"}
+        options = [setting(name, None if value is True else value).shell for name, value in given.items()]
+        return "".join(f" {option}" for option in [*named, *options])
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """The columns that have other names."""
+        return None
 
 
-@dataclass(frozen=True)
-class LogOptions:
+_Last = Annotated[
+    str | None, _reading("--last DAYS", "Of a folder of days, only the last ones: 28d, say, or 4w. [default: all]")
+]
+_Until = Annotated[str | None, _reading("--until DAY", "The last day of --last. [default: the newest day]")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Which days of a folder of days are read."""
+
+    last: _Last = None
+    until: _Until = None
+
+    def window(self) -> dict[str, Any]:
+        """The window, as far as it was given."""
+        given = {"last": self.last, "until": self.until}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions(LogShape):
     """A log, or cells, and how to read it."""
 
     log: Annotated[
@@ -176,13 +245,12 @@ class LogOptions:
         list[str] | None,
         _reading(
             "--column ROLE=NAME",
-            "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or `documents`, "
-            "`clicked_positions`), `timestamp`, `user_id`, `ranker_id`, `surface`, `propensity`, if it has another "
-            "name.",
+            "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
+            "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
+            "`propensity`, `dwell`, if it has another name; and which hold `page`, or `row` and `column`, if any. A "
+            "field inside of a column by its path: doc_id=event.object.id.",
         ),
     ] = None
-    first_position: _FirstPosition = None
-    one_query: _OneQuery = False
     engine: Annotated[
         str,
         _reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]"),
@@ -203,45 +271,27 @@ class LogOptions:
         return {
             "engine": self.engine,
             "master": self.master,
-            "columns": self.columns,
-            "first_position": self.first_position,
-            "one_query": self.one_query,
             "memory_limit": self.memory_limit,
+            **self.layout(),
         }
 
 
-@dataclass(frozen=True)
-class PageOptions(LogOptions):
-    """A log, and what counts as one page."""
-
-    by_time: Annotated[
-        bool,
-        _reading("--by-time", "If a session sees a page of the same query at another time, count it as another page."),
-    ] = False
-
-    def reading(self) -> dict[str, Any]:
-        """The arguments for functions that read logs page by page."""
-        return {**super().reading(), "by_time": self.by_time}
-
-
-@dataclass(frozen=True)
-class LogReading:
+@dataclass(frozen=True, kw_only=True)
+class LogReading(LogShape, Window):
     """How to read click logs, where features are read as well."""
 
     log_column: Annotated[
         list[str] | None, _reading("--log-column ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
     ] = None
-    first_position: _FirstPosition = None
-    one_query: _OneQuery = False
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """The columns that have other names."""
+        return _log_columns(self.log_column, "--log-column")
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        given = {
-            "columns": _log_columns(self.log_column, "--log-column"),
-            "first_position": self.first_position,
-            "one_query": self.one_query or None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return {**self.layout(), **self.window()}
 
 
 def _log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:
@@ -281,11 +331,11 @@ class Layout:
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for functions that read features."""
-        from cldrank.clicks.log import OPTIONAL, PAGE, REQUIRED
+        from cldrank.clicks.log import ROLES
 
         columns = _column_names(self.column, "--column")
         for role in columns or ():
-            if role in (*REQUIRED, *PAGE, *OPTIONAL) and role not in ("query_id", "doc_id"):
+            if role in ROLES and role not in ("query_id", "doc_id"):
                 raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
         return {"columns": columns, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
 

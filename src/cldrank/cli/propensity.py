@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,10 +26,11 @@ from cldrank.files import save_json
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
-    from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
+    from cldrank.propensity import AffineClicks, Propensities
     from cldrank.propensity.checks.agreement import EstimatorComparison
     from cldrank.propensity.choosing import ChosenMethod
+    from cldrank.propensity.segmented import EstimatedSegments
 
 Candidates = Annotated[
     list[str] | None,
@@ -93,7 +93,7 @@ def estimate(
         options.spelled(
             "--segment COLUMN",
             "Estimate each value of this column of the log by itself, such as devices, the weak ones drawn "
-            "towards the mean; each gets a file beside --out, which holds the mean.",
+            "towards the mean. Cells that have segments are always estimated so.",
         ),
     ] = None,
     plot: Chart = None,
@@ -103,8 +103,8 @@ def estimate(
 ) -> None:
     """Estimate propensities with an interval for every position, and write them for `cldrank train`.
 
-    Reads logs as `cldrank clicks aggregate` does, or files of cells. Where the log cannot support an estimate, it says
-    why, and what data would be needed; then the exit code is 1, and nothing is written.
+    Reads logs as `cldrank clicks aggregate` does, files of cells, or a folder of days. Where the log cannot support an
+    estimate, it says why, and what data would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
     """
@@ -114,10 +114,14 @@ def estimate(
     task = Estimation(AUTO if method is None else _method().parse(method), _given(settings), smooth, clip)
     dataset = options.load_features(features)
     task.check(source, dataset, segment)
-    if segment is not None:
-        _estimate_segments(task, source, segment, dataset, out, plot, as_json)
+    table = source.table(dataset, segment)
+    if table.n_segments > 1 or segment is not None:
+        curves, chosen = task.of_segments(table)
+        _write_segments(curves, chosen, out, plot, as_json)
+        if not as_json:
+            depth = len(curves.pooled) if len(curves.pooled) < table.depth else None
+            _say_next(chosen, source, features, f"{out}", depth, segment)
         return
-    table = source.table(dataset)
     found, chosen = task.of(table, source, dataset)
     found.save(out)
     if plot:
@@ -131,37 +135,24 @@ def estimate(
     _say_next(chosen, source, features, f"{out}", len(found) if len(found) < table.depth else None)
 
 
-def _estimate_segments(
-    task: Estimation,
-    source: LogSource,
-    column: str,
-    dataset: RankingDataset | None,
-    out: Path,
-    plot: Path | None,
-    as_json: bool,
+def _write_segments(
+    found: EstimatedSegments, chosen: ChosenMethod, out: Path, plot: Path | None, as_json: bool
 ) -> None:
-    """Estimate by segment; the mean goes to `out`, each segment beside it."""
+    """Write the curves of all segments into one file, and say what they are."""
     from cldrank.propensity.chart import save_chart
 
-    found, chosen = task.of_segments(source.segments(column, dataset))
-    files = _segment_files(out, list(found))
-    options.check_outputs([out, plot, *files.values()], source.log)
-    found.pooled.save(out)
-    for name, rho in found.items():
-        rho.save(files[name])
+    found.save(out)
     if plot:
         save_chart({**found, "mean": found.pooled}, plot)
     if as_json:
-        segments = {name: {**as_dict(rho), "out": str(files[name])} for name, rho in found.items()}
+        segments = {name: as_dict(rho) for name, rho in found.items()}
         written = {"mean": as_dict(found.pooled), "out": str(out), "plot": plot and str(plot)}
         refusals = {name: refusal.said("shell") for name, refusal in found.refusals.items()}
         print_json({**choice_as_dict(chosen), "segments": segments, "refusals": refusals, **written})
         return
     say_choice(chosen)
     print_segments(found)
-    names = ", ".join(str(path) for path in files.values())
-    print_line(f"wrote {names}, the mean to {out}{f', and {plot}' if plot else ''}")
-    say("Each file is for clicks of its own segment; for a model of all clicks, estimate without --segment.")
+    print_line(f"wrote {out}{f' and {plot}' if plot else ''}")
 
 
 def compare(
@@ -222,11 +213,10 @@ def show(
     """
     from cldrank.propensity.affine_clicks import curve_of
     from cldrank.propensity.chart import save_chart
-    from cldrank.propensity.storage import load_estimate
 
     _check_chart(plot)
     options.check_outputs([plot], files)
-    found = {name: load_estimate(name) for name in files}
+    found = {name: curve for file in files for name, curve in _named_curves(file).items()}
     if plot:
         save_chart({name: curve_of(entry) for name, entry in found.items()}, plot)
     if as_json:
@@ -239,10 +229,28 @@ def show(
         console.print(f"wrote {plot}", markup=False)
 
 
+def _named_curves(file: str) -> dict[str, Propensities | AffineClicks]:
+    """The curve of a file, or those of its segments, each under a name."""
+    from cldrank.propensity import SegmentPropensities
+    from cldrank.propensity.storage import load_estimate
+
+    found = load_estimate(file)
+    if isinstance(found, SegmentPropensities):
+        return {f"{file}, {name}": rho for name, rho in found.items()}
+    return {file: found}
+
+
 # -- what to do next, and where ------------------------------------------------------------------------------------
 
 
-def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | None, out: str, depth: int | None) -> None:
+def _say_next(
+    chosen: ChosenMethod,
+    source: LogSource,
+    features: list[str] | None,
+    out: str,
+    depth: int | None,
+    segment: str | None = None,
+) -> None:
     """The command that uses what was written; `depth`, if it reaches less far than the log."""
     use = "affine-ips" if chosen.affine else "cld"
     if chosen.name == "envelope":
@@ -250,10 +258,9 @@ def _say_next(chosen: ChosenMethod, source: LogSource, features: list[str] | Non
         return
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
-    for role, name in (source.columns or {}).items():
-        clicks += f" --log-column {shlex.quote(f'{role}={name}')}"
-    clicks += " --first-position 0" if source.first_position == 0 else ""
-    clicks += " --one-query" if source.one_query else ""
+    clicks += source.typed()
+    clicks += "" if segment is None else f" --log-column {shlex.quote(f'segment={segment}')}"
+    clicks += "".join(f" --{name} {value}" for name, value in source.window().items())
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
     if depth is not None:
@@ -274,20 +281,6 @@ def _say_best(found: EstimatorComparison, table: ClickTable, depth: int | None) 
         return
     if best.name in found.estimates:
         say(f"`cldrank propensity estimate` chooses {best.name}: {best.reason}.")
-
-
-def _segment_files(out: Path, segments: list[str]) -> dict[str, Path]:
-    """A file for each segment, with its name in its own.
-
-    >>> [str(path) for path in _segment_files(Path("rho.json"), ["phone", "Smart TV/4k"]).values()]
-    ['rho.phone.json', 'rho.smart-tv-4k.json']
-    """
-    files: dict[str, Path] = {}
-    for number, name in enumerate(segments, start=1):
-        plain = re.sub(r"\W+", "-", name.lower()).strip("-") or str(number)
-        path = out.with_name(f"{out.stem}.{plain}{out.suffix}")
-        files[name] = path if path not in files.values() else out.with_name(f"{out.stem}.{plain}-{number}{out.suffix}")
-    return files
 
 
 def _check_files(outputs: list[Path | None], plot: Path | None, source: LogSource, features: list[str] | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from cldrank.cli import options
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from cldrank.propensity import AffineClicks, Propensities, PropensityEstimator
     from cldrank.propensity.checks.agreement import EstimatorComparison
     from cldrank.propensity.choosing import ChosenMethod
-    from cldrank.propensity.segmented import SegmentPropensities
+    from cldrank.propensity.segmented import EstimatedSegments
 
     Estimator = PropensityEstimator[Propensities | AffineClicks]
 
@@ -40,9 +39,18 @@ class Smoothing(StrEnum):
 # -- what is read --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LogSource(options.LogOptions):
+@dataclass(frozen=True, kw_only=True)
+class LogSource(options.Window, options.LogOptions):
     """A log, or cells, as the options name it."""
+
+    def holds_days(self) -> bool:
+        """Whether it is a folder of days."""
+        from cldrank.clicks.days import DayFolder, refuse_window
+
+        found = len(self.log) == 1 and DayFolder.is_one(self.log[0])
+        if not found:
+            refuse_window(self.log[0], self.last, self.until)
+        return found
 
     def holds_cells(self) -> bool:
         """Whether all files hold cells already."""
@@ -50,44 +58,37 @@ class LogSource(options.LogOptions):
         from cldrank.clicks.log import existing
 
         files = existing(self.log)
-        if not all(is_cells(file) for file in files):
+        if not self.holds_days() and not all(is_cells(file) for file in files):
             return False
-        if self.columns or self.first_position is not None or self.one_query:
+        if self.layout():
             raise UsageError(f"{files[0]} holds cells already; --column and the like are for raw logs.")
         return True
 
-    def table(self, dataset: RankingDataset | None) -> ClickTable:
-        """The cells of all files."""
+    def table(self, dataset: RankingDataset | None, segment: str | None = None) -> ClickTable:
+        """The cells of all files, by the segments that a column of the log names."""
         from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
         from cldrank.clicks.cell_file import load_cells
         from cldrank.clicks.log import existing
+        from cldrank.clicks.table import ClickTable
 
         with working(f"reading {', '.join(self.log)} …"):
             if self.holds_cells():
-                first, *others = (load_cells(file, dataset) for file in existing(self.log))
-                for other in others:
-                    first = first.merge(other)
-                return _clicked(first)
+                if segment is not None:
+                    raise UsageError(
+                        f"--segment {segment} is for raw logs; cells know their segments, if they were aggregated with "
+                        "--segment."
+                    )
+                if self.holds_days():
+                    return _clicked(ClickTable.read(self.log[0], dataset, **self.window()))
+                return _clicked(load_cells(existing(self.log), dataset))
             try:
-                found = aggregate(self.log, dataset, **self.reading())
+                found = aggregate(self.log, dataset, **self.reading(), segment=segment)
             except TooManyRejectsError as error:
                 say(str(error.account))
                 say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
         _account(found.account)
         return _clicked(found.clicks)
-
-    def segments(self, column: str, dataset: RankingDataset | None) -> dict[str, ClickTable]:
-        """The cells of each segment, that is of each value of a column."""
-        from cldrank.clicks.aggregate import aggregate_segments
-
-        if self.holds_cells():
-            raise UsageError(f"--segment {column}: cells do not hold segments; name the raw log.")
-        with working(f"reading {', '.join(self.log)} by {column} …"):
-            found = aggregate_segments(self.log, column, dataset, **self.reading())
-        for part in found.values():
-            _account(part.account)
-        return {name: part.clicks for name, part in found.items()}
 
     def probability(self, table: ClickTable) -> NDArray[np.float64]:
         """The probability with which each cell was shown, from the log."""
@@ -98,7 +99,7 @@ class LogSource(options.LogOptions):
 
 
 def _account(report: Account) -> None:
-    if report.n_rejected:
+    if report.n_rejected or report.found:
         say(str(report))
 
 
@@ -157,20 +158,19 @@ class Estimation:
         with working(f"estimating by {chosen.name} …"):
             return fitted_curve(estimator, table, dataset, smooth=self.smoothing, clip=self.minimum), chosen
 
-    def of_segments(self, tables: Mapping[str, ClickTable]) -> tuple[SegmentPropensities, ChosenMethod]:
+    def of_segments(self, table: ClickTable) -> tuple[EstimatedSegments, ChosenMethod]:
         """Those of each segment, drawn towards their mean, and by which method."""
         from cldrank.propensity.choosing import fitted_segments
 
         depth = self.settings.get("depth")
-        deepest = max((table.depth for table in tables.values()), default=0)
-        if depth is not None and depth > deepest:
+        if depth is not None and depth > table.depth:
             raise UsageError(
-                "{} is too deep: no segment was shown anything below position {}.", setting("depth", depth), deepest
+                "{} is too deep: no segment was shown anything below position {}.", setting("depth", depth), table.depth
             )
-        cut = dict(tables) if depth is None else {name: table.first(depth) for name, table in tables.items()}
-        chosen = self._chosen(reduce(lambda one, two: one.merge(two), cut.values()))
-        estimator = estimator_of(chosen, self.settings)
-        with working(f"estimating {len(cut)} segments by {chosen.name} …"):
+        cut = table if depth is None else table.first(depth)
+        chosen = self._chosen(cut)
+        with working(f"estimating {cut.n_segments} segments by {chosen.name} …"):
+            estimator = estimator_of(chosen, self.settings)
             return fitted_segments(estimator, cut, smooth=self.smoothing, clip=self.minimum), chosen
 
     def _chosen(self, table: ClickTable) -> ChosenMethod:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cldrank.propensity import AffineClicks, Propensities
     from cldrank.propensity.checks.agreement import EstimatorComparison
     from cldrank.propensity.choosing import ChosenMethod
-    from cldrank.propensity.segmented import SegmentPropensities
+    from cldrank.propensity.segmented import EstimatedSegments
 
 _MOST_POSITIONS = 50
 
@@ -75,7 +75,7 @@ def _print_affine(found: AffineClicks) -> None:
         _remark(note)
 
 
-def print_segments(found: SegmentPropensities) -> None:
+def print_segments(found: EstimatedSegments) -> None:
     """All segments side by side with their mean, then their notes."""
     _print_side_by_side({"mean": found.pooled, **found})
     for name, rho in found.items():

@@ -6,9 +6,10 @@ paths ─► log.open_log ─► counting.count_cells ─► aligned to the cand
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,19 +17,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.cell_file import is_cells, segments_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
-from cldrank.clicks.log.engines import Engine, OneSegment, connected, querying
-from cldrank.clicks.log.paths import LogFile, Paths, existing, log_files
-from cldrank.clicks.log.schema import ODD_POSITION, Log, columns_of, only_query, open_log
+from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
+from cldrank.clicks.log.engines import Engine, connected, querying
+from cldrank.clicks.log.layout import LogLayout
+from cldrank.clicks.log.paths import LogFile, Paths, counted_before, existing, log_files
+from cldrank.clicks.log.roles import SEGMENT
+from cldrank.clicks.log.schema import Log, only_query, open_log
+from cldrank.clicks.log.values import MARKS
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, DataError, FormatError, Language, Spelling, UsageError, setting, worded
+from cldrank.errors import CldrankError, DataError, Language, Spelling, UsageError, setting, worded
 
 REASONS = {
+    "no day": "the timestamp is missing, or is not a time",
     "null key": "session, query, document or position is missing",
-    "not a number": "position or clicks is not a whole number, or out of range",
+    "not a number": "position or clicks is not a whole number or out of range, or a dwell time is not a number",
+    "unequal lists": "the lists of the page differ in length",
+    "off the page": "shown beyond the last place of its page or row",
     "position below 1": "shown at a position before the first",
     "click never shown": "clicked, but shown at no position",
     "repeated row": "a copy of another row, with the same clicks and, if the log has times, the same time",
@@ -40,8 +50,6 @@ REASONS = {
 _STRAY = 0.1  # rows at the top position, relative to the next, below which the top must be somewhere else
 _FEW_CLICKS = 20
 _STRAY_PAGES = 10, 0.2  # pages from position 0, number and share, up to which they are mistakes in single rows
-MOST_SEGMENTS = 100
-MISSING = "(missing)"  # the segment of rows that name none
 _REJECTS = pa.schema(  # ids as text: logs have them in any type
     [
         *((name, pa.string()) for name in ("reason", "session_id", "query_id", "doc_id")),
@@ -85,12 +93,13 @@ class WrongStart:
 
 @dataclass(frozen=True)
 class Account:
-    """What became of the rows of a log: rows read, and rows set aside by reason."""
+    """What became of the rows of a log: rows read, rows set aside by reason; `found` says how it turned out to be."""
 
     rows: int
     rejected: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     wrong_start: WrongStart | None = None
+    found: tuple[str, ...] = ()
 
     @property
     def n_rejected(self) -> int:
@@ -105,16 +114,23 @@ class Account:
     def __str__(self) -> str:
         lines = [f"{self.rows:,} rows read, {self.n_rejected:,} set aside ({self.share_rejected:.3%})"]
         lines += [f"  {count:>12,}  {reason}: {REASONS[reason]}" for reason, count in self.rejected.items()]
+        lines += [f"found: {fact}" for fact in self.found]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """The cells of a log, the account of its rows, and the rows set aside (reason, keys, position, clicks, rows)."""
+    """The cells of a log, the account of its rows, and the rows set aside (reason, keys, position, clicks, rows).
+
+    days       the cells of each day, if they were asked for
+    left_out   files that were counted before
+    """
 
     clicks: ClickTable
     account: Account
     rejects: pa.Table
+    days: Mapping[date, ClickTable] = field(default_factory=dict)
+    left_out: tuple[LogFile, ...] = ()
 
 
 class TooManyRejectsError(CldrankError):
@@ -135,27 +151,33 @@ def aggregate(
     dataset: RankingDataset | None = None,
     *,
     engine: str | Any = "duckdb",
-    columns: Mapping[str, str] | None = None,
-    first_position: int | None = None,
-    one_query: bool = False,
-    by_time: bool = False,
+    layout: LogLayout | None = None,
     every_click: bool = False,
+    segment: str | None = None,
     max_rejected: float = 0.05,
     again: bool = False,
+    counted: Iterable[LogFile] = (),
+    days: bool | date = False,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
+    **reading: Any,
 ) -> Aggregation:
     r"""Aggregate a log to cells, aligned to a dataset if one is given.
 
-    engine               "duckdb", "spark", or an Ibis connection
-    columns, one_query   how to read the log (see `cldrank.clicks.log.open_log`)
-    first_position       the number of the top position; None: 1, and a log that seems to count from 0 is refused
-    by_time              count what a session saw of a query at different times as different pages
-    every_click          count each of several clicks on one result in one session, instead of one
-    max_rejected         the share of rows that may be set aside; above it, TooManyRejectsError
-    again                accept a file that is named twice, or two with the same content
+    engine          "duckdb", "spark", or an Ibis connection
+    layout          how to read the log; its fields can be given by their names: columns={"doc_id": "item"},
+                    first_position=0 (see `cldrank.clicks.log.LogLayout`)
+    every_click     count each of several clicks on one result in one session, instead of one
+    segment         the column that names the device, layout or other surface of each page: cells are counted by
+                    segment, those without a value under "(missing)"
+    max_rejected    the share of rows that may be set aside; above it, TooManyRejectsError
+    again           accept a file that is named twice, two with the same content, or one that was counted
+    counted         files that were counted before, such as the sources of a table; they are left out
+    days            True: count each day by itself, by the timestamp in UTC; a date: all rows are of that day
     memory_limit, threads, master   of the engine (see `cldrank.clicks.log.connected`)
+
+    Without a first_position, positions count from 1, and a log that seems to count from 0 is refused.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -172,12 +194,20 @@ def aggregate(
                  1  repeated row: a copy of another row, with the same clicks and, if the log has times, the same time
     """
     check_number("max_rejected", max_rejected, least=0, most=1)
+    layout = LogLayout.of(layout, reading)
+    if segment is not None:
+        layout = replace(layout, columns={**layout.columns, SEGMENT: segment})
     files = existing(paths)
     _refuse_cells(files)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        sources = log_files(files, part=getattr(opened, "part", ""), again=again)
-        options: dict[str, Any] = {"columns": columns, "first_position": first_position, "by_time": by_time}
-        result = aggregate_any(files, dataset, opened, sources, one_query=one_query, every_click=every_click, **options)
+        sources = log_files(files, again=again)
+        known = {} if again else counted_before(sources, tuple(counted))
+        if known and len(known) == len(sources):
+            return _nothing_new(dataset, every_click, tuple(known.values()))
+        opened.left_out = frozenset(known)
+        fresh = tuple(one for file, one in sources.items() if file not in known)
+        result = aggregate_any(files, dataset, opened, layout, fresh, every_click=every_click, days=days)
+        result = replace(result, left_out=tuple(known.values()))
     if result.account.wrong_start:
         raise result.account.wrong_start.error
     if result.account.share_rejected > max_rejected:
@@ -185,62 +215,14 @@ def aggregate(
     return result
 
 
-def aggregate_segments(
-    paths: Paths,
-    column: str,
-    dataset: RankingDataset | None = None,
-    *,
-    engine: str | Any = "duckdb",
-    memory_limit: str = "3GB",
-    threads: int | None = None,
-    master: str = "local[*]",
-    **options: Any,
-) -> dict[str, Aggregation]:
-    r"""Aggregate the rows of each value of a column separately, such as the pages of phones and of desktops.
-
-    `options` are those of `aggregate`, for each segment alike. Each segment costs a pass over the log.
-
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "log.csv"
-    ...     _ = path.write_text(
-    ...         "device,session_id,query_id,doc_id,position,clicked\n"
-    ...         "phone,1,shoes,a,1,0\nphone,1,shoes,b,2,1\ndesktop,2,shoes,a,1,1\n"
-    ...     )
-    ...     found = aggregate_segments(path, "device")
-    >>> {name: int(part.clicks.impressions.sum()) for name, part in found.items()}
-    {'desktop': 1, 'phone': 2}
-    """
-    files = existing(paths)
-    with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
-        names = {value: MISSING if value is None else str(value) for value in _segments(opened, files, column)}
-        return {
-            name: aggregate(files, dataset, engine=OneSegment(opened, column, value, name), **options)
-            for value, name in names.items()
-        }
-
-
-def _segments(engine: Engine, files: list[Path], column: str) -> list[Any]:
-    """The values of the column, in order; a column with many of them does not hold segments."""
-
-    def choose(columns: Sequence[str]) -> list[str]:
-        if column not in columns:
-            raise FormatError(f"there is no column {column!r} of segments; {columns_of(columns)}.", path=files[0])
-        return [column]
-
-    table = engine.open(files, choose)
-    with querying(files):
-        found = table.select(column).distinct().limit(MOST_SEGMENTS + 1).to_pyarrow()[column].to_pylist()
-    if len(found) > MOST_SEGMENTS:
-        raise DataError(
-            f"column {column!r} has more than {MOST_SEGMENTS} values; segments are few, such as devices or surfaces."
-        )
-    return sorted(found, key=lambda value: (value is None, str(value)))
+def _nothing_new(dataset: RankingDataset | None, every_click: bool, left_out: tuple[LogFile, ...]) -> Aggregation:
+    none = np.zeros(0, dtype=np.int64)
+    candidates = Candidates.seen(none, none) if dataset is None else Candidates.of(dataset)
+    clicks = ClickTable(candidates, none, none, none, none, every_click)
+    return Aggregation(clicks, Account(0), _reject_table([]), left_out=left_out)
 
 
 def _refuse_cells(files: list[Path]) -> None:
-    from cldrank.clicks.cell_file import is_cells
-
     for file in files:
         if is_cells(file):
             raise UsageError(
@@ -254,40 +236,45 @@ def aggregate_any(
     files: list[Path],
     dataset: RankingDataset | None,
     engine: Engine,
+    layout: LogLayout,
     sources: tuple[LogFile, ...] = (),
     *,
-    one_query: bool = False,
     every_click: bool = False,
-    **options: Any,
+    days: bool | date = False,
 ) -> Aggregation:
-    """Aggregate a log, however bad it is, as the audit does; the options are those of `open_views`."""
+    """Aggregate a log, however bad it is, as the audit does."""
     start = time.perf_counter()
-    query = one_query if dataset is None or not one_query else only_query(dataset.query_ids)
-    log = open_views(files, engine, one_query=query, **options)
+    if layout.one_query and dataset is not None:
+        layout = replace(layout, one_query=only_query(dataset.query_ids))
+    log = open_views(files, engine, layout)
     with querying(files), ExitStack() as held:
+        log, span = by_day(log) if days is True else (log, NO_DAYS)
+        lost = [] if span.lost is None else [rows_without_day(span.lost)]
         counted = count_cells(log, engine, every_click, held)
-        if not counted.rows:
+        rows = counted.rows + sum(map(len, lost))
+        if not rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
-        clicks, unknown = _aligned(counted.cells, dataset, every_click, sources)
-        rejects = _reject_table([*counted.rejects, unknown])
-    wrong_start = _wrong_start(counted, log, options.get("first_position"))
-    account = Account(counted.rows, _by_reason(rejects), time.perf_counter() - start, wrong_start)
-    return Aggregation(clicks, account, rejects)
+        clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        rejects = _reject_table([*lost, *counted.rejects, unknown])
+    wrong_start = _wrong_start(counted, log, layout.first_position)
+    account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found)
+    by_itself = cells_by_day(counted.cells, clicks, row, span, days) if days else {}
+    return Aggregation(clicks, account, rejects, by_itself)
 
 
-def open_views(files: list[Path], engine: Engine, *, by_time: bool = False, **options: Any) -> Log:
+def open_views(files: list[Path], engine: Engine, layout: LogLayout) -> Log:
     """Open a log (see `cldrank.clicks.log.open_log`), with a session per view if views are separated by time."""
-    log = open_log(files, engine, **options)
-    return by_view(log) if by_time else log
+    log = open_log(files, engine, layout)
+    return by_view(log) if layout.by_time else log
 
 
 def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> WrongStart | None:
     """Whether the top position does not seem to be what the caller says."""
     zero, one, two = counted.top
-    what = "clicks" if log.phantoms is not None else "rows"
+    what = "clicks" if log.by_clicks else "rows"
     if first_position is None and _counts_from_0(counted, log):
         return WrongStart(0, what, zero, one)
-    if first_position == 0 and one < _STRAY * two and (log.phantoms is None or two >= _FEW_CLICKS):
+    if first_position == 0 and one < _STRAY * two and (not log.by_clicks or two >= _FEW_CLICKS):
         return WrongStart(1, what, one, two)
     return None
 
@@ -295,7 +282,7 @@ def _wrong_start(counted: Counted, log: Log, first_position: int | None) -> Wron
 def _counts_from_0(counted: Counted, log: Log) -> bool:
     """Whether some pages begin at 0: more than mistakes in single rows explain, however small a part of the log."""
     zero, one, _ = counted.top
-    if log.phantoms is not None:  # only clicks have positions there
+    if log.by_clicks:
         return zero > _STRAY * one
     most, share = _STRAY_PAGES
     return counted.from_0 >= most or counted.from_0 > share * max(zero, one) or zero > one
@@ -316,7 +303,7 @@ def _reject_table(parts: list[pa.Table]) -> pa.Table:
         ]
         position = _REJECTS.names.index("position")
         columns[position] = pc.if_else(
-            pc.equal(columns[position], ODD_POSITION), pa.scalar(None, pa.int64()), columns[position]
+            pc.is_in(columns[position], pa.array(list(MARKS))), pa.scalar(None, pa.int64()), columns[position]
         )
         typed.append(pa.table(columns, schema=_REJECTS))
     return pa.concat_tables(typed) if typed else _REJECTS.empty_table()
@@ -337,14 +324,25 @@ def _by_reason(rejects: pa.Table) -> dict[str, int]:
 
 def _aligned(
     cells: pa.Table, dataset: RankingDataset | None, every_click: bool, sources: tuple[LogFile, ...]
-) -> tuple[ClickTable, pa.Table]:
-    """The cells of known candidates as a table, and the others as rejects, one row per cell."""
+) -> tuple[ClickTable, IntArray, pa.Table]:
+    """The cells of known candidates as a table, the candidate of each cell, and the others as rejects."""
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     position, impressions, clicks = (cells[name].to_numpy() for name in ("position", "impressions", "clicks"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
     known = row >= 0
-    table = ClickTable(candidates, row[known], position[known], impressions[known], clicks[known], every_click, sources)
+    segment, names = segments_of(cells)
+    table = ClickTable(
+        candidates,
+        row[known],
+        position[known],
+        impressions[known],
+        clicks[known],
+        every_click,
+        sources,
+        segment=segment[known],
+        segment_names=names,
+    )
     strange = cells.filter(pa.array(~known))
     reasons = np.where(row[~known] == UNKNOWN_QUERY, "unknown query", "unknown document")
     unknown = pa.table(
@@ -357,4 +355,4 @@ def _aligned(
             "rows": strange["impressions"],
         }
     )
-    return table, unknown
+    return table, row, unknown

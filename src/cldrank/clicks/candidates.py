@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -112,15 +113,16 @@ class Candidates:
         part = Candidates(segments.from_lengths(self.sizes[queries]), self.query_ids[queries], self.doc_ids[rows])
         return part, rows
 
-    def joined(self, other: Candidates) -> Candidates:
-        """All candidates of both, mine first within each query, new queries last."""
-        queries, other_queries = _alike(self.query_ids[self.row_queries], other.query_ids[other.row_queries])
-        documents, other_documents = _alike(self.doc_ids, other.doc_ids)
-        fresh = self.find(other_queries, other_documents) < 0
-        all_queries = np.concatenate([queries, other_queries[fresh]])
-        all_documents = np.concatenate([documents, other_documents[fresh]])
-        ids, offsets, order = gather_queries(np.arange(len(all_queries)), all_queries, len(all_queries))
-        return Candidates(offsets, ids, all_documents if order is None else all_documents[order])
+    @classmethod
+    def joined(cls, many: Iterable[Candidates]) -> Candidates:
+        """All candidates of several, those of the first one first within each query, new queries last."""
+        every = list(many)
+        queries = _of_one_kind([one.query_ids[one.row_queries] for one in every])
+        documents = _of_one_kind([one.doc_ids for one in every])
+        codes, unique = _codes(documents)
+        first = np.sort(np.unique(_codes(queries)[0] * max(len(unique), 1) + codes, return_index=True)[1])
+        ids, offsets, order = gather_queries(np.arange(len(first)), queries[first], len(first))
+        return cls(offsets, ids, documents[first] if order is None else documents[first[order]])
 
 
 def check_same(candidates: Candidates, dataset: RankingDataset) -> None:
@@ -165,6 +167,13 @@ def ids_of(column: pa.ChunkedArray, what: str) -> NDArray[Any]:
 def _codes(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     unique, inverse = np.unique(values, return_inverse=True)
     return inverse.astype(np.int64), unique
+
+
+def _of_one_kind(many: list[NDArray[Any]]) -> NDArray[Any]:
+    """Ids one after the other: as numbers if all are, else as text."""
+    flat = [checks.flat_ids(one, "ids") for one in many]
+    kinds = {one.dtype.kind for one in flat if len(one)}
+    return np.concatenate(flat if len(kinds) < 2 else [one.astype(np.str_) for one in flat])
 
 
 def _alike(one: NDArray[Any], two: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

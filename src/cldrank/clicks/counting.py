@@ -5,6 +5,8 @@ a position repeats, or a document that the log has at several positions. Counts 
 pages and rows with missing keys have to be looked at one by one:
 
     cells = cells of all rows - cells of odd rows + cells of the odd rows that are kept
+
+Of a log with segments, cells and pages are those of each segment.
 """
 
 from __future__ import annotations
@@ -18,13 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cldrank.clicks.log.engines import Engine
-from cldrank.clicks.log.schema import DEEPEST, KEYS, ODD_POSITION, Log, mapping
-from cldrank.errors import Spelling, UsageError
+from cldrank.clicks.log.layout import mapping
+from cldrank.clicks.log.roles import DAY, KEYS, SEGMENT
+from cldrank.clicks.log.schema import Log
+from cldrank.clicks.log.values import DEEPEST, MARKS
+from cldrank.errors import DataError, Spelling, UsageError, setting
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 _CELL = ("query_id", "doc_id", "position")
+MOST_SEGMENTS = 100
 _MASK_BITS = 62  # of a 64-bit integer, clear of its sign
 _MASK_WORDS = 4  # with more moving documents per query, grouping by document is cheaper
 
@@ -33,7 +39,7 @@ _MASK_WORDS = 4  # with more moving documents per query, grouping by document is
 class Counted:
     """Cells of the rows that are kept, the number of all rows, and the rows set aside.
 
-    top       rows at positions 0, 1 and 2, right or wrong; in a log with one row per page, clicks at those positions
+    top       rows at positions 0, 1 and 2, right or wrong; in a log where only clicks have positions, clicks at those
     from_0    pages with a result at position 0 and another at 1
     """
 
@@ -53,8 +59,10 @@ def by_view(log: Log) -> Log:
             mapping("timestamp"),
         )
     rows = log.rows
+    found = log.clock.found().sentences if log.clock else ()
     moment = rows.timestamp.cast("string").fill_null("")
-    return replace(log, rows=rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment))
+    views = rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment)
+    return replace(log, rows=views, found=(*log.found, *found))
 
 
 def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:
@@ -63,6 +71,7 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
     if not every_click and not log.once:
         rows = rows.mutate(clicks=(rows.clicks > 0).cast("int64"))
     grouped = held.enter_context(_cells(rows).cache())
+    _check_segments(grouped)
     every = grouped.to_pyarrow()
     total = pc.sum(every["impressions"]).as_py() or 0
     parts = [every]
@@ -73,8 +82,8 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
         parts.append(_negated(_cells(bad).to_pyarrow()))
         rejects.append(bad.to_pyarrow())
     if doubtful:
-        named = suspects.filter(suspects.session_id.notnull()).select("session_id", "query_id")
-        pages = rows.filter(has_good_keys(rows)).semi_join(named, ["session_id", "query_id"])
+        named = suspects.filter(suspects.session_id.notnull()).select(*_of_page(rows))
+        pages = rows.filter(has_good_keys(rows)).semi_join(named, _of_page(rows))
         judged = held.enter_context(_judged(pages, log.optional, every_click).cache())
         parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
         parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
@@ -84,7 +93,8 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
     if log.phantoms is not None:
         phantoms = log.phantoms.to_pyarrow()
         total += len(phantoms)
-        rejects.append(_constant(phantoms, "reason", "click never shown"))
+        rejects.append(phantoms)
+    if log.phantoms is not None and log.by_clicks:
         top = pc.sum(pc.equal(phantoms["position"], 0)).as_py() or 0, _at(every, 1, "clicks"), _at(every, 2, "clicks")
     return Counted(_added(parts), total, rejects, top, _pages_from_0(rows) if _at(every, 0) else 0)
 
@@ -92,12 +102,34 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
 def _pages_from_0(rows: ir.Table) -> int:
     """How many pages show a result at position 0 and another at position 1."""
     upper = rows.filter(rows.position.isin([0, 1]))
-    pages = upper.group_by(["session_id", "query_id"]).aggregate(places=upper.position.nunique())
+    pages = upper.group_by(_of_page(rows)).aggregate(places=upper.position.nunique())
     return int(pages.filter(pages.places == 2).count().to_pyarrow().as_py())
 
 
 def _cells(rows: ir.Table) -> ir.Table:
-    return rows.group_by(_CELL).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
+    return rows.group_by(_apart(rows, *_CELL)).aggregate(impressions=rows.count(), clicks=rows.clicks.sum())
+
+
+def _apart(rows: ir.Table, *keys: str) -> list[str]:
+    """Keys, and the segment and the day where rows have them: these are counted apart."""
+    return [*keys, *(name for name in (SEGMENT, DAY) if name in rows.columns)]
+
+
+def _of_page(rows: ir.Table) -> list[str]:
+    """What rows of one page have in common."""
+    return _apart(rows, "session_id", "query_id")
+
+
+def _check_segments(cells: ir.Table) -> None:
+    """Refuse a column with so many values that it cannot hold segments."""
+    if SEGMENT in cells.columns:
+        found = cells.select(SEGMENT).distinct().limit(MOST_SEGMENTS + 1).to_pyarrow()
+        if len(found) > MOST_SEGMENTS:
+            raise DataError(
+                "{} names a column that has more than {} values; segments are few, such as devices or surfaces.",
+                setting("segment"),
+                MOST_SEGMENTS,
+            )
 
 
 def has_good_keys(rows: ir.Table) -> ir.BooleanValue:
@@ -125,10 +157,9 @@ def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitSt
     words = 0 if most is None else most // _MASK_BITS + 1
     suspects = _pages_with_repeated_bits(rows, moving, words if words <= _MASK_WORDS else 0)
     if words > _MASK_WORDS:
-        several = (
-            rows.semi_join(moving, ["query_id", "doc_id"]).group_by(list(KEYS)).aggregate(size=lambda t: t.count())
-        )
-        twice = several.filter(several["size"] > 1).select("session_id", "query_id", "size")
+        own, keys = _apart(rows, "query_id", "doc_id"), _apart(rows, *KEYS)
+        several = rows.semi_join(moving, own).group_by(keys).aggregate(size=lambda t: t.count())
+        twice = several.filter(several["size"] > 1).select(*_of_page(rows), "size")
         suspects = suspects.union(twice.filter(twice.session_id.notnull()), distinct=True)
     suspects = held.enter_context(suspects.cache())
     orphan = suspects.session_id.isnull()
@@ -145,8 +176,8 @@ def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> i
     import ibis
 
     if words:
-        rows = rows.left_join(moving, ["query_id", "doc_id"])
-        rows = rows.select("session_id", "query_id", "position", "place")
+        rows = rows.left_join(moving, _apart(rows, "query_id", "doc_id"))
+        rows = rows.select(*_of_page(rows), "position", "place")
     zero, one = (ibis.literal(value, "int64") for value in (0, 1))
     position = ibis.greatest(rows.position.fill_null(0), 0).cast("int64")
     found = {"size": rows.count(), "positions": bit_or(one << (position % _MASK_BITS))}
@@ -155,22 +186,21 @@ def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> i
         found[f"word_{word}"] = bit_or(mine.ifelse(one << (rows.place % _MASK_BITS), zero))
     if words:
         found["moving"] = rows.place.count()
-    pages = rows.group_by(["session_id", "query_id"]).aggregate(**found)
+    pages = rows.group_by(_of_page(rows)).aggregate(**found)
     suspect = pages.session_id.isnull() | (bit_count(pages.positions) != pages["size"])
     if words:
         suspect |= sum(bit_count(pages[f"word_{word}"]) for word in range(words)) != pages.moving
-    return pages.filter(suspect).select("session_id", "query_id", "size")
+    return pages.filter(suspect).select(*_of_page(pages), "size")
 
 
 def _moving_documents(cells: ir.Table) -> ir.Table:
-    """Documents that the log has at several positions, numbered within their query."""
+    """Documents that the log has at several positions of a segment, numbered within their query."""
     import ibis
 
-    counted = cells.group_by(["query_id", "doc_id"]).aggregate(positions=cells.count())
+    counted = cells.group_by(_apart(cells, "query_id", "doc_id")).aggregate(positions=cells.count())
     moving = counted.filter((counted.positions > 1) & counted.query_id.notnull() & counted.doc_id.notnull())
-    return moving.select(
-        "query_id", "doc_id", place=ibis.row_number().over(group_by="query_id", order_by="doc_id").cast("int64")
-    )
+    number = ibis.row_number().over(group_by=_apart(cells, "query_id"), order_by="doc_id")
+    return moving.select(*_apart(cells, "query_id", "doc_id"), place=number.cast("int64"))
 
 
 def _with_reason(rows: ir.Table) -> ir.Table:
@@ -181,12 +211,13 @@ def _with_reason(rows: ir.Table) -> ir.Table:
     unnamed = rows.session_id.isnull() | rows.query_id.isnull() | rows.doc_id.isnull()
     reason = ibis.cases(
         (unnamed, "null key"),
-        ((rows.position == ODD_POSITION) | (rows.position > DEEPEST), "not a number"),
+        *((rows.position == mark, reason) for mark, reason in MARKS.items()),
+        (rows.position > DEEPEST, "not a number"),
         (lost & (rows.clicks > 0), "click never shown"),
         (rows.position.isnull(), "null key"),
         else_="position below 1",
     )
-    return rows.select("session_id", *_CELL, "clicks", reason=reason)
+    return rows.select(*_apart(rows, "session_id", *_CELL), "clicks", reason=reason)
 
 
 def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Table:
@@ -198,27 +229,28 @@ def _judged(rows: ir.Table, optional: Sequence[str], every_click: bool) -> ir.Ta
     """
     import ibis
 
+    keys = _apart(rows, *KEYS)
     comparable = [name for name in optional if not rows[name].type().is_nested()]
-    same = ibis.window(group_by=[*KEYS, "position"], order_by=[ibis.desc("clicks"), *comparable])
+    same = ibis.window(group_by=[*keys, "position"], order_by=[ibis.desc("clicks"), *comparable])
     number = ibis.row_number().over(same)
     rows = rows.mutate(
         copy=number > ibis.rank().over(same),  # equal rows have the rank of the first of them
         repeated=number > 0,
-        lower=rows.position > rows.position.min().over(ibis.window(group_by=list(KEYS))),
+        lower=rows.position > rows.position.min().over(ibis.window(group_by=keys)),
     )
     differs = rows.repeated & ~rows.copy
     first = "document twice"
     clicks = rows.clicks
     if "timestamp" in optional:
-        uppermost = rows.position.min().over(ibis.window(group_by=[*KEYS, "timestamp"]))
+        uppermost = rows.position.min().over(ibis.window(group_by=[*keys, "timestamp"]))
         first = (rows.position > uppermost).ifelse("document twice", "second view")
         clicks = rows.copy.ifelse(0, clicks)
     else:
-        differs = differs.cast("int64").max().over(ibis.window(group_by=["session_id", "query_id"])) > 0
+        differs = differs.cast("int64").max().over(ibis.window(group_by=_of_page(rows))) > 0
     if every_click:
-        clicks = clicks.sum().over(ibis.window(group_by=[*KEYS, "position"]))
+        clicks = clicks.sum().over(ibis.window(group_by=[*keys, "position"]))
     reason = ibis.cases((rows.lower, first), (rows.repeated & differs, "second view"), (rows.repeated, "repeated row"))
-    return rows.select(*KEYS, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
+    return rows.select(*keys, "position", reason=reason, own_clicks=rows.clicks, clicks=clicks)
 
 
 def _elsewhere(values: int) -> int:
@@ -268,15 +300,12 @@ def _added(parts: list[pa.Table]) -> pa.Table:
     ]
     cells = pa.concat_tables(typed, promote_options="permissive")
     if len(parts) > 1:
-        cells = cells.group_by(list(_CELL)).aggregate([("impressions", "sum"), ("clicks", "sum")])
-        cells = cells.rename_columns([*_CELL, "impressions", "clicks"])
+        keys = [name for name in cells.column_names if name not in ("impressions", "clicks")]
+        cells = cells.group_by(keys).aggregate([("impressions", "sum"), ("clicks", "sum")])
+        cells = cells.rename_columns([*keys, "impressions", "clicks"])
     return cells.filter(pc.greater(cells["impressions"], 0))
 
 
 def _at(cells: pa.Table, position: int, what: str = "impressions") -> int:
     found = cells.filter(pc.equal(cells["position"], position))
     return int(pc.sum(found[what]).as_py() or 0)
-
-
-def _constant(table: pa.Table, name: str, value: Any) -> pa.Table:
-    return table.append_column(name, pa.array([value] * len(table), type=pa.string()))

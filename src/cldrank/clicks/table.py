@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
-from cldrank.clicks.cell_arrays import display_table, merged_cells
-from cldrank.clicks.log.paths import AGAIN, LogFile, in_both, names_of
-from cldrank.clicks.log.schema import DEEPEST
+from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
+from cldrank.clicks.log.paths import LogFile
+from cldrank.clicks.log.values import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
@@ -37,9 +38,11 @@ class ClickTable:
     sources       the log files that went into it, where they are known
     display       (rows, positions) float64: the known probability that a candidate is shown at a position, see
                   `with_display`; None where it is not known
+    segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
+    segment_names   what the codes stand for, in order; a log without segments has one, which has no name
 
-    A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row and
-    position, no two alike; nothing can be changed.
+    A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row, segment
+    and position, no two alike; nothing can be changed.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -57,6 +60,8 @@ class ClickTable:
     every_click: bool = False
     sources: tuple[LogFile, ...] = ()
     display: NDArray[np.float64] | None = None
+    segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
+    segment_names: tuple[str, ...] = ("",)
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -76,10 +81,16 @@ class ClickTable:
         for what, values in (("impressions", impressions), ("clicks", clicks)):
             if values.sum(dtype=np.float64) > LARGEST:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
-        merged = merged_cells(row, position, impressions, clicks)
-        for key, value in zip(("row", "position", "impressions", "clicks"), merged, strict=True):
+        segment, names = segment_codes(self.segment, tuple(self.segment_names), len(row))
+        merged = merged_cells(row, segment, position, impressions, clicks, len(names))
+        for key, value in zip(("row", "segment", "position", "impressions", "clicks"), merged, strict=True):
             value.flags.writeable = False
             object.__setattr__(self, key, value)
+        if len(names) == 1:
+            object.__setattr__(self, "segment", segment_codes(None, names, self.n_cells)[0])
+        object.__setattr__(self, "segment_names", names)
+        if self.display is not None and len(names) > 1:
+            raise DataError("display probabilities are those of one policy, and the cells are of several segments.")
         if self.display is not None:
             object.__setattr__(self, "display", self._checked(self.display))
 
@@ -94,11 +105,13 @@ class ClickTable:
         impressions: ArrayLike,
         clicks: ArrayLike,
         row: ArrayLike | None = None,
+        segment: ArrayLike | None = None,
         every_click: bool = False,
     ) -> ClickTable:
         """A table from arrays with one entry per dataset row; position 0 means that the row was not shown.
 
         With `row`, one entry per cell instead: the dataset row of each, so that rows may have several positions.
+        `segment` names the device or layout of each entry.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
@@ -112,7 +125,9 @@ class ClickTable:
             )
         rows = np.arange(dataset.n_rows) if row is None else whole_numbers(row, "row", 0)
         counts = [whole_numbers(impressions, "impressions", 0), whole_numbers(clicks, "clicks", 0)]
-        for what, values in zip(("row", "impressions", "clicks"), (rows, *counts), strict=True):
+        entries: dict[str, Any] = {"row": rows, "impressions": counts[0], "clicks": counts[1]}
+        entries |= {} if segment is None else {"segment": np.asarray(segment)}
+        for what, values in entries.items():
             if len(values) != len(positions):
                 raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")
         shown = positions > 0
@@ -120,9 +135,11 @@ class ClickTable:
             if values[~shown].any():
                 place = int(np.flatnonzero(~shown & (values > 0))[0])
                 raise DataError(f"entry {place} has {what} but position 0, which means not shown.")
-        return cls(
-            Candidates.of(dataset), rows[shown], positions[shown], counts[0][shown], counts[1][shown], every_click
-        )
+        cells = rows[shown], positions[shown], counts[0][shown], counts[1][shown]
+        if segment is None:
+            return cls(Candidates.of(dataset), *cells, every_click)
+        named, names = named_segments(np.asarray(segment)[shown])
+        return cls(Candidates.of(dataset), *cells, every_click, segment=named, segment_names=names)
 
     @classmethod
     def read(
@@ -131,14 +148,24 @@ class ClickTable:
         dataset: RankingDataset | None = None,
         engine: Any = "duckdb",
         columns: Mapping[str, str] | None = None,
+        last: str | None = None,
+        until: date | str | None = None,
         **options: Any,
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
+
+        last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
         """
         from cldrank.clicks.cell_file import is_cells, load_cells
+        from cldrank.clicks.days import DayFolder, refuse_window
 
+        if DayFolder.is_one(path):
+            if columns or options:
+                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+            return DayFolder(path).read(dataset, last=last, until=until)
+        refuse_window(path, last, until)
         if is_cells(path):
             if columns or options:
                 raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
@@ -152,7 +179,7 @@ class ClickTable:
         return clicks
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks."""
+        """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have."""
         from cldrank.clicks.cell_file import save_cells
 
         if self.display is not None:
@@ -207,16 +234,62 @@ class ClickTable:
 
     @property
     def query_impressions(self) -> IntArray:
-        """For each query, how often a page of results was shown for it: the most impressions at any one position."""
-        if not self.n_cells:
-            return np.zeros(self.n_queries, dtype=np.int64)
-        query = self.candidates.row_queries[self.row]
-        places, inverse = np.unique(query * (self.depth + 1) + self.position, return_inverse=True)
-        pages = np.zeros(len(places), dtype=np.int64)
-        np.add.at(pages, inverse, self.impressions)
+        """For each query, how often a page of results was shown for it.
+
+        That is the most impressions at any one position or, of several segments, the sum of theirs.
+        """
         most = np.zeros(self.n_queries, dtype=np.int64)
-        np.maximum.at(most, places // (self.depth + 1), pages)
+        if not self.n_cells:
+            return most
+        surface, pages = most_impressions(self.surface_query, self.position, self.impressions)
+        np.add.at(most, surface // self.n_segments, pages)
         return most
+
+    # -- segments ------------------------------------------------------------------------------------------------
+
+    @property
+    def n_segments(self) -> int:
+        """How many segments there are names for; 1 in a log without segments."""
+        return len(self.segment_names)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether the segments have names."""
+        return self.segment_names != ("",)
+
+    @property
+    def surface_row(self) -> IntArray:
+        """(cells,) a code of candidate and segment: only cells that share it can be compared by position."""
+        return self.row if self.n_segments == 1 else self.row * self.n_segments + self.segment
+
+    @property
+    def surface_query(self) -> IntArray:
+        """(cells,) a code of query and segment: the pages of a query on one surface."""
+        query = self.candidates.row_queries[self.row]
+        return query if self.n_segments == 1 else query * self.n_segments + self.segment
+
+    @property
+    def surface_position(self) -> IntArray:
+        """(cells,) a code of segment and position: cells that share it are examined alike."""
+        return self.position if self.n_segments == 1 else self.segment * (self.depth + 1) + self.position
+
+    def as_segment(self, name: str) -> ClickTable:
+        """The same cells, all of one segment of this name: to be merged with those of others."""
+        return replace(self, segment=None, segment_names=(name,))  # type: ignore[arg-type]
+
+    def by_segment(self) -> dict[str, ClickTable]:
+        """The cells of each segment that has any, as tables of their own, by name.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> shown = {"row": [0, 0], "position": [1, 2], "impressions": [5, 1], "clicks": [3, 0]}
+        >>> table = ClickTable.from_arrays(data, **shown, segment=["phone", "desktop"])
+        >>> table.by_segment()["phone"]
+        ClickTable(1 query, 2 candidates, 1 shown at positions 1…1; 1 cell, 5 impressions, 3 clicks; segment phone)
+        """
+        names = {int(code): self.segment_names[code] for code in np.unique(self.segment)}
+        return {name: self.where(self.segment == code).as_segment(name) for code, name in names.items()}
+
+    # -- others --------------------------------------------------------------------------------------------------
 
     def check_same(self, dataset: RankingDataset) -> None:
         """Raise DataError unless the candidates are the rows of this dataset."""
@@ -227,10 +300,12 @@ class ClickTable:
 
     def __repr__(self) -> str:
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
+        surfaces = "segments" if self.n_segments > 1 else "segment"
+        named = f"; {surfaces} {', '.join(self.segment_names)}" if self.has_segments else ""
         return (
             f"ClickTable({count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
             f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, {self.impressions.sum():,} "
-            f"impressions, {self.clicks.sum():,} clicks)"
+            f"impressions, {self.clicks.sum():,} clicks{named})"
         )
 
     # -- parts and sums ------------------------------------------------------------------------------------------
@@ -253,6 +328,8 @@ class ClickTable:
             self.every_click,
             self.sources,
             None if self.display is None else self.display[rows],
+            self.segment[kept],
+            self.segment_names,
         )
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
@@ -287,6 +364,7 @@ class ClickTable:
             position=self.position[mask],
             impressions=self.impressions[mask],
             clicks=self.clicks[mask],
+            segment=self.segment[mask],
         )
 
     def merge(self, other: ClickTable, *, again: bool = False) -> ClickTable:
@@ -294,37 +372,16 @@ class ClickTable:
 
         Tables with a source and cells in common are refused, since the source would count twice, unless `again` asks
         for that. Without cells in common, as in two parts of a split, nothing can count twice. Tables with
-        display probabilities are merged only if they agree on them.
+        display probabilities are merged only if they agree on them. Cells of different segments stay apart.
         """
-        if self.every_click != other.every_click:
-            raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
-        candidates = self.candidates
-        mine, theirs = self.row, other.row
-        if not candidates.equals(other.candidates):
-            candidates = self.candidates.joined(other.candidates)
-            mine = candidates.find(*_ids(self))
-            theirs = candidates.find(*_ids(other))
-        _check_same_display(self, other)
-        common = in_both(self.sources, other.sources)
-        if common and not again:
-            span = DEEPEST + 1
-            if np.isin(theirs * span + other.position, mine * span + self.position).any():
-                raise DataError(
-                    "{} went into both and would be counted twice; add only what is new, or set {} if intended.",
-                    names_of(common),
-                    AGAIN,
-                )
-        fresh = tuple(source for source in other.sources if source not in common)
-        return ClickTable(
-            candidates,
-            np.concatenate([mine, theirs]),
-            np.concatenate([self.position, other.position]),
-            np.concatenate([self.impressions, other.impressions]),
-            np.concatenate([self.clicks, other.clicks]),
-            self.every_click,
-            (*self.sources, *fresh),
-            self.display,
-        )
+        return ClickTable.merged([self, other], again=again)
+
+    @classmethod
+    def merged(cls, tables: Sequence[ClickTable], *, again: bool = False) -> ClickTable:
+        """Any number of logs together, as `merge` adds two; one pass over all cells, however many tables there are."""
+        from cldrank.clicks.merging import merged_tables
+
+        return merged_tables(tables, again)
 
     def _checked(self, probabilities: ArrayLike) -> NDArray[np.float64]:
         return display_table(probabilities, self.candidates.n_rows, self.row, self.position)
@@ -333,25 +390,3 @@ class ClickTable:
         totals = np.zeros(self.candidates.n_rows, dtype=np.int64)
         np.add.at(totals, self.row, values)
         return totals
-
-
-def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The query and document id of each cell."""
-    candidates = table.candidates
-    return candidates.query_ids[candidates.row_queries[table.row]], candidates.doc_ids[table.row]
-
-
-def _check_same_display(one: ClickTable, other: ClickTable) -> None:
-    """Refuse to add up logs of policies that differ, or might."""
-    if one.display is None and other.display is None:
-        return
-    if (
-        one.display is None
-        or other.display is None
-        or not one.candidates.equals(other.candidates)
-        or not np.array_equal(one.display, other.display)
-    ):
-        raise DataError(
-            "the tables differ in their display probabilities; merge them without, and set those of the merged log "
-            "with with_display."
-        )

@@ -68,8 +68,8 @@ class DataSource:
     grades          lowest and highest label, None for a click log
     gated           cannot be downloaded by a program: `instructions` say how to place it by hand
     acceptance      can be downloaded, but only by someone who accepts the licence
-    raw             a download brings the publisher's raw files, which cannot be loaded as they are
-    into            the subfolder that a download fills
+    prepared        what is published cannot be read as it is: `cldrank.data.prepare` makes the files
+    into            the subfolder that a download, or what is made of it, fills
     layouts         per form in which people have the set on disk: split -> patterns of its files
     folders         subfolders that unpacking may have added on the way to those files
 
@@ -94,7 +94,7 @@ class DataSource:
     downloads: tuple[RemoteFile, ...] = ()
     gated: bool = False
     acceptance: bool = False
-    raw: bool = False
+    prepared: bool = False
     into: str = ""
 
     def __repr__(self) -> str:
@@ -145,13 +145,6 @@ class DataSource:
         """The folder where at least one split of the set is present, or None."""
         return next((place for place in self.places if any(self._present(place))), None)
 
-    def find_raw(self) -> Path | None:
-        """The folder with all the raw files that a download brings, or None."""
-        if not self.raw:
-            return None
-        folders = (place / self.into for place in self.places)
-        return next((here for here in folders if all((here / file.name).is_file() for file in self.downloads)), None)
-
     def available(self) -> list[str]:
         """The references whose files are present on this machine."""
         return list(dict.fromkeys(reference for place in self.places for reference in self._present(place)))
@@ -164,7 +157,7 @@ class DataSource:
                 return found
         wanted = [" + ".join(names) for names in self._names(split, chosen)]
         remedy = f"`cldrank data info {self.key}` says how to place the set by hand"
-        if self.downloads and not self.raw:
+        if self.downloads:
             remedy = f"`cldrank data fetch {self.key}` downloads it"
         raise DataError(
             f"{self.reference(split, chosen)} is not on this machine: no {' nor '.join(wanted)} in "
@@ -178,19 +171,18 @@ class DataSource:
     def describe(self) -> str:
         """Everything that is known about the set, as plain text for people."""
         low_high = f", grades {self.grades[0]}…{self.grades[1]}" if self.grades else ""
-        found = self.find() or self.find_raw()
         lines = [
             f"{self.key}: {self.title}",
             self.summary,
             "",
             f"kind       {'click log' if self.kind == 'clicks' else 'feature vectors'}",
-            f"shape      {self.shape}{low_high}",
+            f"shape      {str(self.shape) or 'not counted here'}{low_high}",
             *(f"           {part}: {shape}" for part, shape in self.shapes.items()),
             f"splits     {', '.join(self.splits)}{' of ' + ', '.join(self.folds) if self.folds else ''}",
             f"licence    {self.licence}",
             f"cite       {self.citation}",
             f"official   {self.homepage}",
-            f"present    {found or 'no'}{' (raw files only)' if found and self.find() is None else ''}",
+            f"present    {self.find() or 'no'}",
             "",
             "How to get it:",
             *(f"  {number}. {step}" for number, step in enumerate(self.steps, start=1)),
@@ -199,8 +191,8 @@ class DataSource:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that is known about the set, ready for JSON."""
-        found, raw = self.find(), self.find_raw()
-        state = {"folder": found and str(found), "raw_folder": raw and str(raw), "available": self.available()}
+        found = self.find()
+        state = {"folder": found and str(found), "available": self.available()}
         return {**asdict(self), "splits": self.splits, "places": [str(place) for place in self.places], **state}
 
     def _split(self, split: str) -> str:
@@ -255,7 +247,8 @@ def names() -> list[str]:
     """The names of all data sets.
 
     >>> names()
-    ['web10k', 'web10k-sample', 'web30k', 'yahoo', 'istella-s', 'mq2007', 'mq2008', 'msrd', 'ranklens']
+    ['web10k', 'web10k-sample', 'web30k', 'yahoo', 'istella-s', 'mq2007', 'mq2008', 'msrd', 'ranklens',
+     'baidu-ultr']
     """
     return list(_sources())
 

@@ -1,4 +1,4 @@
-"""`fetch`: download a data set of the catalogue, verify it and unpack it.
+"""`fetch`: download a data set of the catalogue, verify it, and unpack it or make the files that cldrank reads.
 
 pooch downloads each file under a temporary name; only a file with the SHA-256 on record takes its real name. The set
 then appears in the cache as a whole. A file of the right name that somebody put into the folder for downloads is used
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cldrank.data import catalogue
 from cldrank.data.archives import is_archive, unpack
 from cldrank.data.catalogue import DataSource, RemoteFile
 from cldrank.data.folders import cache_folder
+from cldrank.data.prepare.preparing import Making, check_target, prepare_into
 from cldrank.errors import CldrankError, DownloadError, Spelling, UsageError
 from cldrank.files import holding, make_folder, replacing_folder
 from cldrank.reading import reason
@@ -34,22 +36,31 @@ _PASSING = {408, 425, 429, 500, 502, 503, 504}  # HTTP statuses after which anot
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a fetch left behind; not `fresh` if the set was there before, `raw` if only its raw files are there."""
+    """What a fetch left behind; not `fresh` if the set was there before."""
 
     folder: Path
     fresh: bool
-    raw: bool
 
 
 def fetch(
-    source: DataSource | str, *, accept_licence: bool = False, force: bool = False, progress: Progress | None = None
+    source: DataSource | str,
+    *,
+    accept_licence: bool = False,
+    force: bool = False,
+    out: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+    making: Making | None = None,
 ) -> Fetched:
-    """Download a data set into the user's cache and unpack it there, all of it or nothing.
+    """Download a data set into the user's cache and unpack or prepare it there, all of it or nothing.
 
     A set that is present already is left alone, unless with `force`. A set that must be downloaded by hand raises
-    DownloadError with the steps to do so.
+    DownloadError with the steps to do so. Of a set that is prepared, `out` names another folder to write, and `making`
+    is told how far the work is.
     """
     source = catalogue.get(source) if isinstance(source, str) else source
+    place = cache_folder() / "data" / source.key / source.into
+    if out is not None:
+        place, force = check_target(source, Path(out)), True
     if not force and (found := _present(source)):
         return found
     if source.gated:
@@ -66,26 +77,32 @@ def fetch(
     with holding(downloads):
         if not force and (found := _present(source)):  # another process fetched it while this one waited
             return found
-        return _fetch(source, downloads, progress)
+        files = _downloaded(source, downloads, progress)
+        if source.prepared:
+            prepare_into(source, files, place, making)
+        else:
+            _unpack(source, files, place)
+        for path in files:
+            path.unlink()
+    return Fetched(place.parent if out is None else place, fresh=True)
 
 
-def _fetch(source: DataSource, downloads: Path, progress: Progress | None) -> Fetched:
-    place = cache_folder() / "data" / source.key / source.into
+def _downloaded(source: DataSource, downloads: Path, progress: Progress | None) -> list[Path]:
     names = {file.name for file in source.downloads}
     for stray in (entry for entry in downloads.iterdir() if entry.name not in names):
         stray.unlink()  # the temporary file of a download that was killed
-    files = [_download(source, file, downloads, progress) for file in source.downloads]
+    return [_download(source, file, downloads, progress) for file in source.downloads]
+
+
+def _unpack(source: DataSource, files: list[Path], place: Path) -> None:
     with replacing_folder(place) as temporary:
         for path in files:
             unpack(path, temporary) if is_archive(path) else shutil.copy(path, temporary)
-        if not source.raw and not source.holds_all(temporary):
+        if not source.holds_all(temporary):
             raise DownloadError(
                 f"the archive of {source.key} does not hold the files of {', '.join(source.splits)}; the publisher may "
                 f"have changed it, see {source.homepage}."
             )
-    for path in files:
-        path.unlink()
-    return Fetched(place if source.raw else place.parent, fresh=True, raw=source.raw)
 
 
 def _download(source: DataSource, file: RemoteFile, folder: Path, progress: Progress | None) -> Path:
@@ -182,9 +199,8 @@ class _Bar:
 
 
 def _present(source: DataSource) -> Fetched | None:
-    ready, raw = source.find(), source.find_raw()
-    found = ready or raw
-    return None if found is None else Fetched(found, fresh=False, raw=ready is None)
+    found = source.find()
+    return None if found is None else Fetched(found, fresh=False)
 
 
 def _folder(path: Path) -> Path:

@@ -18,7 +18,7 @@ from cldrank.models import Linear
 from cldrank.models.linear.points import GammaFit
 from cldrank.models.targets import PointSelection
 from cldrank.parameters import described, learned, parameter
-from cldrank.propensity import Propensities
+from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.propensity.checks.raising import EnvelopeUse
 
 
@@ -91,7 +91,7 @@ class CLD(Method):
         self,
         dataset: RankingDataset,
         clicks: ClickTable,
-        propensities: Propensities,
+        propensities: Propensities | SegmentPropensities,
         gammas: Iterable[float] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5),
     ) -> list[GammaFit]:
         """How fit and ranking depend on γ: one fit for each, each begun where the one before ended."""

@@ -14,15 +14,17 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, hashes_of
-from cldrank.errors import DataError, Spelling, UsageError, setting
+from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
 from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
-from cldrank.propensity import AffineClicks, Propensities
-from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks, segments_held_to_clicks
 from cldrank.propensity.checks.refuted import warn_if_refuted
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import kind_of, some
 
 _READ = Spelling("ClickTable.read(path, dataset)", "--clicks FILE")
 _KNOWN = Spelling("Propensities.power(eta, k)", "--propensity power:1.0, or what `cldrank propensity estimate` wrote")
+_EACH = Spelling("propensity.BySegment(AllPairs()).fit(clicks)", "`cldrank propensity estimate` on these cells")
 _TRUST = Spelling("propensity.TrustBias().fit(clicks)", "`cldrank propensity estimate --method trust-bias`")
 
 
@@ -32,7 +34,7 @@ class Evidence:
 
     data: RankingDataset
     given_clicks: ClickTable | None = None
-    given_propensities: Propensities | AffineClicks | None = None
+    given_propensities: Curve | None = None
 
     @cached_property
     def learned_queries(self) -> Hashes:
@@ -57,9 +59,9 @@ class Evidence:
         return self.given_clicks
 
     @property
-    def propensities(self) -> Propensities:
-        """The propensities of the positions, clipped and raised as the method says."""
-        if not isinstance(self.given_propensities, Propensities):
+    def propensities(self) -> Propensities | SegmentPropensities:
+        """The propensities of the positions, perhaps of each segment, clipped and raised as the method says."""
+        if not isinstance(self.given_propensities, Propensities | SegmentPropensities):
             raise AssertionError("a method without propensities asks for them")
         return self.given_propensities
 
@@ -78,7 +80,7 @@ def collect(
     needs: Needs,
     dataset: RankingDataset,
     clicks: ClickTable | None,
-    propensities: Propensities | AffineClicks | None,
+    propensities: Curve | None,
     *,
     clip: float | None = None,
     envelope: EnvelopeUse = "off",
@@ -156,9 +158,12 @@ def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:
 
 def check_propensities(
     propensities: Any, clicks: ClickTable, user: str, clip: float | None, envelope: EnvelopeUse = "off"
-) -> Propensities:
-    """The propensities, clipped if asked to and held to the clicks, that cover all positions of the table."""
-    if not isinstance(propensities, Propensities):
+) -> Propensities | SegmentPropensities:
+    """The propensities, clipped if asked to and held to the clicks, that cover all positions of the table.
+
+    Those of segments must have a curve for each segment of the table; one curve may be that of all of them.
+    """
+    if not isinstance(propensities, Propensities | SegmentPropensities):
         given = "none" if propensities is None else kind_of(propensities)
         raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
     if propensities.bound:
@@ -168,13 +173,39 @@ def check_propensities(
             user,
             Spelling("Propensities.power(1, k)", "--propensity power:1.0"),
         )
+    if isinstance(propensities, SegmentPropensities):
+        propensities.per_cell(clicks)
+        curves = propensities if clip is None else propensities.clip(float(clip))
+        return segments_held_to_clicks(curves, clicks, envelope)
     propensities.at(np.array([clicks.depth]))
+    _warn_of_one_curve(clicks, user)
     used = propensities if clip is None else propensities.clip(float(clip))
     return held_to_clicks(used, clicks, envelope)
 
 
+def _warn_of_one_curve(clicks: ClickTable, user: str) -> None:
+    """Warn where several segments share a curve: that may be meant, or forgotten."""
+    if clicks.n_segments > 1:
+        warn(
+            CldrankWarning(
+                "{} is given one curve for all segments ({}), but surfaces are seldom examined alike; give each its "
+                "own: {}.",
+                user,
+                some(clicks.segment_names),
+                _EACH,
+            )
+        )
+
+
 def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) -> AffineClicks:
     """Slope and base of each position, clipped if asked to; propensities are slopes without a base."""
+    if isinstance(given, SegmentPropensities):
+        raise UsageError(
+            "{} needs slope and base of each position, the same in all segments, and cannot use one curve for each; "
+            "give one, or train {}, say, which does.",
+            user,
+            Spelling("IPS or CLD", "ips or cld"),
+        )
     if isinstance(given, Propensities):
         warn_if_refuted(given, clicks)
         given = AffineClicks.from_propensities(given)
@@ -186,6 +217,7 @@ def check_affine(given: Any, clicks: ClickTable, user: str, clip: float | None) 
             _TRUST,
         )
     given.at(np.array([clicks.depth]))
+    _warn_of_one_curve(clicks, user)
     return given if clip is None else given.clip(float(clip))
 
 

@@ -17,7 +17,8 @@ from cldrank.estimators.method import Result, TargetMethod
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
 from cldrank.parameters import described, learned
-from cldrank.propensity import AffineClicks
+from cldrank.propensity import AffineClicks, SegmentPropensities
+from cldrank.propensity.segment_propensities import slopes_and_bases
 
 Floats = NDArray[np.float64]
 _MANY = 0.5  # of the candidates; where more were left out, selection bias is hardly corrected
@@ -52,7 +53,7 @@ class Exposure(NamedTuple):
         return Targets(self.rows, target, self.pages, spread, self.queries)
 
 
-def exposure(evidence: Evidence, affine: AffineClicks) -> Exposure:
+def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> Exposure:
     """The exposure of all candidates: by the display probabilities of the clicks if known, else by the impressions.
 
     >>> from cldrank.data.dataset import RankingDataset
@@ -65,7 +66,7 @@ def exposure(evidence: Evidence, affine: AffineClicks) -> Exposure:
     """
     data, clicks = evidence.data, evidence.clicks
     pages = clicks.query_impressions[data.row_queries].astype(np.float64)
-    slope, base = _given(clicks, affine) if clicks.display is not None else _estimated(clicks, affine, pages)
+    slope, base = _given(clicks, curve) if clicks.display is not None else _estimated(clicks, curve, pages)
     kept = np.flatnonzero((pages > 0) & (slope > 0))
     return Exposure(
         kept,
@@ -78,20 +79,22 @@ def exposure(evidence: Evidence, affine: AffineClicks) -> Exposure:
     )
 
 
-def _estimated(clicks: ClickTable, affine: AffineClicks, pages: Floats) -> tuple[Floats, Floats]:
+def _estimated(clicks: ClickTable, curve: AffineClicks | SegmentPropensities, pages: Floats) -> tuple[Floats, Floats]:
     """Impressions at k over the pages of the query stand for P(shown at k)."""
     slope, base = (
         np.bincount(clicks.row, clicks.impressions * values, len(pages)) / np.maximum(pages, 1.0)
-        for values in affine.per_cell(clicks)
+        for values in slopes_and_bases(curve, clicks)
     )
     return slope, base
 
 
-def _given(clicks: ClickTable, affine: AffineClicks) -> tuple[Floats, Floats]:
+def _given(clicks: ClickTable, curve: AffineClicks | SegmentPropensities) -> tuple[Floats, Floats]:
     display = clicks.display
     if display is None:
         raise AssertionError("only known display probabilities are given")
-    slope, base = affine.at(np.arange(1, display.shape[1] + 1))
+    if isinstance(curve, SegmentPropensities):  # of the only segment, since display probabilities are of one policy
+        curve = AffineClicks.from_propensities(curve[clicks.segment_names[0]])
+    slope, base = curve.at(np.arange(1, display.shape[1] + 1))
     return display @ slope, display @ base
 
 
@@ -106,8 +109,8 @@ class ExposureMethod(TargetMethod):
     n_clipped_: int = learned()
 
     @abstractmethod
-    def least(self, affine: AffineClicks) -> float:
-        """The least exposure; smaller ones are raised to it."""
+    def least(self, first: float) -> float:
+        """The least exposure; smaller ones are raised to it. `first` is the slope at the first position."""
 
     @abstractmethod
     def corrected(self, seen: Exposure, slope: Floats) -> Floats:
@@ -126,9 +129,11 @@ class ExposureMethod(TargetMethod):
         return Result(self.model.fit_targets(targets, self._context(evidence.data)), kept)
 
     def _exposed(self, evidence: Evidence) -> tuple[Targets, Mapping[str, Any]]:
-        seen = exposure(evidence, evidence.affine)
+        given = evidence.given_propensities
+        curve = given if isinstance(given, SegmentPropensities) else evidence.affine
+        seen = exposure(evidence, curve)
         _warn_of_left_out(seen)
-        least = self.least(evidence.affine)
+        least = self.least(1.0 if isinstance(curve, SegmentPropensities) else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
         kept = {"n_left_out_": seen.n_left_out, "n_clipped_": int((seen.slope < least).sum())}
         return seen.targets(self.corrected(seen, slope), 1 / slope), kept

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from cldrank.estimators.exposure import Exposure, ExposureMethod
 from cldrank.estimators.method import clipping
 from cldrank.parameters import described
-from cldrank.propensity import AffineClicks
 
 
 @described
@@ -46,9 +45,9 @@ class InterventionAware(ExposureMethod):
 
     clip: float | None = clipping("mean slopes below this share of the first position's are raised to it")
 
-    def least(self, affine: AffineClicks) -> float:
+    def least(self, first: float) -> float:
         """A share of the slope at the first position."""
-        return 0.0 if self.clip is None else float(self.clip) * float(affine.slope[0])
+        return 0.0 if self.clip is None else float(self.clip) * first
 
     def corrected(self, seen: Exposure, slope: NDArray[np.float64]) -> NDArray[np.float64]:
         """The clicks per page less the mean base, over the mean slope."""

@@ -25,7 +25,8 @@ from cldrank.models.linear.inference import Estimates
 from cldrank.models.model import can
 from cldrank.models.targets import Targets
 from cldrank.parameters import Value, check_all, described, learned, parameter, parameters
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Provenance, Ranker
 from cldrank.rankers.provenance import FitRecord
 from cldrank.wording import listed
@@ -62,8 +63,8 @@ class Method(BaseEstimator, ABC):
     Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
     model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
     `constant_features_`, `collinear_features_`; of networks and trees `history_`, `best_epoch_`, `n_queries_`,
-    `n_held_`. The propensities used, clipped and raised as the method says, are `propensities_`, slopes and bases
-    `affine_`.
+    `n_held_`. The propensities used, clipped and raised as the method says, are `propensities_`, those of
+    segments `segment_propensities_`, slopes and bases `affine_`.
     """
 
     name: ClassVar[str]
@@ -95,6 +96,7 @@ class Method(BaseEstimator, ABC):
     constant_features_: tuple[str, ...] = learned()
     collinear_features_: tuple[str, ...] = learned()
     propensities_: Propensities = learned()
+    segment_propensities_: SegmentPropensities = learned()
     affine_: AffineClicks = learned()
     history_: tuple[Epoch, ...] = learned()
     best_epoch_: int = learned()
@@ -120,11 +122,12 @@ class Method(BaseEstimator, ABC):
         self,
         dataset: RankingDataset,
         clicks: ClickTable | None = None,
-        propensities: Propensities | AffineClicks | None = None,
+        propensities: Curve | None = None,
     ) -> Self:
         """Learn from a dataset, the clicks on it, and the propensities of the positions, as far as `needs` says.
 
-        What the method has no use for is refused.
+        Clicks of several segments, such as devices, are learned from together, each by the curve of its own. What the
+        method has no use for is refused.
         """
         self.check()
         with hearing_warnings() as heard:
@@ -262,7 +265,8 @@ class Method(BaseEstimator, ABC):
         """What the summary says about the method, beyond its fit."""
         if hasattr(self, "affine_"):
             return [("affine clicks", repr(self.affine_))]
-        facts = [("propensities", repr(self.propensities_))] if hasattr(self, "propensities_") else []
+        used = getattr(self, "propensities_", getattr(self, "segment_propensities_", None))
+        facts = [] if used is None else [("propensities", repr(used))]
         if getattr(self, "target", "") in ("posterior", "mixed") and hasattr(self, "estimates_"):
             facts.append(
                 ("target", "shrunk where impressions are few, and coefficients with it; the target ips is unbiased")
@@ -289,7 +293,7 @@ class Method(BaseEstimator, ABC):
         if not hasattr(self, "ranker_"):
             raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
 
-    def _keep(self, result: Result, used: Propensities | AffineClicks | None) -> None:
+    def _keep(self, result: Result, used: Curve | None) -> None:
         """Take over what was learned, and forget what an earlier fit left."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -299,7 +303,8 @@ class Method(BaseEstimator, ABC):
         for name, value in result.kept.items():
             setattr(self, name, value)
         if used is not None:
-            setattr(self, "affine_" if isinstance(used, AffineClicks) else "propensities_", used)
+            names = {Propensities: "propensities_", AffineClicks: "affine_"}
+            setattr(self, names.get(type(used), "segment_propensities_"), used)
         self.feature_names_in_ = np.array(self.ranker_.feature_names, dtype=object)
         self.n_features_in_ = len(self.ranker_.feature_names)
 

@@ -12,7 +12,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.relevance import Estimate, estimated_relevance
 from cldrank.models.targets import Observations
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import Propensities, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
 Target = Estimate | Literal["clicks"]
 Floats = NDArray[np.float64]
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 def observe(
     dataset: RankingDataset,
     clicks: ClickTable,
-    propensities: Propensities | AffineClicks | None = None,
+    propensities: Curve | None = None,
     target: Target = "ips",
 ) -> Observations:
     """The weighted rows of a click table; without propensities, all positions count as examined.
@@ -50,7 +51,7 @@ def observe(
         rate = c / n
         spread = np.maximum(rate * (1 - rate), 0.0) * inverse**2
         expected = (rate - base) * inverse
-        if target != "ips" and isinstance(propensities, Propensities):
+        if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
             expected = estimated_relevance(clicks, propensities, target)
         return Observations(rows, queries[rows], absent, shown, offsets, expected, n, spread)
     pair = np.stack([c, n - c], axis=1).ravel()
@@ -61,12 +62,9 @@ def observe(
     return Observations(rows, queries[rows], absent, shown, cell_offsets[offsets], targets[kept], pair[kept], nothing)
 
 
-def _correction(clicks: ClickTable, propensities: Propensities | AffineClicks | None) -> tuple[Floats, Floats]:
+def _correction(clicks: ClickTable, propensities: Curve | None) -> tuple[Floats, Floats]:
     """Of each cell, what its click-through rate less a base is multiplied by, and that base."""
-    base = np.zeros(clicks.n_cells)
     if propensities is None:
-        return np.ones(clicks.n_cells), base
-    if isinstance(propensities, Propensities):
-        return 1 / propensities.per_cell(clicks), base
-    slope, base = propensities.per_cell(clicks)
+        return np.ones(clicks.n_cells), np.zeros(clicks.n_cells)
+    slope, base = slopes_and_bases(propensities, clicks)
     return 1 / slope, base

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.heckman import TwoStageMethod, Weighting
 from cldrank.estimators.method import Result
@@ -55,6 +56,11 @@ class PIJD(TwoStageMethod):
     effects_: NDArray[np.float64] = learned()
 
     def _learn(self, evidence: Evidence) -> Result:
+        if evidence.clicks.n_segments > 1:
+            raise UsageError(
+                f"{self.label} models the positions of one layout, and the clicks are of several segments; give those "
+                "of one."
+            )
         observed = observe(evidence.data, evidence.clicks)
         positions, level = np.unique(evidence.clicks.position, return_inverse=True)
         problem = replace(

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from cldrank.estimators.exposure import Exposure, ExposureMethod
 from cldrank.estimators.method import clipping
 from cldrank.parameters import described
-from cldrank.propensity import AffineClicks
 
 
 @described
@@ -44,9 +43,9 @@ class PolicyAwareIPS(ExposureMethod):
 
     clip: float | None = clipping("smaller probabilities of being shown and examined are raised to it")
 
-    def least(self, affine: AffineClicks) -> float:
+    def least(self, first: float) -> float:
         """The least probability of being shown and examined."""
-        del affine
+        del first
         return 0.0 if self.clip is None else float(self.clip)
 
     def corrected(self, seen: Exposure, slope: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.table import ClickTable
@@ -10,7 +11,8 @@ from cldrank.data.fingerprint import fingerprint_of
 from cldrank.estimators.needs import uses_curve
 from cldrank.models.fit import Fit, LinearFit, TrainedFit
 from cldrank.parameters import parameters
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers.provenance import (
     ClicksRecord,
     CurveRecord,
@@ -51,7 +53,7 @@ def _defaults(method: Method) -> dict[str, Any]:
 
 def clicks_record(clicks: ClickTable) -> ClicksRecord:
     """The cells in numbers, and their fingerprint."""
-    names = ("row", "position", "impressions", "clicks", "display")
+    names = ("row", "position", "impressions", "clicks", "display", *(["segment"] if clicks.has_segments else []))
     return ClicksRecord(
         impressions=int(clicks.impressions.sum()),
         clicks=int(clicks.clicks.sum()),
@@ -63,8 +65,11 @@ def clicks_record(clicks: ClickTable) -> ClicksRecord:
     )
 
 
-def curve_record(used: Propensities | AffineClicks) -> CurveRecord:
-    """The curve that clicks were corrected by, with its intervals."""
+def curve_record(used: Curve) -> CurveRecord:
+    """The curve that clicks were corrected by, with its intervals; of several segments, that of each."""
+    if isinstance(used, SegmentPropensities):
+        segments = {name: asdict(curve_record(rho)) for name, rho in used.items()}
+        return CurveRecord(values=(), origin=used.origin, segments=segments)
     if isinstance(used, AffineClicks):
         low, high = used.interval("slope") if used.confidence is not None else (None, None)
         return CurveRecord(
@@ -109,6 +114,7 @@ def fit_record(fit: Fit) -> FitRecord:
     return FitRecord(
         status=fit.status,
         steps=fit.n_iter,
+        warm_start=fit.warm_start,
         constant=getattr(fit, "constant_features", ()),
         collinear=getattr(fit, "collinear_features", ()),
         **known,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank.clicks.table import ClickTable
 from cldrank.deconvolution import RateCounts
 from cldrank.parameters import parameter
-from cldrank.propensity import Propensities
+from cldrank.propensity import Propensities, SegmentPropensities
 
 Estimate = Literal["ips", "clipped", "posterior", "mixed"]
 Floats = NDArray[np.float64]
@@ -26,7 +26,9 @@ def target_choice() -> Any:
     )
 
 
-def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate: Estimate = "ips") -> Floats:
+def estimated_relevance(
+    clicks: ClickTable, propensities: Propensities | SegmentPropensities, estimate: Estimate = "ips"
+) -> Floats:
     """(cells,) the relevance r of each cell, c clicks in n impressions at a position of propensity ρ.
 
         ips         r̄ = c / (n ρ): without bias, but 0 or 5 after one impression at ρ = 0.2
@@ -34,9 +36,9 @@ def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate
         posterior   E[r | c, n, k], where c ~ Binomial(n, ρ r) and r is at most 1
         mixed       w min(r̄, 2) + (1 - w) posterior,   w = n ρ / (1 + n ρ)
 
-    The prior of the posterior is empirical, one per position: the distribution of relevance that makes the clicks at
-    this position most likely (`deconvolution`). So candidates at one position count as draws from one distribution, and
-    the order of production is evidence: a prior common to all positions would put what nobody examined at a low
+    The prior of the posterior is empirical, one per position of each segment: the distribution of relevance that makes
+    the clicks there most likely (`deconvolution`). So candidates at one position count as draws from one distribution,
+    and the order of production is evidence: a prior common to all positions would put what nobody examined at a low
     position above what everybody passed over at a high one. As n grows, all of them tend to r, the posterior to within
     its grid of 100 rates.
 
@@ -59,7 +61,7 @@ def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate
     clipped: Floats = np.minimum(raw, MOST)
     if estimate == "clipped":
         return clipped
-    expected = _posterior(clicks, propensities)
+    expected = _posterior(clicks, rho)
     if estimate == "posterior":
         return expected
     trust = n * rho / (1 + n * rho)
@@ -67,10 +69,10 @@ def estimated_relevance(clicks: ClickTable, propensities: Propensities, estimate
     return mixed
 
 
-def _posterior(clicks: ClickTable, propensities: Propensities) -> Floats:
-    found = np.empty(clicks.n_cells)
-    for position in np.unique(clicks.position):
-        at = np.flatnonzero(clicks.position == position)
-        rho = float(propensities.at(position))
+def _posterior(clicks: ClickTable, examined: Floats) -> Floats:
+    found, place = np.empty(clicks.n_cells), clicks.surface_position
+    for one in np.unique(place):
+        at = np.flatnonzero(place == one)
+        rho = float(examined[at[0]])
         found[at] = RateCounts.of(clicks.clicks[at], clicks.impressions[at]).fit(most=min(rho, 1.0)).expected() / rho
     return found

@@ -20,7 +20,7 @@ from cldrank.evaluation.click_measures import ClickMeasure, default_measures, pa
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, MeasuredPair, SensitivityCheck
 from cldrank.evaluation.deciding import judge_pair
 from cldrank.evaluation.estimating import ClickEstimator
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy, off_policy
 from cldrank.evaluation.orders import PRODUCTION, RankOrder, order_of
 from cldrank.evaluation.sensitivity import check_curves, check_models, check_naive, run_placebo
@@ -28,6 +28,7 @@ from cldrank.evaluation.settling import ways_to_settle
 from cldrank.evaluation.support import look_at_support
 from cldrank.evaluation.unseen import look_at_unseen
 from cldrank.propensity import AffineClicks
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import count
 
 DEFAULT_ESTIMATOR = "doubly-robust"

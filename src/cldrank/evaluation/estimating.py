@@ -13,13 +13,14 @@ from scipy.special import stdtrit
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import ClickEstimate, Errors
 from cldrank.evaluation.ideal import IdealOrder
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import OffPolicy
 from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import RelevanceLearner
 from cldrank.evaluation.unseen_model import DEFAULT_LEARNER, FOLDS, UnseenModel, fit_model
 from cldrank.measures import Interval
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
@@ -130,7 +131,7 @@ class ClickEstimator:
         return self._weights(self.log, measure, order)
 
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder) -> Floats:
-        values, share = measure.discounts(log.longest, log.affine), log.row_pages / log.pages.sum()
+        values, share = by_segment(measure.discounts, log), log.row_pages / log.pages.sum()
         if measure.kind == "ARP":
             return np.where(log.seen, share * self._among_seen(order).mean(values), 0.0)
         found: Floats = share * order.on_pages(values, log)
@@ -152,7 +153,7 @@ class ClickEstimator:
         if fill and self.estimator.fills_unseen == "mean":
             found = found * Valued.ratio(log.by_query(weights), log.by_query(np.where(log.seen, weights, 0.0)))
         if measure.kind == "Clicks" and log.affine.base.any():
-            bases = order.on_pages(measure.bases(log.longest, log.affine), log)
+            bases = order.on_pages(by_segment(measure.bases, log), log)
             found = found + Valued.ratio(log.by_query(whole * bases), pages)
         return found
 
@@ -297,6 +298,8 @@ class ClickEstimator:
         if isinstance(curve, AffineClicks):
             slopes, bases = curve.draws(CURVES, self.seed)
             curves = [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
+        elif isinstance(curve, SegmentPropensities):
+            curves = [*curve.drawn(CURVES, self.seed)]
         else:
             curves = [Propensities(one, method="drawn") for one in curve.draws(CURVES, self.seed)]
         # one log for its relevance, and one to keep, without the arrays that only relevance needs
@@ -304,6 +307,12 @@ class ClickEstimator:
 
     def _relevance(self, log: LoggedClicks, predicted: Floats | None) -> Floats:
         return self.estimator.relevance(log, predicted)
+
+
+def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks) -> Floats:
+    """(longest,) what ranks count by the curve of a log; of several curves, a row for each segment."""
+    found = [values(log.longest, curve) for curve in log.curves]
+    return found[0] if all(np.array_equal(one, found[0]) for one in found) else np.stack(found)
 
 
 def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:

@@ -81,14 +81,14 @@ class IdealOrder:
 
     @cached_property
     def _posteriors(self) -> list[_Posterior]:
-        """One for each position, of the rows that were shown there more often than elsewhere."""
+        """One for each position of a segment, of the rows that were shown there more often than elsewhere."""
         table = self.log.clicks
         order = np.lexsort((table.impressions, table.row))
         usual = order[np.append(np.diff(table.row[order]) > 0, True)]  # the cell with the most impressions of each row
-        found = []
-        for position in np.unique(table.position[usual]):
-            cells = usual[table.position[usual] == position]
-            slope, base = (float(part) for part in self.log.affine.at(position))
+        found, place = [], table.surface_position
+        for one in np.unique(place[usual]):
+            cells = usual[place[usual] == one]
+            slope, base = (float(part[cells[0]]) for part in self.log.by_cell)
             counts = RateCounts.of(table.clicks[cells], table.impressions[cells])
             rates = counts.fit(most=min(max(slope + base, 1e-9), 1.0))
             found.append(_Posterior(table.row[cells], rates, slope, base))

@@ -16,8 +16,8 @@ from cldrank.evaluation.by_labels import (
     evaluate_by_labels,
 )
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
-from cldrank.evaluation.logged import Curve
 from cldrank.measures import Empty
+from cldrank.propensity.segment_propensities import Curve
 
 
 @overload

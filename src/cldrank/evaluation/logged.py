@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
 Floats = NDArray[np.float64]
-Curve = Propensities | AffineClicks
 _OF_ANY_CURVE = ("pages", "row_pages", "reach", "seen")  # what is the same under every curve
 
 
@@ -25,7 +25,8 @@ class LoggedClicks:
 
         P(click on i at position k) = slope_k relevance_i + base_k
 
-    Propensities are slopes without a base; relevance is then the probability of a click at the first position.
+    Propensities are slopes without a base; relevance is then the probability of a click at the first position. Where
+    segments have curves of their own, slope and base are those of the segment of a page.
 
     >>> log = example_log()
     >>> log.exposure, log.surplus, log.seen, log.pages
@@ -38,8 +39,22 @@ class LoggedClicks:
 
     @cached_property
     def affine(self) -> AffineClicks:
-        """Slope and base of each position."""
-        return AffineClicks.from_propensities(self.curve) if isinstance(self.curve, Propensities) else self.curve
+        """Slope and base of each position; of several curves, the mean over impressions, which plans go by."""
+        curve = self.curve.mean(self.clicks) if isinstance(self.curve, SegmentPropensities) else self.curve
+        return AffineClicks.from_propensities(curve) if isinstance(curve, Propensities) else curve
+
+    @cached_property
+    def by_cell(self) -> tuple[Floats, Floats]:
+        """(cells,) slope and base of each cell."""
+        return slopes_and_bases(self.curve, self.clicks)
+
+    @property
+    def curves(self) -> list[AffineClicks]:
+        """The curve of each segment of the clicks, or the one of all; a segment without clicks has the mean."""
+        if not isinstance(self.curve, SegmentPropensities):
+            return [self.affine]
+        own = [self.curve.get(name) for name in self.clicks.segment_names]
+        return [self.affine if one is None else AffineClicks.from_propensities(one) for one in own]
 
     @cached_property
     def pages(self) -> Floats:
@@ -65,6 +80,24 @@ class LoggedClicks:
         found: Floats = shown / np.maximum(self.pages, 1.0)[:, None]
         return found
 
+    def paged(self, values: Floats, ranks: IntArray) -> Floats:
+        """(rows,) of values that depend on the rank, the mean over the pages of a query of those at a candidate's.
+
+        values   (longest,), or with a row for each segment; 0 on pages without a result at the rank
+
+        >>> example_log().paged(np.array([1.0, 0.5, 0.25]), np.array([2, 1, 3]))
+        array([0.5, 1. , 0. ])
+        """
+        if values.ndim == 1:
+            found: Floats = values[ranks - 1] * self.reached(ranks)
+            return found
+        depth, clicks = self.clicks.depth, self.clicks
+        place = self.queries[clicks.row] * depth + clicks.position - 1
+        each = clicks.impressions * values[clicks.segment, clicks.position - 1]
+        sums = _sums(place, each, self.data.n_queries * depth).reshape(-1, depth)
+        means = sums / np.maximum(self.pages, 1.0)[:, None]
+        return np.where(ranks <= depth, means[self.queries, np.minimum(ranks, depth) - 1], 0.0)
+
     def reached(self, ranks: IntArray) -> Floats:
         """(rows,) of the pages of its query, the share that has a result at the rank of a candidate.
 
@@ -82,13 +115,13 @@ class LoggedClicks:
     @cached_property
     def exposure(self) -> Floats:
         """(rows,) Σ_k n_k slope_k: in how many impressions a candidate was examined."""
-        slope, _ = self.affine.per_cell(self.clicks)
+        slope, _ = self.by_cell
         return self.by_row(self.clicks.impressions * slope)
 
     @cached_property
     def surplus(self) -> Floats:
         """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
-        _, base = self.affine.per_cell(self.clicks)
+        _, base = self.by_cell
         return self.by_row(self.clicks.clicks - self.clicks.impressions * base)
 
     @cached_property

@@ -31,7 +31,10 @@ class RankOrder(ABC):
 
     @abstractmethod
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
-        """(rows,) the same on the pages of a log: the value is 0 on those that end before the rank of a candidate."""
+        """(rows,) the same on the pages of a log: the value is 0 on those that end before the rank of a candidate.
+
+        values   one for each rank or, where segments differ, a row of them for each segment
+        """
 
     @abstractmethod
     def among_seen(self, log: LoggedClicks) -> RankOrder:
@@ -66,7 +69,7 @@ class ScoreOrder(RankOrder):
 
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
         """(rows,) the value of the rank, times the share of pages that have it."""
-        return self.mean(values) * log.reached(self.ranks)
+        return log.paged(values, self.ranks)
 
     def among_seen(self, log: LoggedClicks) -> ScoreOrder:
         """Ranked among the candidates that were shown."""
@@ -119,7 +122,8 @@ class LoggedOrder(RankOrder):
 
     def on_pages(self, values: Floats, log: LoggedClicks) -> Floats:
         """(rows,) the mean over pages, 0 on those that do not show a candidate."""
-        return log.by_row(self._share * values[log.clicks.position - 1])
+        place = log.clicks.position - 1
+        return log.by_row(self._share * (values[place] if values.ndim == 1 else values[log.clicks.segment, place]))
 
 
 def order_of(model: Any, log: LoggedClicks, name: str = "") -> RankOrder:

@@ -13,10 +13,11 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning
 from cldrank.estimators.observing import observe
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
 from cldrank.models import Linear, Run
 from cldrank.models.fit import Context
 from cldrank.models.targets import PairSelection, PointSelection
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Provenance, Ranker
 
 Floats = NDArray[np.float64]

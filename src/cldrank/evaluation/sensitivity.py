@@ -9,17 +9,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankError
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Placebo, SensitivityCheck, turned
 from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.estimating import ClickEstimator, Valued
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.off_policy import Affine
 from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDPairRelevance, CLDRelevance, RelevanceLearner
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.checks.raising import proven_bound
+from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 _FOLDS = 2  # of models under other assumptions
@@ -77,7 +79,7 @@ def run_placebo(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder)
     where there is nothing to compare.
     """
     log = clicks.log
-    slope, _ = log.affine.per_cell(log.clicks)
+    slope, _ = log.by_cell
     places = log.by_row(log.clicks.impressions * slope * log.clicks.position)
     shown = ScoreOrder.of("the log", -np.divide(places, log.exposure, out=places, where=log.seen), log)
     by = ClickMeasure("DCG", measure.cutoff or log.clicks.depth)
@@ -99,21 +101,21 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
     """
     table = log.clicks
     each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
-    total = Valued(0.0, np.zeros(log.data.n_queries))
-    for position in np.unique(table.position):
-        at = table.position == position
+    total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.surface_position, log.by_cell[1]
+    for one in np.unique(place):
+        at = place == one
         clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, table.impressions))
-        weight, rate, (_, base) = float(each[at].sum()), Valued.ratio(clicked, shown), log.affine.at(position)
-        total += Valued(weight * (rate.value - float(base)), weight * rate.influence)
+        weight, rate, base = float(each[at].sum()), Valued.ratio(clicked, shown), float(bases[at][0])
+        total += Valued(weight * (rate.value - base), weight * rate.influence)
     return total
 
 
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
     """The log with the clicks of each position dealt out anew among its impressions."""
     table = log.clicks
-    dealt = np.array(table.clicks)
-    for position in np.unique(table.position):
-        at = np.flatnonzero(table.position == position)
+    dealt, place = np.array(table.clicks), table.surface_position
+    for one in np.unique(place):
+        at = np.flatnonzero(place == one)
         shown = table.impressions[at]
         total = min(int(table.clicks[at].sum()), int(shown.sum()))
         if shown.sum() < _MANY:
@@ -124,33 +126,48 @@ def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
 
 
 def _other_curves(log: LoggedClicks) -> Iterator[tuple[str, str, Curve]]:
-    depth = max(log.clicks.depth, 1)
-    affine = log.affine
-    ranks = np.arange(1, len(affine) + 1, dtype=np.float64)
     for sign, step, word in (("+", -0.5, "steeper"), ("−", 0.5, "flatter")):
-        about = f"a {word} curve: slopes times position^{step:g}"
-        slope = affine.slope * ranks**step
-        if step > 0:
-            slope = np.minimum(slope, affine.slope[0])
-        curve: Curve = (
-            Propensities(slope, method="assumed")
-            if isinstance(log.curve, Propensities)
-            else AffineClicks(slope, affine.base)
-        )
-        yield f"η {sign} 0.5", about, curve
-    if isinstance(log.curve, Propensities):
-        try:
-            bound = proven_bound(log.clicks, depth)
-        except CldrankError:
-            return
-        raised = log.curve.raised_to(bound)
+        yield f"η {sign} 0.5", f"a {word} curve: slopes times position^{step:g}", _tilted(log.curve, step)
+    try:
+        raised = _raised(log.curve, log.clicks)
+    except CldrankError:
+        return
+    if raised is not None:
         yield "envelope", "the curve, raised to the lower bound that the clicks themselves give", raised
+
+
+def _tilted(curve: Curve, step: float) -> Curve:
+    """A curve times position^step; one that is made flatter stays below its first position."""
+    if isinstance(curve, SegmentPropensities):
+        return curve.mapped(lambda _, rho: Propensities(_times_power(rho.values, step), method="assumed"))
+    if isinstance(curve, Propensities):
+        return Propensities(_times_power(curve.values, step), method="assumed")
+    return AffineClicks(_times_power(curve.slope, step), curve.base)
+
+
+def _times_power(slope: Floats, step: float) -> Floats:
+    found: Floats = slope * np.arange(1, len(slope) + 1, dtype=np.float64) ** step
+    return np.minimum(found, slope[0]) if step > 0 else found
+
+
+def _raised(curve: Curve, clicks: ClickTable) -> Curve | None:
+    """A curve raised to what the clicks prove, each by those of its segment; None of slopes and bases."""
+    if isinstance(curve, Propensities):
+        return curve.raised_to(proven_bound(clicks, max(clicks.depth, 1)))
+    if isinstance(curve, SegmentPropensities):
+        parts = clicks.by_segment()
+        return curve.mapped(
+            lambda name, rho: rho.raised_to(proven_bound(parts[name], parts[name].depth)) if name in parts else rho
+        )
+    return None
 
 
 def _with_curve(clicks: ClickEstimator, curve: Curve, new: RankOrder, old: RankOrder) -> ClickEstimator:
     """The same under another curve, with a model of its own; the curve counts as certain."""
     if isinstance(curve, Propensities):
         curve = replace(curve, replicates=None, covariance=None)
+    elif isinstance(curve, SegmentPropensities):
+        curve = curve.mapped(lambda _, rho: replace(rho, replicates=None, covariance=None))
     other = replace(clicks, log=clicks.log.with_curve(curve))
     return other if clicks.model is None else other.learned(new, old, learner=clicks.model.learner, folds=_FOLDS)
 

@@ -17,7 +17,7 @@ from cldrank.evaluation.interleaving import click_moments, expected_credit, samp
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.orders import LoggedOrder, RankOrder
 from cldrank.evaluation.power import largest_error, pages_to_show
-from cldrank.propensity import Propensities
+from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.wording import count, with_article
 
 Floats = NDArray[np.float64]
@@ -287,6 +287,8 @@ def _swap_experiment(plan: _Settling) -> WayToSettle:
     is only assumed counts as unknown: 1 / propensities² is 0, and n is large enough to estimate every ρ_k to some 20%.
     """
     name, errors, clicks = "swap experiment", plan.errors, plan.clicks
+    if isinstance(plan.log.curve, SegmentPropensities):
+        return WayToSettle(name, None, "every segment has a curve of its own, which takes swaps on each")
     if not isinstance(plan.log.curve, Propensities):
         return WayToSettle(name, None, "swaps alone do not tell examination from trust in positions")
     error = largest_error(*plan.ends, plan.margin, clicks.quantile)

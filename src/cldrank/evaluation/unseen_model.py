@@ -12,9 +12,10 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError
-from cldrank.evaluation.logged import Curve, LoggedClicks
+from cldrank.evaluation.logged import LoggedClicks
 from cldrank.evaluation.orders import ScoreOrder
 from cldrank.evaluation.relevance_learners import CLDRelevance, RelevanceLearner
+from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 

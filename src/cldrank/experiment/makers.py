@@ -108,7 +108,7 @@ class Maker:
         chosen = {key: value for key, value in self.chosen(seed).items() if key != "device"}
         model = make_method(self.home, chosen)
         known = model.get_params() if hasattr(model, "get_params") else {}
-        hidden = {*chosen, "run", "device", "checkpoint", "resume", "tensorboard", "on_epoch"}
+        hidden = {*chosen, "run", "device", "checkpoint", "resume", "tensorboard", "warm_start", "on_epoch"}
         defaults = {key: as_json(value) for key, value in known.items() if key.rpartition("__")[2] not in hidden}
         found = {"class": self.home, "parameters": chosen, "defaults": defaults}
         return {**found, "source": self.source} if self.source else found

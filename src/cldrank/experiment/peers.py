@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import MissingDependencyError
+from cldrank.errors import MissingDependencyError, UsageError
 from cldrank.estimators.evidence import collect
 from cldrank.estimators.needs import Needs
 from cldrank.parameters import check_all, described, learned, parameter
@@ -60,6 +60,8 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
     >>> lists.position, lists.grades, lists.sizes
     (array([1, 2]), array([30, 10]), array([2]))
     """
+    if clicks.n_segments > 1:
+        raise UsageError("peers learn one list per query, and cells of several segments are of several; give one.")
     query = dataset.row_queries[clicks.row]
     order = np.lexsort((clicks.row, clicks.position, query))
     row, shown = clicks.row[order], clicks.impressions[order]

@@ -44,14 +44,16 @@ class Context:
 class Fit:
     """A fitted model. A method keeps each field as an attribute whose name ends in an underscore.
 
-    ranker    scores candidates
-    status    how the fit ended
-    n_iter    steps or epochs taken
+    ranker        scores candidates
+    status        how the fit ended
+    n_iter        steps or epochs taken
+    warm_start    the ranker that it began with, in words; empty for none
     """
 
     ranker: Ranker
     status: str
     n_iter: int
+    warm_start: str = ""
 
     def facts(self) -> Facts:
         """Lines of a summary, as names and values."""

@@ -29,6 +29,7 @@ class Model(Value):
     pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
     unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
     takes_missing   whether features may be missing
+    why_cold        why it cannot begin with an earlier ranker, as the end of a sentence
     """
 
     name: ClassVar[str]
@@ -37,6 +38,7 @@ class Model(Value):
     pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     takes_missing: ClassVar[bool] = False
+    why_cold: ClassVar[str] = ""
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:
         """Fit scores to targets: each row by itself, or pairs of one query in the order of their targets."""
@@ -88,7 +90,8 @@ class Model(Value):
         for name in names:
             owner, declared = (self, own) if name in own else (run, parameters(Run))
             if name in declared and getattr(owner, name) != declared[name].default:
-                raise UsageError("{} has no use for {}, as it fits {}.", user, setting(name), self.label)
+                why = self.why_cold if name == "warm_start" else ""
+                raise UsageError("{} has no use for {}, as it fits {}{}.", user, setting(name), self.label, why)
 
 
 @value

@@ -1,4 +1,8 @@
-"""`Run`: where and how a fit is computed. What it says changes a ranker by chance and rounding alone."""
+"""`Run`: where and how a fit is computed. What it says changes a ranker by chance and rounding alone.
+
+A warm start says where a fit begins. A linear model ends at its one optimum wherever it began; the weights that a
+network begins with are otherwise drawn by the seed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any, Literal
 
 from cldrank.errors import UsageError, setting
 from cldrank.parameters import Value, parameter, value
+from cldrank.rankers import Ranker
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,9 @@ class Run(Value):
         default=None, about="file for the state of training, written as it goes on", compare=False
     )
     resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False)
+    warm_start: str | PathLike[Any] | Ranker | None = parameter(
+        default=None, about="a ranker, such as yesterday's, whose numbers the fit begins with", compare=False
+    )
     tensorboard: str | PathLike[Any] | None = parameter(
         default=None, about="folder for learning curves in TensorBoard", compare=False
     )

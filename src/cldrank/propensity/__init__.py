@@ -22,6 +22,7 @@ from cldrank.propensity.modelled.dual_learning import DualLearning
 from cldrank.propensity.modelled.regression_em import RegressionEM
 from cldrank.propensity.modelled.trust_bias import TrustBias
 from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.propensity.segmented import BySegment
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "PropensityEstimator",
     "Randomised",
     "RegressionEM",
+    "SegmentPropensities",
     "Swap",
     "TrustBias",
     "agreement",

@@ -15,7 +15,7 @@ from cldrank.propensity.estimator import PropensityEstimator, estimators
 from cldrank.propensity.harvesting.all_pairs import AllPairs
 from cldrank.propensity.interventions.randomised import Randomised
 from cldrank.propensity.propensities import Propensities
-from cldrank.propensity.segmented import BySegment, SegmentPropensities
+from cldrank.propensity.segmented import BySegment, EstimatedSegments
 
 _CHANCE = 1e-3  # an order that chance brings about less often is not random, even if nearly so
 
@@ -66,12 +66,9 @@ def fitted_curve(
 
 
 def fitted_segments(
-    estimator: Any, clicks: Any, *, smooth: str | None = None, clip: float | None = None
-) -> SegmentPropensities:
-    """The curves of all segments, drawn towards their mean, each smoothed and clipped as asked.
-
-    clicks   as `BySegment.fit` takes them
-    """
+    estimator: Any, clicks: ClickTable, *, smooth: str | None = None, clip: float | None = None
+) -> EstimatedSegments:
+    """The curves of all segments of a log, drawn towards their mean, each smoothed and clipped as asked."""
     found = BySegment(replace(estimator, depth=None)).fit(clicks)  # a segment may have shorter pages
     segments = {name: finished(rho, smooth, clip) for name, rho in found.items()}
     return replace(found, segments=segments, pooled=finished(found.pooled, smooth, clip))

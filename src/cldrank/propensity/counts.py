@@ -25,13 +25,16 @@ DEEPEST = 200
 class Cells:
     """The cells of the first `size` positions, sorted by row and position.
 
-    row, query, place     (cells,) int64; places count from 0
+    row, query            (cells,) int64: codes of the candidate and of the query, each together with the segment, since
+                          only what was shown on the same surface is compared
+    place                 (cells,) int64: the position, from 0
     impressions, clicks   (cells,) float64, weighted where the estimator has weights
     seen                  (cells,) float64: the impressions, not weighted
     group                 (cells,) int64: what is drawn together when the log is resampled
     n_groups, n_units     groups, and the queries or candidates in them
     units                 "queries" or "candidates"
     every_click           whether an impression may have several clicks
+    n_segments            how many segments codes are of
     """
 
     row: IntArray
@@ -46,6 +49,7 @@ class Cells:
     n_units: int
     units: str
     every_click: bool
+    n_segments: int = 1
 
     @classmethod
     def of(cls, clicks: ClickTable, depth: int | None, resample: Resample, seed: int) -> Cells:
@@ -57,6 +61,7 @@ class Cells:
         query = clicks.candidates.row_queries[row]
         by_query = resample == "queries" or (resample == "auto" and many_queries(query))
         unit = query if by_query else row
+        row, query = clicks.surface_row[kept], clicks.surface_query[kept]
         group, n_groups, n_units = deal(unit, size, seed)
         if n_units < 2 and by_query:
             raise UnidentifiableError(
@@ -81,7 +86,13 @@ class Cells:
             n_units,
             "queries" if by_query else "candidates",
             clicks.every_click,
+            clicks.n_segments,
         )
+
+    @property
+    def candidate(self) -> IntArray:
+        """(cells,) the row of the dataset."""
+        return self.row // self.n_segments
 
     def by_group(self, key: IntArray, values: Floats, width: int, cells: IntArray | None = None) -> Floats:
         """(groups, width): the sum of values by group and key; `cells` says which cells they are of."""
@@ -90,7 +101,7 @@ class Cells:
         return np.asarray(sums, dtype=np.float64).reshape(self.n_groups, width)
 
     def pairs(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Pairs of cells of one candidate, see `cell_pairs`."""
+        """Pairs of cells of one candidate on one surface, see `cell_pairs`."""
         return cell_pairs(self.row, self.place, self.size)
 
     def rates(self) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,17 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import DataError, Spelling, UnidentifiableError, UsageError
+from cldrank.errors import DataError, Spelling, UnidentifiableError, UsageError, setting
 from cldrank.propensity.checks.refusal import quoted
 from cldrank.propensity.estimator import CurveEstimator
 from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segment_propensities import SegmentPropensities
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SegmentPropensities(Mapping[str, Propensities]):
-    """The propensities of each segment, by name.
+class EstimatedSegments(SegmentPropensities):
+    """The propensities of each segment, estimated together.
 
     pooled      the mean curve, which segments were drawn towards
     pooling     for each segment, (k,) how far: 0 is its own estimate, 1 the mean curve
@@ -30,24 +31,11 @@ class SegmentPropensities(Mapping[str, Propensities]):
     refusals    why it had none
     """
 
-    segments: Mapping[str, Propensities]
     pooled: Propensities
     pooling: Mapping[str, Floats]
     spread: Floats
     unpooled: Mapping[str, Propensities | None]
     refusals: Mapping[str, UnidentifiableError]
-
-    def __getitem__(self, segment: str) -> Propensities:
-        return self.segments[segment]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.segments)
-
-    def __len__(self) -> int:
-        return len(self.segments)
-
-    def __repr__(self) -> str:
-        return f"SegmentPropensities({', '.join(f'{name}: {rho!r}' for name, rho in self.segments.items())})"
 
 
 @dataclass(frozen=True)
@@ -77,10 +65,11 @@ class BySegment:
                 Spelling("segments", "--segment"),
             )
 
-    def fit(
-        self, clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None = None
-    ) -> SegmentPropensities:
-        """Estimate from one table per segment, or from one table and the segment of each query or each cell."""
+    def fit(self, clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | None = None) -> EstimatedSegments:
+        """Estimate from a table whose cells have segments, or from one table per segment.
+
+        segment   of a table without segments, that of each query or of each cell
+        """
         tables = _split(clicks, segment)
         if len(tables) < 2:
             raise DataError("there is one segment only; fit the estimator itself.")
@@ -103,7 +92,7 @@ def _pooled(
     alone: Mapping[str, Propensities | None],
     refusals: Mapping[str, UnidentifiableError],
     confidence: float,
-) -> SegmentPropensities:
+) -> EstimatedSegments:
     size = max(len(rho) for rho in known.values())
     moments = [_moments(rho, size) for rho in known.values()]
     logs, variances = (np.stack(part) for part in zip(*moments, strict=True))
@@ -130,7 +119,7 @@ def _pooled(
         curve = _curve(own + share * (mean - own), covariance, z, confidence, f"segment {name}, {pooled_by}", notes)
         comparisons = rho.comparisons if rho is not None and len(rho) == size else None
         segments[name], pooling[name] = replace(curve, comparisons=comparisons), share
-    return SegmentPropensities(segments, pooled, pooling, np.sqrt(between), alone, refusals)
+    return EstimatedSegments(segments, pooled, pooling, np.sqrt(between), alone, refusals)
 
 
 def _moments(rho: Propensities | None, size: int) -> tuple[Floats, Floats]:
@@ -203,8 +192,14 @@ def _split(clicks: ClickTable | Mapping[str, ClickTable], segment: ArrayLike | N
         if segment is not None:
             raise DataError("the tables are those of segments already; segment= is for one table.")
         return {str(name): table for name, table in clicks.items()}
+    if segment is None and clicks.has_segments:
+        return clicks.by_segment()
     if segment is None:
-        raise DataError("segments are given as one table each, or by segment=: one entry per query, or one per cell.")
+        raise DataError(
+            "the clicks have no segments; count the log with {}, give one table for each segment, or segment=: one "
+            "entry per query, or one per cell.",
+            setting("segment", "COLUMN"),
+        )
     named: NDArray[Any] = np.asarray(segment)
     if named.shape == (clicks.n_queries,):
         named = named[clicks.candidates.row_queries[clicks.row]]

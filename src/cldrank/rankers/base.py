@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -41,6 +41,7 @@ class Ranker(ABC):
     feature_names   what it scores, by name and in order
     provenance      where it comes from
     trained_on      sorted hashes of the queries that it was trained on, see `cldrank.data.query_hash`; None if unknown
+    start           what a later fit can begin with beside the scores, such as the model of selection: named arrays
     """
 
     kind: ClassVar[str]
@@ -49,6 +50,7 @@ class Ranker(ABC):
     feature_names: tuple[str, ...]
     provenance: Provenance = field(default_factory=Provenance)
     trained_on: Hashes | None = None
+    start: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feature_names", tuple(self.feature_names))
@@ -154,6 +156,10 @@ class Ranker(ABC):
     def with_queries(self, hashes: Hashes) -> Self:
         """The same ranker, which remembers the queries that it was trained on by their hashes, sorted."""
         return self._with(trained_on=check_hashes(hashes))
+
+    def with_start(self, **arrays: NDArray[Any]) -> Self:
+        """The same ranker with arrays that a later fit can begin with."""
+        return self._with(start=arrays)
 
     def _with(self, **parts: Any) -> Self:
         made = object.__new__(type(self))

@@ -154,6 +154,20 @@ def _parameters(origin: Provenance) -> tuple[Rows, Rows]:
 
 
 def _curve(curve: CurveRecord) -> dict[str, Any]:
+    """The curve as a table; those of several segments one below the other."""
+    if not curve.segments:
+        return _one_curve(curve)
+    parts = {name: _one_curve(one) for name, one in curve.by_segment.items()}
+    heads = max((part["heads"] for part in parts.values()), key=len)
+    return {
+        "heads": ["segment", *heads],
+        "rows": [(name, *row, *[""] * (len(heads) - len(row))) for name, part in parts.items() for row in part["rows"]],
+        "facts": [(f"{name}: {fact}", text) for name, part in parts.items() for fact, text in part["facts"]],
+        "notes": [f"{name}: {text}" for name, part in parts.items() for text in part["notes"]],
+    }
+
+
+def _one_curve(curve: CurveRecord) -> dict[str, Any]:
     interval = "" if curve.confidence is None else f"{curve.confidence:.0%} interval"
     heads = ["position", "propensity" if curve.base is None else "slope"]
     heads += [interval] if interval else []
@@ -176,6 +190,7 @@ def _fit(fit: FitRecord) -> dict[str, Any]:
     known: dict[str, Any] = {
         "status": fit.status,
         "steps": fit.steps,
+        "begun from": fit.warm_start or None,
         "log-likelihood": fit.log_likelihood,
         "weighted rows": fit.rows,
         "their total weight": None if fit.weight is None else f"{fit.weight:,.0f}",

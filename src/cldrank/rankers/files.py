@@ -1,6 +1,7 @@
 """Saved rankers: a folder with a description in JSON, the numbers in safetensors, a model card, and files of an engine.
 
-The hashes of the queries that it was trained on lie beside, in `queries.safetensors`, where they are known.
+The hashes of the queries that it was trained on lie beside, in `queries.safetensors`, where they are known, and in
+`start.safetensors` what a later fit can begin with, such as the model of selection.
 In a ranker's state, an array of bytes whose name ends in `model.json` is such a file; it lies in the folder as it is.
 The card, `README.md`, is for people: loading does not look at it. What they write themselves, `NOTES.md`, is kept.
 """
@@ -43,6 +44,7 @@ KINDS: dict[str, type[Ranker]] = {
 _DESCRIPTION = "ranker.json"
 _WEIGHTS = "weights.safetensors"
 _QUERIES = "queries.safetensors"
+_START = "start.safetensors"
 _CARD = "README.md"
 _NOTES = "NOTES.md"
 _HASHES = "trained_on"  # the array in the file of queries
@@ -82,6 +84,8 @@ def _contents(ranker: Ranker) -> tuple[bytes, dict[str, bytes], Config]:
     files = {name: weights.pop(name).tobytes() for name in list(weights) if _OF_ENGINE.fullmatch(name)}
     if ranker.trained_on is not None:
         files[_QUERIES] = save({_HASHES: ranker.trained_on})
+    if ranker.start:
+        files[_START] = save({name: np.asarray(values, order="C") for name, values in ranker.start.items()})
     return save({name: np.asarray(values, order="C") for name, values in weights.items()}), files, config
 
 
@@ -90,6 +94,11 @@ def _digests(content: bytes, files: dict[str, bytes]) -> dict[str, Any]:
     if files:
         found["files_sha256"] = {name: hashlib.sha256(file).hexdigest() for name, file in files.items()}
     return found
+
+
+def weights_digest(ranker: Ranker) -> str:
+    """The digest of a ranker's numbers, `weights_sha256` of its description."""
+    return str(_digests(*_contents(ranker)[:2])["weights_sha256"])
 
 
 def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[str]) -> None:
@@ -125,10 +134,12 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     files = description.get("files_sha256", {})
     contents = {name: _content(path / name, digest, *files) for name, digest in files.items()}
     queries = _arrays(path / _QUERIES, contents.pop(_QUERIES)) if _QUERIES in contents else None
+    start = _arrays(path / _START, contents.pop(_START)) if _START in contents else {}
     weights |= {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
     try:
         ranker = _assembled(description, weights)
         ranker = ranker if queries is None else ranker.with_queries(_hashes(queries))
+        ranker = ranker.with_start(**start) if start else ranker
         return ranker.with_module(module) if isinstance(ranker, ModuleRanker) else ranker
     except DataError as error:
         raise FormatError(str(error), path=path) from None
@@ -150,7 +161,7 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
         engine = set(filter(_OF_ENGINE.fullmatch, description.get("files_sha256", {})))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         is_ranker, digest, engine = False, None, set()
-    own = {_DESCRIPTION, _WEIGHTS, _QUERIES, _CARD, _NOTES, *engine}
+    own = {_DESCRIPTION, _WEIGHTS, _QUERIES, _START, _CARD, _NOTES, *engine}
     foreign = [name for name in inside if name not in own or not (target / name).is_file()]
     if foreign:
         raise UsageError(
@@ -184,7 +195,7 @@ def _description(path: Path) -> dict[str, Any]:
         if not isinstance(description.get(key), kind):
             raise FormatError(f"{key!r} must be a {kind.__name__}, not {description.get(key)!r}.", path=path)
     files = description.get("files_sha256", {})
-    if not isinstance(files, dict) or not all(map(_OF_ENGINE.fullmatch, files.keys() - {_QUERIES})):
+    if not isinstance(files, dict) or not all(map(_OF_ENGINE.fullmatch, files.keys() - {_QUERIES, _START})):
         raise FormatError(f"'files_sha256' must be digests of files such as model.json, not {files!r}.", path=path)
     return description
 

@@ -29,7 +29,7 @@ def ranker_of(network: nn.Module, **parts: Any) -> Ranker:
     NetworkRanker(2 features, 2 → 3 → 1, scaling Unscaled(), of unknown origin)
     """
     network = network.eval().cpu()
-    layers = _layers(network)
+    layers = layers_of(network)
     if layers is None:
         return ModuleRanker.of(network, **parts)
     if len(layers) == 1 and layers[0].weight is not None:
@@ -38,7 +38,7 @@ def ranker_of(network: nn.Module, **parts: Any) -> Ranker:
     return NetworkRanker(layers=layers, **parts)
 
 
-def _layers(network: nn.Module) -> list[Layer] | None:
+def layers_of(network: nn.Module) -> list[Layer] | None:
     """The network as plain layers; None where it is something else."""
     found: list[Layer] = []
     parts = [*network] if type(network) is nn.Sequential else [network]

@@ -81,7 +81,8 @@ def _of_clicks(origin: Provenance) -> Iterator[str]:
             f"{count(origin.rows, 'candidate')}."
         )
     if origin.propensities is not None:
-        yield from _of_curve(origin.propensities)
+        for name, curve in origin.propensities.by_segment.items():
+            yield from (f"Segment {name}: {text[0].lower()}{text[1:]}" if name else text for text in _of_curve(curve))
 
 
 def _of_curve(curve: CurveRecord) -> Iterator[str]:

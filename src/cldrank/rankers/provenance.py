@@ -80,6 +80,7 @@ class CurveRecord(Record):
     estimator         the class that estimated them; None where they were assumed or given
     clipped, raised   the positions that the method raised: to its least propensity, to what the clicks prove
     notes             what their estimator has to say about them
+    segments          of several segments, the record of each by name, and no values beside them
     """
 
     what = "the propensities"
@@ -94,10 +95,20 @@ class CurveRecord(Record):
     clipped: tuple[int, ...] = ()
     raised: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    segments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_segment(self) -> dict[str, CurveRecord]:
+        """The curve of each segment; of a log without segments, this one, without a name."""
+        if not self.segments:
+            return {"": self}
+        return {name: CurveRecord.from_json(one) for name, one in self.segments.items()}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         size = len(self.values)
+        if any(one.segments for one in self.by_segment.values() if self.segments):
+            raise DataError(f"a segment of {self.what} has segments itself.")
         for name in ("base", "low", "high"):
             own = getattr(self, name)
             if own is not None and len(own) != size:
@@ -119,6 +130,7 @@ class FitRecord(Record):
     learned_queries, held_queries    the queries learned from, and those held out
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
     constant, collinear              features without any variation; features that others determine
+    warm_start                       what it began with: the method of another ranker, and the digest of its weights
     warnings                         what the fit had to say
     """
 
@@ -138,6 +150,7 @@ class FitRecord(Record):
     held_target: str = ""
     constant: tuple[str, ...] = ()
     collinear: tuple[str, ...] = ()
+    warm_start: str = ""
     warnings: tuple[str, ...] = ()
 
     @property

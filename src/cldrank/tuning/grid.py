@@ -14,7 +14,7 @@ from cldrank.tuning.trials import Trial, distances
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.propensity.segment_propensities import Curve
 
 
 def grid(
@@ -22,7 +22,7 @@ def grid(
     values: Mapping[str, Sequence[Any]],
     dataset: RankingDataset,
     clicks: ClickTable,
-    propensities: Propensities | AffineClicks,
+    propensities: Curve,
     *,
     held_out: float = 0.2,
     seed: int = 0,

@@ -16,8 +16,9 @@ from cldrank.estimators.observing import observe
 from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
 from cldrank.models.network.lists import Lists, target_lists
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.checks.raising import proven_bound
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import positions
 
 Floats = NDArray[np.float64]
@@ -60,7 +61,7 @@ class HeldOutClicks:
 
     name = "held-out concordance"
 
-    def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Propensities | AffineClicks) -> None:
+    def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Curve) -> None:
         lists = target_lists(observe(dataset, clicks, propensities).shown_rows())
         self._dataset, self._lists = dataset, lists[lists.preferring()]
         if len(self._lists) < 2:
@@ -119,6 +120,9 @@ def hold_out(
     else:
         if isinstance(propensities, Propensities):
             propensities = _raised(propensities, table)
+        elif isinstance(propensities, SegmentPropensities):
+            parts = table.by_segment()
+            propensities = propensities.mapped(lambda name, rho: _raised(rho, parts[name]) if name in parts else rho)
         propensities = check_propensities(propensities, table, "tuning", None, "off")
     displayed = np.flatnonzero(table.query_impressions)
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))

@@ -20,7 +20,8 @@ from cldrank.errors import CldrankError, DataError, MissingDependencyError, Usag
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_dataset, needed
 from cldrank.files import make_folder, scratch
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity import AffineClicks, SegmentPropensities
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.tuning.judging import Judge, Labels, hold_out
 from cldrank.tuning.space import Space, applied, check_space, default_space, tunable
 from cldrank.tuning.study import Report, Search, Study, value_of
@@ -39,7 +40,7 @@ def tune(
     method: Method,
     dataset: RankingDataset,
     clicks: ClickTable | None = None,
-    propensities: Propensities | AffineClicks | None = None,
+    propensities: Curve | None = None,
     space: Space | None = None,
     *,
     trials: int = 30,
@@ -181,7 +182,7 @@ def _do_trials(part: _Part) -> CldrankError | None:
 def _parts(
     data: RankingDataset,
     clicks: ClickTable | None,
-    propensities: Propensities | AffineClicks | None,
+    propensities: Curve | None,
     labelled: RankingDataset | None,
     measure: str,
     held_out: float,
@@ -209,6 +210,8 @@ def _identity(
     fixed = {name: repr(now[spelled]) for name, spelled in tunable(method).items() if name not in space}
     some = data.features[:: max(1, data.n_rows // 1000)]
     cells = () if clicks is None else (clicks.row, clicks.position, clicks.impressions, clicks.clicks)
+    if clicks is not None and clicks.has_segments:
+        cells = (*cells, clicks.segment, np.array(clicks.segment_names))
     display = () if clicks is None or clicks.display is None else (clicks.display,)
     return {
         "method": method.name,  # first: what else differs follows from it
@@ -225,7 +228,9 @@ def _identity(
     }
 
 
-def _curves(propensities: Propensities | AffineClicks | None) -> tuple[Any, ...]:
+def _curves(propensities: Curve | None) -> tuple[Any, ...]:
+    if isinstance(propensities, SegmentPropensities):
+        return np.array(list(propensities)), *(rho.values for rho in propensities.values())
     if isinstance(propensities, AffineClicks):
         return propensities.slope, propensities.base
     return () if propensities is None else (propensities.values,)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.models import Epoch
-    from cldrank.propensity import AffineClicks, Propensities
+    from cldrank.propensity.segment_propensities import Curve
 
 _STARTUP = 5  # trials that run to their end before any is pruned
 _PLURAL = ("clicks", "propensities", "epochs")
@@ -54,7 +54,7 @@ class Search:
     method: Method
     dataset: RankingDataset
     clicks: ClickTable | None
-    propensities: Propensities | AffineClicks | None
+    propensities: Curve | None
     judge: Judge
     space: dict[str, Values]
     trials: int

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cldrank.clicks.aggregate import TooManyRejectsError, aggregate, aggregate_segments
+from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
 from cldrank.clicks.log.engines import DuckDB, connected
 from cldrank.errors import DataError, FormatError
 
@@ -95,10 +95,12 @@ class TestTheFilesThatAreNamed:
     def test_what_folders_are_called_is_a_column(self, tmp_path: Path, engine: Any) -> None:
         for session, surface in enumerate(("web", "a%20b", "__HIVE_DEFAULT_PARTITION__")):
             write(tmp_path / f"env=x/log/surface={surface}/part.parquet", [row("d", session=session)])
-        found = aggregate_segments(tmp_path / "env=x/log", "surface", engine=engine)
-        assert {name: part.account.rows for name, part in found.items()} == {"a b": 1, "web": 1, "(missing)": 1}
+        found = aggregate(tmp_path / "env=x/log", segment="surface", engine=engine)
+        parts = found.clicks.by_segment()
+        assert {name: part.impressions.sum() for name, part in parts.items()} == {"a b": 1, "web": 1, "(missing)": 1}
+        assert found.account.rows == 3
         with pytest.raises(FormatError, match="no column 'env'"):  # above the folder that was named
-            aggregate_segments(tmp_path / "env=x/log", "env", engine=engine)
+            aggregate(tmp_path / "env=x/log", segment="env", engine=engine)
 
     def test_many_parts_of_many_kinds(self, tmp_path: Path) -> None:
         for place in range(400):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from cldrank._typing import IntArray
@@ -16,12 +16,13 @@ from cldrank.clicks.audit.rules import judge
 from cldrank.clicks.audit.verdict import Finding, Severity, Verdict
 from cldrank.clicks.audit.ways import PropensityWay, ways
 from cldrank.clicks.cell_file import is_cells, load_cells
+from cldrank.clicks.days import DayFolder, refuse_window
 from cldrank.clicks.log.engines import connected, querying
+from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.paths import Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import clicked_more_than
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import UsageError
 from cldrank.wording import some
 
 __all__ = ["Audit", "Facts", "Finding", "PropensityWay", "Severity", "Verdict", "audit", "audit_table"]
@@ -32,20 +33,22 @@ def audit(
     dataset: RankingDataset | None = None,
     *,
     engine: str | Any = "duckdb",
-    columns: Mapping[str, str] | None = None,
-    first_position: int | None = None,
-    one_query: bool = False,
-    by_time: bool = False,
+    layout: LogLayout | None = None,
+    last: str | None = None,
+    until: date | str | None = None,
     memory_limit: str = "3GB",
     threads: int | None = None,
     master: str = "local[*]",
+    **reading: Any,
 ) -> Audit:
-    r"""Find out what a log of impressions, or a file of cells, can and cannot support.
+    r"""Find out what a log of impressions, a file of cells, or a folder of days can and cannot support.
 
     With a dataset, also how many of its candidates were never shown. The other arguments are those of
-    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows.
+    `cldrank.clicks.aggregate.aggregate`; a log is not refused for too many bad rows. `last` and `until` are the window
+    of a folder of days, as for `ClickTable.read`.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "log.csv"
     ...     rows = [f"{s},shoes,{d},{1 + (d + s) % 2},{int(d == s % 2)}" for s in range(200) for d in range(2)]
@@ -56,23 +59,29 @@ def audit(
     >>> result.verdict.severity == Severity.warning
     True
     """
+    layout = LogLayout.of(layout, reading)
     files = existing(paths)
     source = some((file.name for file in files), most=3)
-    if all(is_cells(file) for file in files):
-        if columns or one_query or by_time or first_position is not None:
-            raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
-        return audit_table(_merged(files, dataset), knows_candidates=dataset is not None, source=source)
+    days = len(files) == 1 and DayFolder.is_one(files[0])
+    if not days:
+        refuse_window(source, last, until)
+    if days or all(is_cells(file) for file in files):
+        layout.check_unused(source)
+        cells = DayFolder(files[0]).read(dataset, last=last, until=until) if days else load_cells(files, dataset)
+        return audit_table(cells, knows_candidates=dataset is not None, source=source)
     with connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened:
         log_files(files)  # refuses files that are named twice
-        options: dict[str, Any] = {"columns": columns, "first_position": first_position, "one_query": one_query}
-        options["by_time"] = by_time
-        found = aggregate_any(files, dataset, opened, **options)
+        found = aggregate_any(files, dataset, opened, layout)
         shown = int(found.clicks.impressions.sum())
         rate = int(found.clicks.clicks.sum()) / shown if shown else 0.0
         with querying(files):
-            log, by_query = describe_log(open_views(files, opened, **options), rate)
+            opened_log = open_views(files, opened, layout)
+            times = opened_log.clock.found() if opened_log.clock else None
+            log, by_query = describe_log(opened_log, rate, times)
         pages = pages_of(found.clicks.candidates, by_query)
-    return _judged(found.clicks, dataset is not None, source, found.account, log, pages)
+    facts = (*found.account.found, *(times.sentences if times else ()))
+    account = replace(found.account, found=tuple(dict.fromkeys(facts)))
+    return _judged(found.clicks, dataset is not None, source, account, log, pages)
 
 
 def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str = "cells") -> Audit:
@@ -110,11 +119,3 @@ def _judged(
         log=log,
     )
     return Audit(facts, judge(facts))
-
-
-def _merged(files: list[Path], dataset: RankingDataset | None) -> ClickTable:
-    """The cells of all files together."""
-    first, *others = (load_cells(file, dataset) for file in files)
-    for other in others:
-        first = first.merge(other)
-    return first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,6 @@ _LEAST_DAYS = 3  # shorter logs are cut into slices of equal length
 _MOST_DAYS = 60  # longer ones into slices of several days
 _SLICES = 12
 _LEAST_CLICKS = 60  # at position 1, before differences between slices can be tested
-_OFFSET = r":\d\d(?:[.,]\d+)?\s*([+-])(\d\d):?(\d\d)?$"  # behind a time: a date ends alike
-_OFFSET_ALONE = r"\s*[+-]\d\d:?(\d\d)?$"
-_INSTANT = "timestamp('UTC')"
-_ZULU = r"\s*(Z|z|UTC|GMT)$"
-_BEYOND = 9e18  # from here on, a number is not a time in any unit
-_UNITS = (
-    ("epoch seconds", 1),
-    ("epoch milliseconds", 10**3),
-    ("epoch microseconds", 10**6),
-    ("epoch nanoseconds", 10**9),
-)
 
 
 @dataclass(frozen=True)
@@ -87,56 +76,18 @@ class Drift:
     page_clicks: Change | None
 
 
-def clock(timestamp: ir.Value) -> ir.Value:
-    """A timestamp as a whole number: seconds since 1970, or the number that the log has in its own unit.
+def describe_drift(pages: ir.Table, unit: str) -> Drift | None:
+    """Cut pages into slices by their `moment`, in seconds since 1970; None if no page has one.
 
-    Text is a number of that kind, or a date and a time; an offset from UTC at its end counts, without one it is UTC.
-    Anything else is null.
+    unit    how timestamps were read
     """
-    import ibis
-
-    kind: Any = timestamp.type()
-    if kind.is_numeric() and not kind.is_boolean():
-        return timestamp.try_cast("int64")
-    if kind.is_string():
-        return _text_clock(timestamp)
-    if kind.is_unknown():  # DuckDB's nanoseconds with a time zone, which Ibis does not know
-        timestamp = timestamp.try_cast(_INSTANT)
-    elif kind.is_date():
-        timestamp = timestamp.cast("timestamp")
-    elif not kind.is_timestamp():
-        return ibis.null("int64")
-    return timestamp.epoch_seconds().cast("int64")
-
-
-def _text_clock(text: ir.StringValue) -> ir.Value:
-    """Seconds since 1970. The offset is removed first: engines ignore it, or read text in their own time zone."""
-    import ibis
-
-    text = text.strip()
-    number = text.try_cast("float64")
-    size = number.abs()
-    ticks = ibis.cases(*((size < bound, 10.0**power) for bound, power in ((1e11, 0), (1e14, 3), (1e17, 6))), else_=1e9)
-    seconds = (size < _BEYOND).ifelse(number / ticks, None).floor().cast("int64")
-    has_offset = text.re_search(_OFFSET)
-    sign = (text.re_extract(_OFFSET, 1) == "-").ifelse(-1, 1)
-    hours, minutes = (text.re_extract(_OFFSET, group).try_cast("int64").fill_null(0) for group in (2, 3))
-    naive = has_offset.ifelse(text.re_replace(_OFFSET_ALONE, ""), text.re_replace(_ZULU, ""))
-    moment = naive.try_cast("timestamp").epoch_seconds().cast("int64")
-    offset = has_offset.ifelse(sign * (hours * 3600 + minutes * 60), 0)
-    return ibis.coalesce(seconds, moment - offset)
-
-
-def describe_drift(pages: ir.Table, kind: Any) -> Drift | None:
-    """Cut pages into slices by their `moment`; None if no page has one."""
     span = one_row(
         pages.aggregate(first=pages.moment.min(), last=pages.moment.max(), undated=pages.moment.isnull().sum())
     )
     if span["first"] is None:
         return None
     first, last = int(span["first"]), int(span["last"])
-    unit, ticks = _unit(first, last) if kind.is_numeric() else ("timestamps" if not kind.is_string() else "text", 1)
-    start, width = _cut(first, last, ticks)
+    start, width = _cut(first, last)
     dated = pages.filter(pages.moment.notnull())
     dated = dated.mutate(slice=((dated.moment - start) / width).floor().cast("int64"))
     found = dated.group_by("slice").aggregate(
@@ -152,33 +103,22 @@ def describe_drift(pages: ir.Table, kind: Any) -> Drift | None:
     columns = {name: np.array(values, dtype=np.float64) for name, values in counts.items()}
     return Drift(
         unit=unit,
-        first=_date(first / ticks),
-        last=_date(last / ticks),
-        seconds=width / ticks,
+        first=_date(first),
+        last=_date(last),
+        seconds=float(width),
         undated=int(span["undated"] or 0),
         silent=int(index[-1]) + 1 - len(index),
-        slices=_slices(index, columns, start / ticks, width / ticks),
+        slices=_slices(index, columns, start, width),
         top_rate=_top_change(columns),
         page_clicks=_page_change(columns),
     )
 
 
-def _unit(first: int, last: int) -> tuple[str, int]:
-    """The unit of whole-number timestamps, by their size: today's times have 13 digits in milliseconds.
-
-    >>> _unit(1_636_993_834_000, 1_636_993_999_000)
-    ('epoch milliseconds', 1000)
-    """
-    size = max(abs(first), abs(last))
-    return _UNITS[sum(size >= bound for bound in (10**11, 10**14, 10**17))]
-
-
-def _cut(first: int, last: int, ticks: int) -> tuple[int, int]:
-    """Where the first slice begins, and how long slices are, in ticks."""
-    day = _DAY * ticks
-    days = last // day - first // day + 1
+def _cut(first: int, last: int) -> tuple[int, int]:
+    """Where the first slice begins, and how long slices are, in seconds."""
+    days = last // _DAY - first // _DAY + 1
     if days > _LEAST_DAYS:
-        return first // day * day, day * math.ceil(days / _MOST_DAYS)
+        return first // _DAY * _DAY, _DAY * math.ceil(days / _MOST_DAYS)
     return first, max(1, math.ceil((last - first + 1) / _SLICES))
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from cldrank._typing import IntArray
 from cldrank.clicks.audit.actors import Actors, describe_actors
-from cldrank.clicks.audit.drift import Drift, clock, describe_drift
+from cldrank.clicks.audit.drift import Drift, describe_drift
 from cldrank.clicks.candidates import Candidates, ids_of
 from cldrank.clicks.counting import bit_count, bit_or, count_row, has_good_keys
 from cldrank.clicks.log.schema import Log
+from cldrank.clicks.log.times import TimesFound
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -69,8 +70,11 @@ class LogFacts:
     has_times: bool
 
 
-def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
-    """Describe the pages of a log with click-through rate `rate`, and count the pages of each query."""
+def describe_log(log: Log, rate: float, times: TimesFound | None = None) -> tuple[LogFacts, pa.Table]:
+    """Describe the pages of a log with click-through rate `rate`, and count the pages of each query.
+
+    times    what is known of its timestamps, if it has any
+    """
     rows = log.rows.filter(has_good_keys(log.rows))
     with ExitStack() as held:
         pages = held.enter_context(_pages(rows, log.optional).cache())
@@ -79,7 +83,7 @@ def describe_log(log: Log, rate: float) -> tuple[LogFacts, pa.Table]:
             surfaces=_groups(pages, "surface") if "surface" in log.optional else None,
             rankers=_groups(pages, "ranker_id") if "ranker_id" in log.optional else None,
             actors=describe_actors(pages, "user_id" if "user_id" in log.optional else "session_id", rate),
-            drift=describe_drift(pages, log.rows.timestamp.type()) if "timestamp" in log.optional else None,
+            drift=describe_drift(pages, times.unit) if times else None,
             propensity="propensity" in log.optional,
             has_times="timestamp" in log.optional,
         )
@@ -102,7 +106,7 @@ def _pages(rows: ir.Table, optional: tuple[str, ...]) -> ir.Table:
     bit = ibis.literal(1, "int64") << ((rows.position - 1) % _MASK_BITS)
     wide = rows.mutate(first=first, clicked=clicked, first_clicked=first * clicked, bit=bit)
     if "timestamp" in optional:
-        wide = wide.mutate(moment=clock(rows.timestamp))
+        wide = wide.mutate(moment=rows.timestamp.truncate("s").epoch_seconds().cast("int64"))
     named = ("user_id", "surface", "ranker_id")
     extra: dict[str, ir.Value] = {name: wide[name].max() for name in named if name in optional}
     if "timestamp" in optional:

@@ -99,15 +99,16 @@ def overlap(table: ClickTable) -> Overlap:
     (1, ((1, 2), (3,)))
     """
     positions, place = np.unique(table.position, return_inverse=True)
-    several = _several(table.row)
-    joined = (table.row[1:] == table.row[:-1]).nonzero()[0]
+    surface_row = table.surface_row
+    several = _several(surface_row)
+    joined = (surface_row[1:] == surface_row[:-1]).nonzero()[0]
     size = len(positions)
     edges = sparse.coo_matrix((np.ones(len(joined)), (place[joined], place[joined + 1])), shape=(size, size))
     count, label = connected_components(edges, directed=False) if size else (0, np.empty(0, np.int64))
     order = np.argsort(label, kind="stable")
     ends = np.cumsum(np.bincount(label, minlength=count))
     near = several & (place < DEEPEST)
-    common = _gram(table.row[near], place[near], np.ones(int(near.sum())), min(size, DEEPEST))
+    common = _gram(surface_row[near], place[near], np.ones(int(near.sum())), min(size, DEEPEST))
     above = common[np.triu_indices(len(common), 1)]
     return Overlap(
         candidates=len(np.unique(table.row)),
@@ -122,21 +123,22 @@ def overlap(table: ClickTable) -> Overlap:
 
 
 def display_order(table: ClickTable) -> Order:
-    """Measure how far the candidate determines its position."""
-    total = table.row_impressions
-    tested = total[table.row] > 1
-    row, position, n = table.row[tested], table.position[tested], table.impressions[tested].astype(np.float64)
+    """Measure how far the candidate determines its position, on the surface that it was shown on."""
+    surface_row, surface_query = table.surface_row, table.surface_query
+    total = np.bincount(surface_row, table.impressions)
+    tested = total[surface_row] > 1
+    row, position, n = surface_row[tested], table.position[tested], table.impressions[tested].astype(np.float64)
     if not len(row):
         return Order(None, None, None, 0, "unknown")
-    query = table.candidates.row_queries[row]
+    query = surface_query[tested]
     column, column_of = np.unique(query * (table.depth + 1) + position, return_inverse=True)
     column_total = np.bincount(column_of, n)[column_of]
     share = n**2 / (total[row] * column_total)
-    rows = np.unique(row)
-    queries = table.n_queries
+    _, first = np.unique(row, return_index=True)
+    queries = table.n_queries * table.n_segments
     all_n = np.bincount(query, n, queries)
     fit = np.bincount(query, share, queries)
-    candidates = np.bincount(table.candidates.row_queries[rows], minlength=queries)
+    candidates = np.bincount(query[first], minlength=queries)
     places = np.bincount(column // (table.depth + 1), minlength=queries)
     fair = (candidates > 1) & (places > 1)
     statistic, expected = all_n * (fit - 1), candidates * (places - 1.0)
@@ -171,10 +173,11 @@ def precision(table: ClickTable, curve: tuple[Position, ...]) -> tuple[Precision
     places = np.array([entry.position for entry in curve[:DEEPEST]])
     size = len(places)
     near = (table.position <= places[-1]) & (table.impressions > 0)
-    row, place = table.row[near], np.searchsorted(places, table.position[near])
+    row, place = table.surface_row[near], np.searchsorted(places, table.position[near])
     n, c = table.impressions[near].astype(np.float64), table.clicks[near].astype(np.float64)
-    query = table.candidates.row_queries[row]
-    group, n_groups, _ = deal(query if many_queries(query) else row, size)
+    query = table.surface_query[near]
+    own = query // table.n_segments
+    group, n_groups, _ = deal(own if many_queries(own) else row // table.n_segments, size)
     weights = draw_weights(n_groups, _REPLICATES)
     pairs = _Pairs.of(row, place, n, c, group, weights, size)
     steps, direct = pairs.lower == pairs.upper + 1, pairs.upper == 0

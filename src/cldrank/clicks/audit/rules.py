@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.aggregate import REASONS
 from cldrank.clicks.audit.propensity_rules import best_way, judge_precision, judge_propensities, judge_shape, to_within
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding, Severity, Verdict
-from cldrank.clicks.log.schema import mapping
+from cldrank.clicks.log.layout import mapping
 from cldrank.errors import Language, Spelling, setting, worded
 
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ def _rejects(facts: Facts, language: Language) -> Iterator[Finding]:
         found = account.wrong_start.found
         advice = account.wrong_start.advice(language)
         yield Finding("first position", Severity.blocking, f"{found[0].upper()}{found[1:]}.", advice)
+    if account.found:
+        yield Finding("reading", Severity.ok, f"Found in the log: {'; '.join(account.found)}.", NOTHING_TO_DO)
     if not account.n_rejected:
         yield Finding("rows", Severity.ok, f"All {account.rows:,} rows of the log could be counted.", NOTHING_TO_DO)
         return
@@ -126,6 +128,10 @@ def _rejects(facts: Facts, language: Language) -> Iterator[Finding]:
 _REJECT_ADVICE: dict[str, tuple[Any, ...]] = {  # a sentence, and the words in it
     "null key": ("Repair the logging of keys, or accept the loss; `cldrank clicks aggregate` lists the rows.",),
     "not a number": ("Find out where they come from.",),
+    "unequal lists": ("Lists of results and of their clicks must match; find out which of them is cut.",),
+    "off the page": (
+        "Results stand beyond the page size or the columns of the grid that the log is read with; check these.",
+    ),
     "position below 1": ("If part of the log counts positions from 0, read that part with {}.", _FROM_0),
     "click never shown": ("Clicks and displays were joined wrongly, or clicks come from elsewhere; check the join.",),
     "repeated row": (

@@ -23,8 +23,10 @@ from cldrank.reading import reason
 from cldrank.wording import some
 
 if TYPE_CHECKING:
+    import ibis
     import ibis.expr.types as ir
 
+INSTANT = "timestamp('UTC')"  # what names its time zone, or is known to be UTC
 _MOST_NAMED = 3  # files, in a message
 _OF_DUCKDB, _OF_HADOOP = "*?[", "{}[]*?\\"  # letters that would turn a path into a pattern
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
@@ -32,7 +34,9 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 
 
 class Engine(ABC):
-    """Something that can open log files as Ibis tables."""
+    """Something that can open log files as Ibis tables; files that are `left_out` it does not look at."""
+
+    left_out: frozenset[Path] = frozenset()
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -47,13 +51,13 @@ class Engine(ABC):
         The parts only have to agree on those (see `cldrank.clicks.log.parts`). Folders such as `day=1` below one that
         is named are columns too.
         """
-        parts = [(part, self._read(part)) for part in log_parts(paths)]
-        keys = partition_keys(paths)
+        parts = [(part, self._read(part)) for part in log_parts(paths, (), self.left_out)]
+        keys = partition_keys(paths, self.left_out)
         columns = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
         wanted = columns if choose is None else list(choose(columns))
         kept_apart = [key for key in keys if key in wanted]
         if kept_apart:
-            parts = [(part, self._read(part)) for part in log_parts(paths, kept_apart)]
+            parts = [(part, self._read(part)) for part in log_parts(paths, kept_apart, self.left_out)]
         return union(parts, wanted)
 
     def rises(self, rows: ir.Table, first: str, second: str) -> bool:
@@ -61,9 +65,35 @@ class Engine(ABC):
         del rows, first, second
         return False
 
-    def _read(self, part: LogPart) -> ir.Table:
+    # -- for logs of other programs, see `cldrank.clicks.imports` ----------------------------------------------------
+
+    saves_folders = False  # whether `save` writes a folder of parts instead of a file
+
+    def open_each(self, paths: Sequence[Path], schema: ibis.Schema) -> list[tuple[LogPart, ir.Table]]:
+        """The parts of all files; JSON with the fields and types of a schema, without a look at all values first."""
+        return [(part, self._read(part, schema)) for part in log_parts(paths)]
+
+    def read_as(self, part: LogPart, schema: ibis.Schema) -> ir.Table:
+        """The rows of a part, where its format allows it with the fields and types of a schema; others are null."""
+        del schema
+        return self.read(part)
+
+    def lines(self, files: Sequence[Path]) -> ir.Table:
+        """The lines of text files, and a number that grows from line to line of a file."""
+        raise UsageError(f"{some(files, _MOST_NAMED)}: lines of text are read by DuckDB and Spark only.")
+
+    def save(self, rows: ir.Table, path: Path) -> None:
+        """Write a table as Parquet, without holding it in memory."""
+        import pyarrow.parquet as pq
+
+        batches = rows.to_pyarrow_batches()
+        with pq.ParquetWriter(path, batches.schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+    def _read(self, part: LogPart, schema: ibis.Schema | None = None) -> ir.Table:
         try:
-            return self.read(part)
+            return self.read(part) if schema is None else self.read_as(part, schema)
         except Exception as error:  # every engine has its own exceptions
             if isinstance(error, CldrankError) or _is_exhausted(error):
                 raise
@@ -125,6 +155,33 @@ class DuckDB(Engine):
             last = (one[-1], two[-1])
         return True
 
+    def read_as(self, part: LogPart, schema: ibis.Schema) -> ir.Table:
+        """The rows of a part; JSON as the schema says."""
+        if part.form != "json":
+            return self.read(part)
+        from ibis.backends.sql.datatypes import DuckDBType
+
+        kinds = {name: DuckDBType.to_string(kind) for name, kind in schema.items()}
+        where = [_literal(file) for file in part.files]
+        return self.connection.read_json(where, columns=kinds, format="newline_delimited", hive_partitioning=False)
+
+    def lines(self, files: Sequence[Path]) -> ir.Table:
+        """The lines of text files, numbered in the order of the files and of the lines in them."""
+        from ibis.util import gen_name
+
+        name = gen_name("lines")
+        options = "columns={'line': 'VARCHAR'}, header=false, delim='\x01', quote='', escape='', auto_detect=false"
+        self.connection.con.execute(
+            f"CREATE TEMP TABLE {name} AS FROM read_csv(?, {options}, max_line_size=16777216)",
+            [[_literal(file) for file in files]],
+        )
+        table = self.connection.table(name)
+        return table.select(line=table.line, number=table.rowid())
+
+    def save(self, rows: ir.Table, path: Path) -> None:
+        """Write a table as a Parquet file, in a stream."""
+        self.connection.to_parquet(rows, path, compression="zstd", compression_level=1)
+
 
 class Backend(Engine):
     """Any other Ibis backend that reads files, one by one."""
@@ -140,50 +197,59 @@ class Backend(Engine):
 class Spark(Engine):
     """Spark, over local files."""
 
+    saves_folders = True
+
     def read(self, part: LogPart) -> ir.Table:
         """The rows of the files of a part."""
-        from ibis.util import gen_name
+        where = self._where(part.files)
+        reader = self.connection._session.read
+        match part.form:
+            case "parquet":
+                return self._table(reader.parquet(*where))
+            case "csv":
+                return self._table(reader.csv(where, header=True, inferSchema=False, sep=part.delimiter, escape='"'))
+            case "json":
+                return self._table(reader.json(where))
 
-        for file in part.files:
+    def read_as(self, part: LogPart, schema: ibis.Schema) -> ir.Table:
+        """The rows of a part; JSON as the schema says."""
+        if part.form != "json":
+            return self.read(part)
+        from ibis.backends.pyspark.datatypes import PySparkType
+
+        kind = PySparkType.from_ibis(schema.as_struct())
+        return self._table(self.connection._session.read.schema(kind).json(self._where(part.files), mode="FAILFAST"))
+
+    def lines(self, files: Sequence[Path]) -> ir.Table:
+        """The lines of text files; the numbers grow within a file, but files are not numbered in their order."""
+        from pyspark.sql.functions import col, monotonically_increasing_id
+
+        frame = self.connection._session.read.text(self._where(files))
+        return self._table(frame.select(col("value").alias("line"), monotonically_increasing_id().alias("number")))
+
+    def save(self, rows: ir.Table, path: Path) -> None:
+        """Write a table as a folder of Parquet files."""
+        session = self.connection._session
+        session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # others forget the time zone
+        frame = session.sql(self.connection.compile(rows))
+        frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path.absolute()))
+
+    def _where(self, files: Sequence[Path]) -> list[str]:
+        for file in files:
             if file.name.startswith(HIDDEN) or ":" in file.name:
                 raise DataError(
                     f"{file}: Spark does not read files whose names contain a colon or start with _ or .; rename it."
                 )
-        where = [_literal(file, _OF_HADOOP) for file in part.files]
-        reader = self.connection._session.read
-        match part.form:
-            case "parquet":
-                frame = reader.parquet(*where)
-            case "csv":
-                frame = reader.csv(where, header=True, inferSchema=False, sep=part.delimiter, escape='"')
-            case "json":
-                frame = reader.json(where)
+        return [_literal(file, _OF_HADOOP) for file in files]
+
+    def _table(self, frame: Any) -> ir.Table:
+        from ibis.util import gen_name
+
         name = gen_name("read_log")
         frame.createOrReplaceTempView(name)
-        return self.connection.table(name)
-
-
-class OneSegment(Engine):
-    """Another engine, restricted to the rows with one value in a column; None stands for rows without a value."""
-
-    def __init__(self, whole: Engine, column: str, value: Any, name: str) -> None:
-        super().__init__(whole.connection)
-        self.whole, self.column, self.value = whole, column, value
-        self.part = f"{column}={name}"
-
-    def read(self, part: LogPart) -> ir.Table:
-        """As the whole engine reads."""
-        return self.whole.read(part)
-
-    def rises(self, rows: ir.Table, first: str, second: str) -> bool:
-        """As the whole engine proves it."""
-        return self.whole.rises(rows, first, second)
-
-    def open(self, paths: Sequence[Path], choose: Callable[[Sequence[str]], Iterable[str]] | None = None) -> ir.Table:
-        """The rows of the segment, from all files."""
-        table = self.whole.open(paths, choose and (lambda columns: [*choose(columns), self.column]))
-        column = table[self.column]
-        return table.filter(column.isnull() if self.value is None else column == self.value)
+        table = self.connection.table(name)
+        instants = [column for column, kind in frame.dtypes if kind == "timestamp"]  # Ibis forgets which name no zone
+        return table.mutate(**{column: table[column].cast(INSTANT) for column in instants}) if instants else table
 
 
 def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
@@ -197,9 +263,20 @@ def _literal(path: Path, special: str = _OF_DUCKDB) -> str:
 
 
 def _json_type(kind: str) -> str:
-    """The type to read a JSON value as; what is not a number, boolean, list or object stays text."""
-    single = kind.rstrip("[]")
-    return kind.replace(single, "VARCHAR") if single.startswith(_AS_TEXT) else kind
+    """The type to read a JSON value as; what is not a number, boolean, list or object stays text, at any depth.
+
+    >>> _json_type('STRUCT(id UUID, shown STRUCT("at" TIMESTAMP, n BIGINT)[])')
+    'STRUCT("id" VARCHAR, "shown" STRUCT("at" VARCHAR, "n" BIGINT)[])'
+    """
+    import duckdb
+
+    found = duckdb.sqltype(kind)
+    if found.id == "list":
+        return f"{_json_type(str(found.children[0][1]))}[]"
+    if found.id == "struct":
+        fields = (f'"{name.replace(chr(34), chr(34) * 2)}" {_json_type(str(inner))}' for name, inner in found.children)
+        return f"STRUCT({', '.join(fields)})"
+    return "VARCHAR" if kind.startswith(_AS_TEXT) else kind
 
 
 @contextmanager

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cldrank.clicks.log.nested import locate, paths_below, root_of
 from cldrank.clicks.log.paths import Format, files_below, format_of, partition
 from cldrank.errors import DataError, FormatError
 from cldrank.reading import reading
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     import ibis.expr.datatypes as dt
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _DELIMITERS = ",\t;|"
 _LONGEST_HEADER = 1 << 20
+_MOST_NAMED = 20  # fields, in a message
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,12 @@ class LogPart:
     partition: tuple[tuple[str, str | None], ...] = ()
 
 
-def log_parts(paths: Sequence[Path], keys: Iterable[str] = ()) -> list[LogPart]:
+def log_parts(paths: Sequence[Path], keys: Iterable[str] = (), left_out: Container[Path] = ()) -> list[LogPart]:
     """All files below the paths, grouped by what they have in common; partitions of `keys` are kept apart."""
     wanted = frozenset(keys)
     found: dict[Any, list[Path]] = {}
     shapes: dict[Any, tuple[tuple[str, ...] | None, str]] = {}
-    for path, root in files_below(paths):
+    for path, root in files_below(paths, left_out):
         form = format_of(path)
         names, types, delimiter = _shape(path, form)
         here = partition(path, root)
@@ -57,9 +60,9 @@ def log_parts(paths: Sequence[Path], keys: Iterable[str] = ()) -> list[LogPart]:
     return [LogPart(tuple(files), key[0], shapes[key][0], shapes[key][1], key[4]) for key, files in found.items()]
 
 
-def partition_keys(paths: Sequence[Path]) -> list[str]:
+def partition_keys(paths: Sequence[Path], left_out: Container[Path] = ()) -> list[str]:
     """The keys of all partitions, such as day in `log/day=1/part.parquet`."""
-    return list(dict.fromkeys(key for path, root in files_below(paths) for key in partition(path, root)))
+    return list(dict.fromkeys(key for path, root in files_below(paths, left_out) for key in partition(path, root)))
 
 
 # -- what a file holds -------------------------------------------------------------------------------------------------
@@ -100,13 +103,43 @@ def _header(path: Path) -> tuple[tuple[str, ...], str]:
 
 
 def union(parts: Sequence[tuple[LogPart, ir.Table]], columns: Iterable[str]) -> ir.Table:
-    """The rows of all parts, with some of their columns."""
-    chosen = list(dict.fromkeys(columns))
+    """The rows of all parts, with some of their columns, or of the fields inside of them.
+
+    A field is found by its path (see `cldrank.clicks.log.nested`), as far as to the first list on its way, and becomes
+    a column of that name. So parts may differ in the other fields.
+    """
+    chosen = list(dict.fromkeys(_name(column, parts) for column in columns))
     kinds = {column: _agreed(column, parts) for column in chosen}
     tables = [_typed(part, table, kinds) for part, table in parts]
     while len(tables) > 1:  # in pairs: engines give up on unions nested as deep as there are parts
         tables = [reduce(lambda one, two: one.union(two), tables[at : at + 2]) for at in range(0, len(tables), 2)]
     return tables[0]
+
+
+def _name(path: str, parts: Sequence[tuple[LogPart, ir.Table]]) -> str:
+    """The path as far as it leads in all parts that have it: to its end, or to a list."""
+    found: dict[str, Path] = {}
+    for part, table in parts:
+        place = locate(table, path)
+        if path in dict(part.partition):
+            found.setdefault(path, part.files[0])
+        elif place is not None:
+            found.setdefault(place.name, part.files[0])
+    if len(found) > 1:
+        where = ", ".join(f"{name!r} in {file}" for name, file in found.items())
+        raise DataError(f"{path!r} leads to {where}; write it in one way in all parts.")
+    if not found:
+        part, table = next((one for one in parts if root_of(one[1].columns, path)), parts[0])
+        root = root_of(table.columns, path)
+        there = some(paths_below(table[root].type(), root), _MOST_NAMED) if root else "no such column"
+        raise FormatError(f"there is no field {path!r}; there is {there}.", path=part.files[0])
+    return next(iter(found))
+
+
+def _value(table: ir.Table, name: str) -> ir.Value | None:
+    """A column, or the field that a path leads to."""
+    place = locate(table, name)
+    return None if place is None else place.value
 
 
 def _typed(part: LogPart, table: ir.Table, kinds: Mapping[str, dt.DataType]) -> ir.Table:
@@ -118,10 +151,11 @@ def _typed(part: LogPart, table: ir.Table, kinds: Mapping[str, dt.DataType]) -> 
         if column in keys:
             value = keys[column]
             values[column] = ibis.null(kind) if value is None else ibis.literal(value).cast(kind)
-        elif column not in table.columns or _is_null(table[column].type()):
+            continue
+        own = _value(table, column)
+        if own is None or _is_null(own.type()):
             values[column] = ibis.null(kind)
         else:
-            own = table[column]
             values[column] = own if own.type().copy(nullable=True) == kind else own.cast(kind)
     return table.select(**values)
 
@@ -135,10 +169,14 @@ def _agreed(column: str, parts: Sequence[tuple[LogPart, ir.Table]]) -> dt.DataTy
         _check_unique(column, part)
         if column in dict(part.partition):
             kinds.setdefault(dt.string, part.files[0])
-        elif column in table.columns:
-            kinds.setdefault(table[column].type().copy(nullable=True), part.files[0])
+            continue
+        own = _value(table, column)
+        if own is not None:
+            kinds.setdefault(own.type().copy(nullable=True), part.files[0])
         elif part.form != "json":  # in JSON, a missing key is a missing value
-            has = next(other.files[0] for other, rows in parts if column in (*rows.columns, *dict(other.partition)))
+            has = next(
+                other.files[0] for other, rows in parts if column in dict(other.partition) or locate(rows, column)
+            )
             raise DataError(f"{part.files[0]} has no column {column!r}, but {has} has; the parts of a log must agree.")
     known = {kind: path for kind, path in kinds.items() if not _is_null(kind)}
     if not known:
@@ -152,6 +190,7 @@ def _agreed(column: str, parts: Sequence[tuple[LogPart, ir.Table]]) -> dt.DataTy
 
 def _check_unique(column: str, part: LogPart) -> None:
     """Refuse a column that occurs twice: an engine would take one of them, or rename it."""
+    column = root_of(part.names or (), column) or column
     alike = [name for name in part.names or () if name.casefold() == column.casefold()]
     if len(alike) > 1:
         raise FormatError(

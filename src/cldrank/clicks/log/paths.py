@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -125,8 +125,8 @@ def format_of(path: Path) -> Format:
     return _SUFFIXES[suffixes[-1]]
 
 
-def files_below(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Every file, with the folder that was named for it; hidden files only if they are named themselves."""
+def files_below(paths: Sequence[Path], left_out: Container[Path] = ()) -> list[tuple[Path, Path]]:
+    """Every file but those left out, with the folder that was named for it; hidden files only if they are named."""
     found = []
     for path in paths:
         if path.is_file():
@@ -139,7 +139,7 @@ def files_below(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
         if not below:
             raise DataError(f"{path}: the folder has no files.")
         found += [(file, path) for file in below]
-    return found
+    return [(file, root) for file, root in found if file not in left_out]
 
 
 # -- what was counted -------------------------------------------------------------------------------------------------
@@ -153,21 +153,37 @@ class LogFile:
     size      in bytes
     sha256    of its content; of a file above 16 MiB, of 64 samples of 256 KiB, the first and the last bytes among them
     part      which of its rows were counted, such as "device=phone"; empty: all
+    folder    the name of the folder that it lay in: days often have files of the same names
     """
 
     name: str
     size: int
     sha256: str
     part: str = ""
+    folder: str = ""
 
     @property
     def content(self) -> tuple[int, str, str]:
         """What two files with the same rows have in common."""
         return self.size, self.sha256, self.part
 
+    @property
+    def place(self) -> str:
+        """Its name behind that of its folder."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
 
-def log_files(paths: Sequence[Path], *, part: str = "", again: bool = False) -> tuple[LogFile, ...]:
-    """The files below the paths, each once; those without rows are left out.
+    def shares_rows(self, other: LogFile) -> bool:
+        """Whether rows of one are rows of the other: the same content, and the same part of it or all of it."""
+        alike = self.size == other.size and self.sha256 == other.sha256
+        return alike and (self.part == other.part or not self.part or not other.part)
+
+    def is_changed(self, earlier: LogFile) -> bool:
+        """Whether it seems to be an earlier file with other content, by its name and that of its folder."""
+        return self.place == earlier.place and (self.size, self.sha256) != (earlier.size, earlier.sha256)
+
+
+def log_files(paths: Sequence[Path], *, part: str = "", again: bool = False) -> dict[Path, LogFile]:
+    """The files below the paths, each content once; those without rows are left out.
 
     again   accept a file that is named twice, or two of the same content
     """
@@ -177,18 +193,44 @@ def log_files(paths: Sequence[Path], *, part: str = "", again: bool = False) -> 
             state = file.stat()
             if _is_empty(file, state.st_size):
                 continue
-            one = LogFile(file.name, state.st_size, _fingerprint(file, state.st_size, state.st_mtime_ns), part)
+            digest = _fingerprint(file, state.st_size, state.st_mtime_ns)
+            one = LogFile(file.name, state.st_size, digest, part, file.resolve().parent.name)
         _, earlier = found.setdefault(one.content, (one, file))
         if earlier is not file and not again:
             what = "is named twice" if earlier.samefile(file) else f"has the same content as {earlier}"
             raise DataError("{} {} and would be counted twice; name it once, or set {} if intended.", file, what, AGAIN)
-    return tuple(one for one, _ in found.values())
+    return {file: one for one, file in found.values()}
 
 
 def in_both(one: Iterable[LogFile], two: Iterable[LogFile]) -> list[LogFile]:
-    """The files that both have, under the names of the second."""
-    known = {file.content for file in one}
-    return [file for file in two if file.content in known]
+    """The files that both have, in part or as a whole, under the names of the second."""
+    known: dict[str, list[LogFile]] = {}
+    for file in one:
+        known.setdefault(file.sha256, []).append(file)
+    return [file for file in two if any(map(file.shares_rows, known.get(file.sha256, ())))]
+
+
+class ChangedFileError(DataError):
+    """A file that was counted before has other content now."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            "{} was counted before, with other content, and cells cannot be taken away again. If it was corrected, "
+            "make the cells anew from all logs, or, in a folder of days, its days with {}; if it is another file that "
+            "has the same name, rename it, or add it with {}.",
+            file,
+            Spelling("replace=True", "--replace"),
+            AGAIN,
+        )
+
+
+def counted_before(sources: Mapping[Path, LogFile], counted: tuple[LogFile, ...]) -> dict[Path, LogFile]:
+    """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
+    before = set(in_both(counted, sources.values()))
+    for file, one in sources.items():
+        if one not in before and any(map(one.is_changed, counted)):
+            raise ChangedFileError(file)
+    return {file: one for file, one in sources.items() if one in before}
 
 
 def names_of(files: Iterable[LogFile]) -> str:

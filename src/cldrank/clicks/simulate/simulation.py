@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.arguments import check_number, check_whole, refuse
 from cldrank.clicks.candidates import Candidates
-from cldrank.clicks.log.schema import DEEPEST
+from cldrank.clicks.log.values import DEEPEST
 from cldrank.clicks.simulate.models import ClickModel, PositionBased
 from cldrank.clicks.simulate.policies import Layouts, Policy, TopK
 from cldrank.clicks.simulate.production import Production

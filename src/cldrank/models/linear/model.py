@@ -46,11 +46,12 @@ class Linear(ScaledModel):
 
     name = "linear"
     label = "a linear model"
+    why_cold = " in closed form, or by few steps"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "fit_targets": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
+        "fit_targets": ("fit_intercept", "solver", "device", "warm_start", *_OF_NETWORKS),
         "fit_points": _OF_NETWORKS,
         "fit_pairs": ("cluster", "fit_intercept", "solver", "max_steps", "tolerance", "block_rows"),
-        "fit_stages": ("fit_intercept", "solver", "device", *_OF_NETWORKS),
+        "fit_stages": ("fit_intercept", "solver", "device", "warm_start", *_OF_NETWORKS),
     }
 
     cluster: Literal["query"] | None = parameter(

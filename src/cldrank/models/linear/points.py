@@ -19,6 +19,7 @@ from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selecti
 from cldrank.models.linear.objective import SelectionObjective, Shared
 from cldrank.models.linear.stochastic import climb
 from cldrank.models.targets import PointSelection
+from cldrank.models.warm import WarmStart, selection_start
 from cldrank.optimise import Vector
 from cldrank.rankers import LinearRanker
 
@@ -109,6 +110,7 @@ class _Work:
     columns: IntArray  # the features in the design
     form: Form
     objective: SelectionObjective
+    warm: WarmStart | None
 
     @classmethod
     def of(cls, model: Linear, problem: PointSelection, context: Context) -> _Work:
@@ -139,7 +141,7 @@ class _Work:
         )
         if not design.moving[:-1][relevance].any():
             raise DataError(f"all relevance features of {data!r} are constant; there is nothing to rank its rows by.")
-        return cls(context, scaling, columns, form, objective)
+        return cls(context, scaling, columns, form, objective, WarmStart.of(context, scaling))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,6 +150,32 @@ class _Work:
 
     @property
     def start(self) -> Vector:
+        """The parameters of an earlier ranker, if there is one to begin with."""
+        start = self.cold_start
+        if self.warm is None:
+            return start
+        if not isinstance(self.warm.ranker, LinearRanker):
+            raise UsageError(
+                "{} fits a linear model, and cannot begin with a network; leave {} out.",
+                self.context.user,
+                setting("warm_start"),
+            )
+        objective = self.objective
+        relevance = self.warm.linear(self.warm.ranker.coefficients, self.warm.ranker.intercept)
+        start[: len(objective.relevance)] = self._of_design(*relevance)[objective.relevance]
+        selection = self.warm.selection()
+        if selection is not None:
+            end = len(objective.relevance) + len(objective.selection)
+            start[len(objective.relevance) : end] = self._of_design(*selection)[objective.selection]
+        return start
+
+    def _of_design(self, coefficients: NDArray[np.float64], intercept: float) -> NDArray[np.float64]:
+        """Coefficients of the scaled features, and the intercept, as those of the design's columns."""
+        design, own = self.objective.design, coefficients[self.columns]
+        return np.append(own / design.factor[:-1], intercept + own @ design.center[:-1])
+
+    @property
+    def cold_start(self) -> Vector:
         """No coefficients; a σ that fits the targets."""
         start = np.zeros(self.objective.n_parameters)
         if self.objective.free:
@@ -169,9 +197,13 @@ class _Work:
         data, objective = self.context.data, self.objective
         names = np.array(data.feature_names, dtype=object)
         form = self.form if found.form is None else found.form
-        coefficients = self.spread(found.coefficients)
+        coefficients, selection = self.spread(found.coefficients), self.spread(found.selection)
+        intercept = found.selection_intercept if len(objective.selection) else np.inf
+        parts = linear_parts(self.context, self.scaling, coefficients, found.intercept, found.estimates)
+        parts["ranker"] = parts["ranker"].with_start(**selection_start(selection, intercept))
         return PointFit(
-            **linear_parts(self.context, self.scaling, coefficients, found.intercept, found.estimates),
+            **parts,
+            warm_start="" if self.warm is None else self.warm.description,
             status=found.solution.status,
             n_iter=found.solution.n_steps,
             log_likelihood=found.log_likelihood,
@@ -180,8 +212,8 @@ class _Work:
             constant_features=tuple(names[self.columns[~objective.design.moving[:-1]]]),
             collinear_features=tuple(names[self.columns[found.collinear | found.selection_collinear]]),
             errors=model.errors,
-            selection_coef=self.spread(found.selection),
-            selection_intercept=found.selection_intercept if len(objective.selection) else np.inf,
+            selection_coef=selection,
+            selection_intercept=intercept,
             selection_standard_errors=found.estimates.error_of("selection", data.feature_names),
             gamma=form.gamma,
             sigma=form.sigma,

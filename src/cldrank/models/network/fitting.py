@@ -10,6 +10,8 @@ import torch
 from torch.random import fork_rng
 
 from cldrank import scaling as scalings
+from cldrank._typing import IntArray
+from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting, warn
 from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
 from cldrank.models.network.distributed import local_device
@@ -18,6 +20,8 @@ from cldrank.models.network.lists import Lists, observed_lists, target_lists
 from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.networks import enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
+from cldrank.models.network.warm import begin_with, start_of
+from cldrank.models.warm import WarmStart
 from cldrank.rankers.devices import device_of
 from cldrank.rankers.from_torch import ranker_of
 from cldrank.wording import count
@@ -71,10 +75,13 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     """Train the task that `make_task` makes of a network and the number of features; what is known of the fit."""
     data, run = context.data, context.run
     scaling = scalings.fit(model.scaling, data.features)
+    warm = WarmStart.of(context, scaling)
     device = device_of(local_device(run.device))
     with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
         task = make_task(model.build(data.n_features, run.seed), data.n_features)
-    learned, held, queries = split(model, lists, task.pairwise, context)
+    if warm is not None:
+        begin_with(warm, task, context.user)
+    learned, held, queries = split(model, lists, task.pairwise, context, warm)
     rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
     with enough_memory():
         table = FeatureTable(data.features, scaling, rows, device, run.resident)
@@ -88,11 +95,14 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
             setting("learning_rate"),
         )
     parts = {"feature_names": data.feature_names, "scaling": scaling, "provenance": context.provenance}
-    ranker = ranker_of(task.networks["relevance"], **parts)
+    ranker = ranker_of(task.networks["relevance"], **parts).with_start(
+        **start_of(task, data.query_ids[_queries(data, held)])
+    )
     _warn_unless_completed(trained, context.user)
     return task, {
         **vars(trained),
         "ranker": ranker,
+        "warm_start": "" if warm is None else warm.description,
         "n_iter": len(trained.history),
         "n_queries": queries[0],
         "n_held": queries[1],
@@ -106,8 +116,14 @@ def _decisive(context: Context) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != "model__patience" and name[:5] != "run__"}
 
 
-def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tuple[Lists, Lists, tuple[int, int]]:
-    """The lists to learn from, those held out, and the numbers of their queries."""
+def split(
+    model: Network, lists: Lists, pairwise: bool, context: Context, warm: WarmStart | None = None
+) -> tuple[Lists, Lists, tuple[int, int]]:
+    """The lists to learn from, those held out, and the numbers of their queries.
+
+    After a warm start, queries that were held out before are again, then new ones; none that were learned from, unless
+    there are no others.
+    """
     seed, useful = context.run.seed, lists.preferring()
     if pairwise and not len(useful):
         raise DataError(
@@ -116,7 +132,12 @@ def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tup
         )
     wanted = len(useful) if pairwise else len(lists)
     held_count = int(model.validation * wanted)
-    chosen = np.sort(np.random.default_rng([seed, 7]).permutation(useful)[:held_count])
+    drawn = np.random.default_rng([seed, 7]).permutation(useful)
+    if warm is not None:
+        suits = warm.held_first(context.data.query_ids[_queries(context.data, lists[drawn])])
+        drawn = drawn[np.argsort(suits, kind="stable")]
+        drawn = drawn[: (suits < 2).sum()] if (suits < 2).any() else drawn
+    chosen = np.sort(drawn[:held_count])
     rest = np.setdiff1d(useful if pairwise else np.arange(len(lists)), chosen)
     learned, held = (lists[part].cut(model.list_size, seed) for part in (rest, chosen))
     if pairwise:
@@ -127,6 +148,12 @@ def split(model: Network, lists: Lists, pairwise: bool, context: Context) -> tup
                 "list_size."
             )
     return learned, held, (len(rest), len(chosen))
+
+
+def _queries(data: RankingDataset, lists: Lists) -> IntArray:
+    """The query of each list; the lists have candidates."""
+    found: IntArray = data.row_queries[lists.rows[lists.offsets[:-1]]]
+    return found
 
 
 def _warn_unless_completed(trained: Trained, user: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cldrank.models.fit import TreesFit
     from cldrank.models.targets import PairSelection, Targets
 
-_OF_OTHERS = ("block_rows", "precision", "resident", "graph")  # of a run
+_OF_OTHERS = ("block_rows", "precision", "resident", "graph", "warm_start")  # of a run
 _MOST = 2**31 - 1
 
 
@@ -34,6 +34,7 @@ class Trees(Model):
     needs = ("xgboost", "trees")
     pace = 1.3
     takes_missing = True
+    why_cold = ": going on would add trees to those of clicks that have left the window, day after day"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": _OF_OTHERS,
         "fit_pairs": _OF_OTHERS,

@@ -12,6 +12,7 @@ from cldrank.propensity.checks.refuted import least_unrefuted, warn_if_refuted
 from cldrank.propensity.counts import DEEPEST
 from cldrank.propensity.envelope import Envelope
 from cldrank.propensity.propensities import Propensities
+from cldrank.propensity.segment_propensities import SegmentPropensities
 from cldrank.wording import positions, some
 
 EnvelopeUse = Literal["raise", "warn", "off"]
@@ -62,6 +63,14 @@ def held_to_clicks(propensities: Propensities, clicks: ClickTable, envelope: Env
         )
     )
     return bounded if raised else propensities
+
+
+def segments_held_to_clicks(
+    curves: SegmentPropensities, clicks: ClickTable, envelope: EnvelopeUse = "raise"
+) -> SegmentPropensities:
+    """`held_to_clicks` of each segment, by the clicks of its own; a segment without any keeps its curve."""
+    parts = clicks.by_segment()
+    return curves.mapped(lambda name, rho: held_to_clicks(rho, parts[name], envelope) if name in parts else rho)
 
 
 def proven_bound(clicks: ClickTable, size: int) -> Propensities:

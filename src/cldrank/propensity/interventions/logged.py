@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.candidates import Candidates
-from cldrank.clicks.log import Paths, existing, only_query, open_log
+from cldrank.clicks.log import LogLayout, Paths, existing, only_query, open_log
 from cldrank.clicks.log.engines import connected
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -134,18 +133,23 @@ def logged_probability(
     clicks: ClickTable,
     *,
     engine: str | Any = "duckdb",
-    columns: Mapping[str, str] | None = None,
-    first_position: int | None = None,
-    one_query: bool = False,
+    layout: LogLayout | None = None,
     memory_limit: str = "3GB",
+    **reading: Any,
 ) -> Floats:
     """(cells,) the probability with which each cell was shown, from the `propensity` column of the log itself.
 
+    layout    how to read the log; its fields can be given by their names (see `cldrank.clicks.log.LogLayout`)
+
     Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
     """
-    query = one_query and only_query(clicks.candidates.query_ids)
+    if clicks.n_segments > 1:
+        raise UsageError("probabilities of display are read for a log without segments, or for one of them at a time.")
+    layout = LogLayout.of(layout, reading)
+    if layout.one_query:
+        layout = replace(layout, one_query=only_query(clicks.candidates.query_ids))
     with connected(engine, memory_limit=memory_limit) as opened:
-        log = open_log(paths, opened, columns=columns, first_position=first_position, one_query=query)
+        log = open_log(paths, opened, layout)
         if "propensity" not in log.optional:
             raise FormatError(
                 "there is no column 'propensity', the probability with which a result was shown where it was; name it "

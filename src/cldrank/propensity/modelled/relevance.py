@@ -182,7 +182,9 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
             "feature_names": dataset.feature_names,
             "scaling": shown.scaling,
             "provenance": Provenance.of(type(self).__name__, self.get_params(), dataset),
-            "trained_on": np.unique(hashes_of(dataset.query_ids[np.unique(dataset.row_queries[shown.cells.row])])),
+            "trained_on": np.unique(
+                hashes_of(dataset.query_ids[np.unique(dataset.row_queries[shown.cells.candidate])])
+            ),
         }
 
 

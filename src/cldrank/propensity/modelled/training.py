@@ -48,7 +48,7 @@ class ShownCandidates:
     @classmethod
     def of(cls, dataset: RankingDataset, cells: Cells, scaling: scalings.Scaling) -> ShownCandidates:
         """Those of some cells, their features scaled."""
-        rows, row = np.unique(cells.row, return_inverse=True)
+        rows, row = np.unique(cells.candidate, return_inverse=True)
         return cls(dataset, cells, row, scaling, scaling.transform(dataset.features[rows]))
 
 

@@ -1,0 +1,84 @@
+"""Pages as they come in: each counted once, those without an id or a query set aside."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cldrank.clicks.counting import count_row
+from cldrank.clicks.imports.fields import constant
+from cldrank.clicks.imports.joining import KNOWN
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+
+@dataclass(frozen=True)
+class ImportedPages:
+    """Pages, of which some have no query.
+
+    every    page, query, documents, timestamp, user_id, surface; each page once
+    count    how many records there were, with those that were set aside
+    """
+
+    every: ir.Table
+    rejects: tuple[ir.Table, ...]
+    count: int
+
+    @property
+    def asked(self) -> ir.Table:
+        """The pages with a query."""
+        return self.every.filter(self.every["query"].notnull())
+
+    @property
+    def known(self) -> ir.Table:
+        """All pages, and whether they have a query."""
+        return self.every.select("page", text=self.every["query"].notnull())
+
+    @property
+    def returned(self) -> ir.Table:
+        """What the pages with a query listed: page, document and its position, from 1."""
+        rows = self.asked.select("page", "documents").unnest("documents", offset="place")
+        return rows.select("page", document="documents", position=rows.place.cast("int64") + 1)
+
+
+def each_once(raw: ir.Table, name: str, held: ExitStack) -> ImportedPages:
+    """Pages out of records; of several with one id, the earliest is kept."""
+    import ibis
+
+    good = raw.filter(raw.page.notnull() & ~raw.stray)
+    counts = count_row(
+        raw.aggregate(
+            records=raw.count(),
+            good=raw.count(where=raw.page.notnull() & ~raw.stray),
+            distinct=raw.page.nunique(where=~raw.stray),
+        )
+    )
+    bad = raw.filter(raw.page.isnull() | raw.stray)
+    bad = bad.select(
+        record=constant(name), reason=bad.stray.ifelse("not a query", "no id"), session_id=bad.page, rows=constant(1)
+    )
+    rejects = [bad]
+    columns = ["page", "query", "documents", *KNOWN]
+    if counts["good"] != counts["distinct"]:
+        order = [*("timestamp", "query", "user_id", "surface"), good.documents.cast("string")]
+        ranked = good.mutate(turn=ibis.row_number().over(group_by="page", order_by=order))
+        ranked = held.enter_context(ranked.cache())
+        again = ranked.filter(ranked.turn > 0)
+        rejects.append(
+            again.select(
+                record=constant(name),
+                reason=constant("repeated"),
+                session_id=again.page,
+                query_id=again["query"],
+                rows=constant(1),
+            )
+        )
+        good = ranked.filter(ranked.turn == 0)
+    every = good.select(*columns)
+    silent = every.filter(every["query"].isnull())
+    rejects.append(
+        silent.select(record=constant(name), reason=constant("no text"), session_id=silent.page, rows=constant(1))
+    )
+    return ImportedPages(every, tuple(rejects), counts["records"])

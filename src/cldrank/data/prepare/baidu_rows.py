@@ -1,0 +1,169 @@
+"""Baidu-ULTR as published for reuse: rows of documents, batch by batch, whichever form the file has.
+
+The parts are Feather files with one row per document shown: `query_no` numbers the pages of a part, and `position`
+counts from 1. A copy that a program saved after loading the set by Hugging Face's `datasets` has one row per page, with
+lists, of which `n` says how many entries count; the rest is padding. Arrow (both of its formats) and Parquet will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cldrank.errors import FormatError
+from cldrank.reading import reading
+from cldrank.wording import listed
+
+EMBEDDING = "query_document_embedding"
+SHOWN = ("media_type", "displayed_time", "serp_height", "slipoff_count_after_click")
+_WHAT = "a Feather, Arrow or Parquet file"
+_KNOWN = {
+    "query_no",
+    "query_id",
+    "query_md5",
+    "url_md5",
+    "text_md5",
+    "position",
+    "click",
+    "label",
+    "n",
+    EMBEDDING,
+    *SHOWN,
+}
+_PAGES = 4096  # rows of a Parquet file read at once
+
+
+@dataclass(frozen=True)
+class BaiduFile:
+    """One file of the set; `annotated` if it holds labels by experts instead of clicks."""
+
+    path: Path
+    columns: tuple[str, ...]
+    annotated: bool
+
+    @classmethod
+    def open(cls, path: Path) -> BaiduFile:
+        """Look at the columns of a file, which must be those of a part or of the annotations."""
+        with reading(path, _WHAT):
+            there = set(_schema(path).names)
+        annotated = "label" in there and "click" not in there
+        wanted = {"text_md5", "label"} if annotated else {"url_md5", "position", "click"}
+        if lacking := [name for name in sorted({EMBEDDING, *wanted}) if name not in there]:
+            raise FormatError(f"it has no {listed(lacking, 'nor')}; is it a part of Baidu-ULTR?", path=path)
+        if not there & {"query_md5", "query_id"}:
+            raise FormatError("it has neither query_md5 nor query_id; is it a part of Baidu-ULTR?", path=path)
+        return cls(path, tuple(sorted(_KNOWN & there)), annotated)
+
+    @property
+    def query(self) -> str:
+        """The column that names the query: the hash of its text where there is one, since ids are not unique."""
+        return "query_md5" if "query_md5" in self.columns else "query_id"
+
+    def batches(self) -> Iterator[pa.Table]:
+        """The rows, one per document, with a column `page` that names the page within the file."""
+        seen = 0
+        batches = _batches(self.path, self.columns)
+        while True:
+            with reading(self.path, _WHAT):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield self._flat(pa.table(batch), seen)
+            seen += batch.num_rows
+
+    def _flat(self, table: pa.Table, seen: int) -> pa.Table:
+        key = "text_md5" if self.annotated else "url_md5"
+        if _is_list(table.schema.field(key).type):
+            return _documents(table, key, seen, self.path)
+        if "query_no" not in self.columns:
+            raise FormatError("it has no query_no, which numbers the pages.", path=self.path)
+        return table.append_column("page", table["query_no"])
+
+
+def _documents(table: pa.Table, key: str, seen: int, path: Path) -> pa.Table:
+    """One row per document from one row per page."""
+    lists = {name: _array(table, name) for name in table.column_names if _is_list(table.schema.field(name).type)}
+    sizes = _sizes(lists[key])
+    for name, values in lists.items():
+        if len(odd := np.flatnonzero(_sizes(values) != sizes)):
+            row, found = odd[0], _sizes(values)[odd[0]]
+            where = f"row {seen + row} (counted from 0)"
+            raise FormatError(f"{where} has {found} entries of {name}, but {sizes[row]} of {key}.", path=path)
+    page = np.repeat(np.arange(table.num_rows), sizes)
+    within = np.arange(len(page)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    columns = {name: pc.list_flatten(values) for name, values in lists.items()}
+    for name in set(table.column_names) - set(lists):
+        columns[name] = _array(table, name).take(pa.array(page))
+    flat = pa.table(columns).append_column("page", pa.array(page + seen))
+    if "n" not in table.column_names:
+        return flat
+    counted = np.asarray(table["n"].to_numpy())
+    if len(odd := np.flatnonzero(counted > sizes)):
+        row = odd[0]
+        raise FormatError(f"row {seen + row} (counted from 0) has {sizes[row]} documents of {counted[row]}.", path=path)
+    return flat.filter(pa.array(within < counted[page]))
+
+
+def _array(table: pa.Table, name: str) -> Any:
+    found = table[name].combine_chunks()
+    return found.storage if isinstance(found, pa.ExtensionArray) else found
+
+
+def _sizes(values: Any) -> Any:
+    return pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or isinstance(kind, pa.ExtensionType)
+
+
+def embeddings(table: pa.Table, path: Path, width: int | None) -> tuple[Any, Any]:
+    """(rows, width) the embeddings as they are, zero where there is none; and which rows have one, all finite."""
+    column = _array(table, EMBEDDING)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    sizes = _sizes(column)
+    width = int(sizes[there][0]) if width is None and there.any() else width or 1
+    if (sizes[there] != width).any():
+        odd = int(sizes[there][sizes[there] != width][0])
+        raise FormatError(f"an embedding has {odd} numbers, others have {width}.", path=path)
+    found = np.zeros((table.num_rows, width), dtype=np.float16)
+    values = pc.list_flatten(column.filter(pa.array(there))).to_numpy(zero_copy_only=False)
+    found[there] = values.reshape(-1, width)
+    return found, there & np.isfinite(found).all(axis=1)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _schema(path: Path) -> pa.Schema:
+    return pq.read_schema(path) if path.suffix == ".parquet" else _open_arrow(path).schema
+
+
+def _batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if path.suffix == ".parquet":
+        yield from pq.ParquetFile(path).iter_batches(batch_size=_PAGES, columns=list(columns))
+        return
+    names = _open_arrow(path).schema.names
+    reader = _open_arrow(path, pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in columns]))
+    if isinstance(reader, pa.ipc.RecordBatchFileReader):
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+    else:
+        yield from reader
+
+
+def _open_arrow(path: Path, options: Any = None) -> Any:
+    """A reader of Arrow's file format, which Feather is, or of its stream format."""
+    source = pa.memory_map(str(path))
+    try:
+        return pa.ipc.open_file(source, options=options)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source, options=options)

@@ -1,0 +1,181 @@
+"""`SegmentPropensities`: one curve for each device, layout or other surface, for cells that know theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank.errors import DataError, UsageError, setting
+from cldrank.propensity.affine_clicks import AffineClicks
+from cldrank.propensity.propensities import Propensities, places_of
+from cldrank.wording import kind_of, some
+
+if TYPE_CHECKING:
+    from cldrank.clicks.table import ClickTable
+    from cldrank.propensity.chart import Chart
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SegmentPropensities(Mapping[str, Propensities]):
+    """The propensities of each segment, by name. Methods take them in place of one curve.
+
+    Each curve is relative to the first position of its own segment, so that relevance is the probability of a click
+    there: where people examine the top of one surface much less than that of another, its clicks count less than they
+    should, alike for all candidates.
+
+    >>> curves = SegmentPropensities.of({"phone": Propensities.power(1, 2), "desktop": Propensities.power(0.5, 4)})
+    >>> curves["phone"]
+    Propensities(1, 0.5; segment phone, power law, eta 1)
+    >>> from cldrank.clicks.table import ClickTable
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+    >>> shown = {"row": [0, 0, 1], "position": [1, 4, 2], "impressions": [9, 9, 9], "clicks": [3, 1, 2]}
+    >>> curves.per_cell(ClickTable.from_arrays(data, **shown, segment=["phone", "desktop", "phone"]))
+    array([0.5, 1. , 0.5])
+    """
+
+    segments: Mapping[str, Propensities]
+
+    def __post_init__(self) -> None:
+        if not self.segments:
+            raise DataError("propensities of segments need at least one segment.")
+        for name, rho in self.segments.items():
+            if not isinstance(name, str) or not name:
+                raise DataError(f"a segment is called by a text that is not empty, not {name!r}.")
+            if not isinstance(rho, Propensities):
+                raise UsageError(f"segment {name!r} needs Propensities, not {kind_of(rho)}.")
+
+    @classmethod
+    def of(cls, curves: Mapping[str, Propensities]) -> SegmentPropensities:
+        """From curves that are known, each under the name of its segment."""
+        return SegmentPropensities(
+            {
+                name: replace(rho, origin=f"segment {name}, {rho.origin}") if isinstance(rho, Propensities) else rho
+                for name, rho in curves.items()
+            }
+        )
+
+    def __getitem__(self, segment: str) -> Propensities:
+        return self.segments[segment]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __repr__(self) -> str:
+        return f"SegmentPropensities({', '.join(f'{name}: {rho!r}' for name, rho in self.segments.items())})"
+
+    def __str__(self) -> str:
+        """A table for each segment."""
+        return "\n\n".join(str(rho) for rho in self.segments.values())
+
+    @property
+    def origin(self) -> str:
+        """Where they come from, in words."""
+        return "; ".join(rho.origin for rho in self.segments.values())
+
+    @property
+    def bound(self) -> bool:
+        """Whether any of them is a lower bound of the curve, and not the curve."""
+        return any(rho.bound for rho in self.segments.values())
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether it is known of any of them how far it may be off."""
+        return any(rho.uncertain for rho in self.segments.values())
+
+    # -- use -----------------------------------------------------------------------------------------------------
+
+    def per_cell(self, clicks: ClickTable) -> Floats:
+        """(cells,) the propensity of each cell of a log, by its segment and position."""
+        if not clicks.has_segments:
+            raise DataError(
+                "the propensities are those of segments ({}), but the clicks have no segments; count the log with {}.",
+                some(self),
+                setting("segment", "COLUMN"),
+            )
+        found = np.empty(clicks.n_cells)
+        for code in np.unique(clicks.segment):
+            name, own = clicks.segment_names[code], clicks.segment == code
+            if name not in self.segments:
+                raise DataError(f"the clicks are of segment {name!r} too, which has no curve; there are {some(self)}.")
+            rho = self.segments[name]
+            found[own] = rho.values[places_of(clicks.position[own], len(rho), f"propensity of segment {name!r}")]
+        return found
+
+    def mean(self, clicks: ClickTable) -> Propensities:
+        """The curve of all segments together: at each position, the mean over the impressions of a log there."""
+        depth = max(clicks.depth, 1)
+        place, shown = clicks.position - 1, clicks.impressions.astype(np.float64)
+        examined, total = (np.bincount(place, part, depth) for part in (shown * self.per_cell(clicks), shown))
+        others = [np.mean([rho.values[at] for rho in self.values() if len(rho) > at] or [1.0]) for at in range(depth)]
+        values = np.where(total > 0, examined / np.maximum(total, 1.0), others)
+        return Propensities(values, f"mean of {len(self)} segments", method="SegmentPropensities")
+
+    def mapped(self, change: Callable[[str, Propensities], Propensities]) -> SegmentPropensities:
+        """The same segments, each with another curve."""
+        return SegmentPropensities({name: change(name, rho) for name, rho in self.segments.items()})
+
+    def clip(self, minimum: float) -> SegmentPropensities:
+        """The same with no value below a minimum, see `Propensities.clip`."""
+        return self.mapped(lambda _, rho: rho.clip(minimum))
+
+    def drawn(self, n: int, seed: int) -> list[SegmentPropensities]:
+        """Curves that might have been estimated instead; those of one segment do not depend on those of another."""
+        seeds = np.random.SeedSequence(seed).generate_state(len(self))
+        draws = [rho.draws(n, int(own)) for rho, own in zip(self.values(), seeds, strict=True)]
+        return [
+            SegmentPropensities({name: Propensities(one, method="drawn") for name, one in zip(self, each, strict=True)})
+            for each in zip(*draws, strict=True)
+        ]
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Chart | None:
+        """Draw all curves with their intervals into an SVG file; without a path, for a notebook to show."""
+        from cldrank.propensity.chart import plot
+
+        return plot(dict(self.segments), path)
+
+    def _repr_svg_(self) -> str:
+        from cldrank.propensity.chart import chart
+
+        return chart(dict(self.segments)).svg
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all of them to one JSON file, as `Propensities.save` does."""
+        from cldrank.propensity.storage import save_segments
+
+        save_segments(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> SegmentPropensities:
+        """Read what `save` wrote.
+
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     SegmentPropensities.of({"phone": Propensities.power(1, 2)}).save(pathlib.Path(folder) / "rho.json")
+        ...     SegmentPropensities.load(pathlib.Path(folder) / "rho.json")
+        SegmentPropensities(phone: Propensities(1, 0.5; segment phone, power law, eta 1))
+        """
+        from cldrank.propensity.storage import load_segments
+
+        return load_segments(path)
+
+
+Curve = Propensities | SegmentPropensities | AffineClicks
+
+
+def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
+    """(cells,) what relevance adds to the click-through rate of each cell of a log, and what that is without any."""
+    found = curve.per_cell(clicks)
+    return found if isinstance(found, tuple) else (found, np.zeros(clicks.n_cells))

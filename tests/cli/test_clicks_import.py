@@ -1,0 +1,110 @@
+"""`cldrank clicks import`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import ubi_export
+
+Run = Callable[..., Any]
+ROWS: list[ubi_export.Row] = [
+    (session, f"query {session % 3}", f"d{place}", place, (session + place) % 3 == 0)
+    for session in range(30)
+    for place in range(1, 5)
+]
+
+
+@pytest.fixture
+def ubi(folder: Path) -> list[str]:
+    """The words that name an export with nothing wrong."""
+    queries, events = ubi_export.export(ROWS).write(folder)
+    return ["clicks", "import", "--from", "ubi", "--queries", queries.name, "--events", events.name]
+
+
+def test_a_log_that_the_other_commands_take(run: Run, ubi: list[str], folder: Path) -> None:
+    ran = run(*ubi, "-o", "log.parquet")
+    assert ran.code == 0
+    assert "30 queries, 120 impressions, 40 clicks and 0 other records read, 0 set aside" in ran.out
+    assert "wrote log.parquet" in ran.out
+    assert "warning" not in ran.err
+    made = run("clicks", "aggregate", "log.parquet", "-o", "cells.parquet", "--json").json
+    assert (made["impressions"], made["clicks"], made["log"]["set_aside"]) == (120, 40, 0)
+
+
+def test_what_was_returned_is_said_to_be_that(run: Run, folder: Path, ubi: list[str]) -> None:
+    ubi_export.export(ROWS, impressions=False).write(folder)
+    ran = run(*ubi, "-o", "log.parquet", "--json")
+    assert "warning: there are no impression events" in ran.err
+    assert "all results that were returned count as shown, seen or not" in ran.err
+    assert ran.json["came_in"] == {"query": 30, "result": 120, "click": 40, "other": 0}
+
+
+def test_records_set_aside(run: Run, folder: Path, ubi: list[str]) -> None:
+    made, _, _ = ubi_export.with_defects(ubi_export.export(ROWS))
+    made.write(folder)
+    refused = run(*ubi, "-o", "log.parquet", "--rejects", "rejects.parquet", "--min-joined", "0.99")
+    assert refused.code == 1
+    assert "less than the 99.0% that --min-joined asks for" in refused.err
+    assert not (folder / "log.parquet").exists()
+    ran = run(*ubi, "-o", "log.parquet", "--min-joined", "0")
+    assert "Write the records set aside to a file with --rejects FILE." in ran.err
+    ran = run(*ubi, "-o", "log.parquet", "--min-joined", "0", "--rejects", "rejects.parquet")
+    assert "the records set aside: rejects.parquet" in ran.out
+    rows = pq.read_table(folder / "rejects.parquet").to_pylist()
+    assert sum(row["rows"] for row in rows) == sum(made.aside.values())
+
+
+def test_errors(run: Run, ubi: list[str], folder: Path) -> None:
+    (folder / "m.jsonl").write_text(json.dumps({"event": "ranking", "id": "1", "items": [{"id": "a"}]}))
+    cases: list[tuple[int, str, list[str]]] = [
+        (2, "must end in .parquet", [*ubi, "-o", "log.csv"]),
+        (
+            2,
+            "is an input and would be overwritten",
+            ["clicks", "import", "--from", "metarank", "train.parquet", "-o", "train.parquet"],
+        ),
+        (2, "would be written twice", [*ubi, "-o", "l.parquet", "--rejects", "l.parquet"]),
+        (
+            2,
+            "--from must be 'ubi', 'metarank' or 'yandex', not 'solr'",
+            ["clicks", "import", "--from", "solr", "m.jsonl", "-o", "l.parquet"],
+        ),
+        (
+            2,
+            "name both, with --queries and --events",
+            ["clicks", "import", "--from", "ubi", "m.jsonl", "-o", "l.parquet"],
+        ),
+        (1, "looks like events of Metarank", ["clicks", "import", "--from", "yandex", "m.jsonl", "-o", "l.parquet"]),
+        (2, "no such log", ["clicks", "import", "--from", "yandex", "absent", "-o", "l.parquet"]),
+        (1, "the actions are click (40)", [*ubi, "-o", "l.parquet", "--click-action", "tap"]),
+    ]
+    for code, words, arguments in cases:
+        ran = run(*arguments)
+        assert (ran.code, words in ran.err) == (code, True), (arguments, ran.err)
+        assert "Traceback" not in ran.err
+
+
+def test_several_actions_and_files(run: Run, folder: Path) -> None:
+    events: list[dict[str, Any]] = [
+        {
+            "event": "ranking",
+            "id": "1",
+            "fields": [{"name": "words", "value": "Cat"}],
+            "items": [{"id": "a"}, {"id": "b"}],
+        },
+        {"event": "interaction", "id": "2", "ranking": "1", "item": "a", "type": "click"},
+        {"event": "interaction", "id": "3", "ranking": "1", "item": "b", "type": "like"},
+    ]
+    for at, event in enumerate(events):
+        (folder / f"day-{at}.jsonl").write_text(json.dumps(event) + "\n")
+    actions = ["--click-action", "click", "--click-action", "like", "--query-field", "words", "--as-typed"]
+    ran = run(
+        "clicks", "import", "--from", "metarank", "day-0.jsonl", "day-[12].jsonl", "-o", "l.parquet", *actions, "--json"
+    )
+    assert ran.json["clicks"] == 2
+    assert set(pq.read_table(folder / "l.parquet")["query_id"].to_pylist()) == {"Cat"}

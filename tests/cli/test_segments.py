@@ -1,0 +1,83 @@
+"""From cells with segments to a ranker and its verdict, at the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+from cldrank.propensity import Propensities, SegmentPropensities
+
+Run = Callable[..., Any]
+CURVES = SegmentPropensities.of({"phone": Propensities.power(1.2, 5), "desktop": Propensities.power(0.5, 5)})
+
+
+@pytest.fixture
+def clicks(folder: Path) -> cr.ClickTable:
+    """The cells of the scene, those of odd queries as of phones, in split.parquet; the curves in rho.json."""
+    table = cr.ClickTable.read(folder / "cells.parquet", cr.load(folder / "train.parquet"))
+    query = table.candidates.row_queries[table.row]
+    split = cr.ClickTable(
+        table.candidates, table.row, table.position, table.impressions, table.clicks,
+        segment=query % 2, segment_names=("desktop", "phone"),
+    )  # fmt: skip
+    split.save(folder / "split.parquet")
+    CURVES.save(folder / "rho.json")
+    return split
+
+
+@pytest.mark.parametrize("curve", ["rho.json", "phone=power:1.2,desktop=power:0.5"])
+def test_the_same_ranker_as_from_python(run: Run, folder: Path, clicks: cr.ClickTable, curve: str) -> None:
+    ran = run("train", "cld", "-f", "train.parquet", "-c", "split.parquet", "-p", curve, "-o", "ranker")
+    assert ran.code == 0
+    data = cr.load(folder / "train.parquet")
+    expected = cr.CLD().fit(data, clicks, CURVES).predict(data)
+    np.testing.assert_array_equal(cr.load_ranker("ranker").predict(data), expected)
+
+
+@pytest.mark.filterwarnings("always")  # of the queries that the ranker was trained on
+def test_a_verdict(run: Run, clicks: cr.ClickTable) -> None:
+    given = ("-f", "train.parquet", "-c", "split.parquet", "-p", "rho.json")
+    assert run("train", "cld", *given, "-o", "ranker", "--hold-out", "0.4").code == 0
+    ran = run("compare", "ranker", "production", *given, "--json")
+    assert "segment phone, power law, eta 1.2" in ran.out
+    assert {"DCG@5", "Clicks@5"} <= set(ran.json["measures"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "curve", "complaint"),
+    [
+        ("cells.parquet", "rho.json", "the clicks have no segments; count the log with --segment COLUMN"),
+        ("split.parquet", "phone=power:1", "of segment 'desktop' too, which has no curve; there are phone"),
+        ("split.parquet", "phone=power:1,phone=power:2", "is not one curve for each segment"),
+        ("split.parquet", "phone=", "is not one curve for each segment"),
+        ("split.parquet", "phone=power:x,desktop=none", "is not a power law"),
+        ("split.parquet", "phone=missing.json,desktop=none", "no such file"),
+    ],
+)
+def test_curves_that_do_not_fit(run: Run, clicks: cr.ClickTable, cells: str, curve: str, complaint: str) -> None:
+    ran = run("train", "ips", "-f", "train.parquet", "-c", cells, "-p", curve, "-o", "ranker")
+    assert (ran.code != 0, complaint in " ".join(ran.err.split())) == (True, True)
+    assert not Path("ranker").exists()
+
+
+def test_a_log_is_counted_and_shown_by_segment(run: Run, folder: Path) -> None:
+    rows = {"session_id": [1, 1, 2], "query_id": ["q"] * 3, "doc_id": ["a", "b", "a"], "position": [1, 2, 1]}
+    log = pa.table({**rows, "clicked": [1, 0, 0], "device": ["phone", "phone", None]})
+    pq.write_table(log, folder / "log.parquet")
+    assert run("clicks", "aggregate", "log.parquet", "--segment", "device", "-o", "found.parquet").code == 0
+    shown = run("clicks", "show", "found.parquet", "--json").json["segments"]
+    assert {name: (part["pages"], part["clicks"]) for name, part in shown.items()} == {
+        "(missing)": (1, 0),
+        "phone": (1, 1),
+    }
+    printed = run("clicks", "show", "found.parquet").out
+    assert printed.index("(missing)") < printed.index("phone")
+    refused = run("clicks", "aggregate", "log.parquet", "--segment", "divice", "-o", "other.parquet")
+    assert (refused.code, "there is no column 'divice'" in refused.err) == (1, True)

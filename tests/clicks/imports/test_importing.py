@@ -1,0 +1,117 @@
+"""What holds for all formats: files written whole or not at all, arguments, and formats that are recognised."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from cldrank.clicks.imports import import_log
+from cldrank.clicks.imports.recognising import format_of_line
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+
+YANDEX = "1\t0\tQ\t5\t1\t10\t11\n1\t4\tC\t11\n"
+UBI = {"query_id": "1", "user_query": "x", "query_response_hit_ids": ["a"]}
+METARANK = {"event": "ranking", "id": "1", "items": [{"id": "a"}]}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.txt"
+    path.write_text(YANDEX)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (YANDEX, "yandex"),
+        (json.dumps(UBI), "ubi"),
+        (json.dumps({"_index": "ubi_queries", "_source": UBI}), "ubi"),
+        (json.dumps({"action_name": "click"}), "ubi"),
+        (json.dumps(METARANK), "metarank"),
+        (json.dumps({"index": {}}), None),
+        ("", None),
+        ("a,b,c", None),
+    ],
+)
+def test_formats_are_recognised(line: str, found: str | None) -> None:
+    assert format_of_line(line.split("\n")[0]) == found
+
+
+def test_the_wrong_format_is_refused_with_the_right_one(tmp_path: Path, log: Path) -> None:
+    (tmp_path / "ubi.jsonl").write_text(json.dumps(UBI))
+    with pytest.raises(
+        FormatError, match=r"looks like UBI, not events of Metarank; import it with import_log\('ubi', …\)"
+    ):
+        import_log("metarank", tmp_path / "ubi.jsonl", out=tmp_path / "log.parquet")
+    with pytest.raises(FormatError, match="looks like a log of Yandex, not UBI") as refused:
+        import_log("ubi", queries=log, events=log, out=tmp_path / "log.parquet")
+    assert "--from yandex" in refused.value.said("shell")
+
+
+def test_files_without_records(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n")
+    (tmp_path / "array.json").write_text(json.dumps([UBI]))
+    for source in ("metarank", "yandex"):
+        with pytest.raises(DataError, match="a.jsonl: the log is empty"):
+            import_log(source, tmp_path / "a.jsonl", out=tmp_path / "log.parquet")
+    with pytest.raises(FormatError, match="a JSON array; write one record per line"):
+        import_log("ubi", queries=tmp_path / "array.json", events=tmp_path / "a.jsonl", out=tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"min_joined": 2}, "min_joined must be a number of at least 0 and up to 1, not 2"),
+        ({"impressions": "all"}, "impressions must be 'auto', 'events' or 'returned'"),
+        ({"object_id": "id"}, "object_id must be 'object_id' or 'internal_id'"),
+        ({"first_position": 2}, "first_position must be 0 or 1"),
+        ({"click_action": []}, "click_action must be a name, or several"),
+        ({"normalise": "no"}, "normalise must be True or False"),
+        ({"engine": "dask"}, "engine must be 'duckdb' or 'spark'"),
+    ],
+)
+def test_arguments_are_checked(tmp_path: Path, log: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        import_log("yandex", log, out=tmp_path / "log.parquet", **options)
+    with pytest.raises(UsageError, match="source must be 'ubi', 'metarank' or 'yandex'"):
+        import_log("solr", log, out=tmp_path / "log.parquet")
+
+
+def test_a_log_that_is_refused_leaves_the_old_one(tmp_path: Path, log: Path) -> None:
+    out = tmp_path / "log.parquet"
+    import_log("yandex", log, out=out)
+    before = out.read_bytes()
+    log.write_text(YANDEX + "1\t5\tC\t99\n")
+    with pytest.raises(DataError, match="only 50.0%"):
+        import_log("yandex", log, out=out)
+    assert out.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.parquet", "log.txt"]
+
+
+def test_spark_replaces_only_logs(tmp_path: Path, log: Path, spark: Any) -> None:
+    out = tmp_path / "log.parquet"
+    for _ in range(2):
+        import_log("yandex", log, out=out, engine=spark)
+    assert pq.read_table(out).num_rows == 2
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds other files \(notes.txt\); name a new folder"):
+        import_log("yandex", log, out=out, engine=spark)
+
+
+def test_progress_and_report(tmp_path: Path, log: Path) -> None:
+    told: list[str] = []
+    report = import_log("yandex", log, out=tmp_path / "log.parquet", progress=told.append)
+    assert told[0] == "reading lines …"
+    assert told[-1] == "writing the log …"
+    assert json.loads(json.dumps(report.as_dict()))["rows"] == 2
+    assert "2 rows of 1 page written, 1 of them clicked (1 click)" in str(report)
+
+
+def test_a_tiny_memory_limit_says_so(tmp_path: Path, log: Path) -> None:
+    with pytest.raises(CldrankError, match="ran out of memory within the limit of 1KB"):
+        import_log("yandex", log, out=tmp_path / "log.parquet", memory_limit="1KB")

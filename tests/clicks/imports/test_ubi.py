@@ -1,0 +1,325 @@
+"""UBI: an export made by an independent script gives back the log that it was made from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import ubi_export
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_logs import cells
+
+from cldrank import ClickTable, RankingDataset
+from cldrank.clicks.imports import ImportReport, import_log
+from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
+from cldrank.errors import DataError, FormatError, UsageError
+
+SESSIONS = 120
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated log, one row per impression."""
+    rng = np.random.default_rng(1)
+    queries = np.repeat([f"query {number}" for number in range(8)], 6)
+    documents = [f"sku-{number}" for number in range(48)]
+    data = RankingDataset.from_arrays(rng.random((48, 1)), queries, rng.integers(0, 5, 48), doc_ids=documents)
+    world = Simulation(data, rng.random(48), model=PositionBased(eta=1, noise=0.2), policy=NeighbourSwaps(0.5))
+    path = tmp_path_factory.mktemp("plain") / "log.parquet"
+    world.save_log(path, SESSIONS, seed=3)
+    return path
+
+
+@pytest.fixture(scope="session")
+def rows(log: Path) -> list[ubi_export.Row]:
+    table = pq.read_table(log, columns=["session_id", "query_id", "doc_id", "position", "clicked"])
+    return [tuple(row.values()) for row in table.to_pylist()]  # type: ignore[misc]
+
+
+def imported(paths: tuple[Path, Path], out: Path, **options: Any) -> ImportReport:
+    return import_log("ubi", queries=paths[0], events=paths[1], out=out, **options)
+
+
+def asides(report: ImportReport) -> Counter[tuple[str, str]]:
+    return Counter({(one.record, one.reason): one.count for one in report.set_aside})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_same_cells_as_the_direct_log(
+    log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any, wrapped: bool
+) -> None:
+    made = ubi_export.with_noise(ubi_export.export(rows))
+    report = imported(made.write(tmp_path, 5, wrapped), tmp_path / "log.parquet", engine=engine)
+    assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+    assert report.came_in == made.came_in()
+    assert asides(report) == made.aside
+    assert (report.rows, report.pages) == (len(rows), SESSIONS)
+    assert report.clicks == sum(row[4] for row in rows)
+    assert report.joined == {
+        "impressions and clicks joined to a page": 1.0,
+        "those clicks joined to a result": 1.0,
+    }
+
+
+def test_every_defect_is_accounted_for(rows: list[ubi_export.Row], tmp_path: Path, engine: Any) -> None:
+    made, lost, unclicked = ubi_export.with_defects(ubi_export.export(rows), seed=2)
+    paths = ubi_export.with_noise(made).write(tmp_path, 7, wrapped=True)
+    options = {"engine": engine, "min_joined": 0, "rejects": tmp_path / "rejects.parquet"}
+    report = imported(paths, tmp_path / "log.parquet", **options)
+    assert report.came_in == made.came_in()
+    assert asides(report) == +made.aside
+    assert all(one.example for one in report.set_aside)
+    expected: Counter[Any] = Counter()
+    clicks: Counter[Any] = Counter()
+    for session, query, document, position, clicked in rows:
+        key = ubi_export.name_of(session), document
+        if key not in lost:
+            expected[query, document, position] += 1
+            clicks[query, document, position] += clicked and key not in unclicked
+    assert cells(ClickTable.read(tmp_path / "log.parquet")) == {
+        key: (number, clicks[key]) for key, number in expected.items()
+    }
+    rejects = pq.read_table(tmp_path / "rejects.parquet").to_pylist()
+    counted: Counter[tuple[str, str]] = Counter()
+    for row in rejects:
+        counted[row["record"], row["reason"]] += row["rows"]
+    assert counted == asides(report)
+
+
+def test_a_poor_join_is_refused_with_examples(rows: list[ubi_export.Row], tmp_path: Path) -> None:
+    made = ubi_export.export(rows)
+    made.queries = made.queries[: SESSIONS // 2]
+    paths = made.write(tmp_path)
+    with pytest.raises(DataError, match=r"only [45]\d\.\d% of impressions and clicks joined .* 80.0% .* query_id 0000"):
+        imported(paths, tmp_path / "log.parquet")
+    assert not (tmp_path / "log.parquet").exists()
+    assert imported(paths, tmp_path / "log.parquet", min_joined=0.4).pages == SESSIONS // 2
+
+
+class TestWhatCountsAsShown:
+    def test_without_impressions_what_was_returned(
+        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any
+    ) -> None:
+        made = ubi_export.with_noise(ubi_export.export(rows, impressions=False))
+        report = imported(made.write(tmp_path), tmp_path / "log.parquet", engine=engine)
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+        assert report.came_in["result"] == len(rows)
+        assert report.returned_only
+        assert "no impression events (other actions: hover (60), login (60))" in report.remarks[0]
+
+    def test_hit_ids_of_another_kind_are_refused(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        made = ubi_export.export(rows, impressions=False)
+        for query in made.queries:
+            name = next(name for name in query if name.startswith("query_response"))
+            query[name] = [f"_{document}" for document in query[name]]
+        paths = made.write(tmp_path)
+        with pytest.raises(
+            DataError, match=r"only 0.0% of those clicks .* such as '_sku-\d+'.*object_id='internal_id'"
+        ):
+            imported(paths, tmp_path / "log.parquet")
+        report = imported(paths, tmp_path / "log.parquet", object_id="internal_id")
+        assert report.clicks == sum(row[4] for row in rows)
+
+    def test_returned_on_request_leaves_impressions_aside(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        made = ubi_export.export(rows)
+        report = imported(made.write(tmp_path), tmp_path / "log.parquet", impressions="returned")
+        assert report.aside("other", "other action") == report.came_in["result"] == len(rows)
+
+    def test_events_are_missed_where_they_are_asked_for(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        paths = ubi_export.with_noise(ubi_export.export(rows, impressions=False)).write(tmp_path)
+        with pytest.raises(DataError, match="no event has the action 'impression'; the actions are hover"):
+            imported(paths, tmp_path / "log.parquet", impressions="events")
+
+    def test_a_list_with_a_document_twice_or_without_a_name(self, tmp_path: Path) -> None:
+        (tmp_path / "q.jsonl").write_text(
+            json.dumps({"query_id": "1", "user_query": "x", "query_response_hit_ids": ["a", "b", "a", "", None]}) + "\n"
+        )
+        (tmp_path / "e.jsonl").write_text(json.dumps(_event("click", "1", "a")) + "\n")
+        report = imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet")
+        assert asides(report) == {("result", "second place"): 1, ("result", "no document"): 2}
+        assert report.came_in == {"query": 1, "result": 5, "click": 1, "other": 0}
+
+
+class TestPositions:
+    @pytest.mark.parametrize("hits", [True, False])
+    def test_ordinals_from_0(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, hits: bool) -> None:
+        paths = ubi_export.export(rows, first=0, hits=hits).write(tmp_path)
+        report = imported(paths, tmp_path / "log.parquet")
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+        assert report.remarks[0].startswith("ordinals count from 0")
+
+    def test_without_ordinals_the_place_among_the_hits(
+        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any
+    ) -> None:
+        paths = ubi_export.export(rows, ordinals=False).write(tmp_path)
+        imported(paths, tmp_path / "log.parquet", engine=engine)
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+
+    def test_without_any_position_there_is_no_log(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        paths = ubi_export.export(rows, ordinals=False, hits=False).write(tmp_path)
+        with pytest.raises(DataError, match="nothing was shown.*no position"):
+            imported(paths, tmp_path / "log.parquet", min_joined=0)
+
+    def test_a_mixture_of_starts_is_refused(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        half = [row for row in rows if row[0] % 2], [row for row in rows if not row[0] % 2]
+        made, other = ubi_export.export(half[0]), ubi_export.export(half[1], first=0)
+        made.queries, made.events = made.queries + other.queries, made.events + other.events
+        paths = made.write(tmp_path)
+        with pytest.raises(DataError, match=r"60 are at 0 and 60 at 1.*first_position=0"):
+            imported(paths, tmp_path / "log.parquet")
+        report = imported(paths, tmp_path / "log.parquet", first_position=1, min_joined=0)
+        assert report.aside("impression", "position out of range") == 60
+
+    @pytest.mark.parametrize(("ordinal", "kept"), [("2", 1), (2.0, 1), (2.5, 0), ("two", 0), (None, 0)])
+    def test_odd_ordinals(self, tmp_path: Path, ordinal: Any, kept: int) -> None:
+        (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
+        shown = [_event("impression", "1", "a", 1), _event("impression", "1", "b", ordinal)]
+        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in shown))
+        report = imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet")
+        assert report.rows == 1 + kept
+        assert report.aside("impression", "no position") == 1 - kept
+
+
+def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any = None) -> dict[str, Any]:
+    attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
+    return {"action_name": action, "query_id": page, "timestamp": time, "event_attributes": attributes}
+
+
+class TestRows:
+    def test_what_a_row_says(self, rows: list[ubi_export.Row], tmp_path: Path, engine: Any) -> None:
+        paths = ubi_export.export(rows[:40]).write(tmp_path)
+        imported(paths, tmp_path / "log.parquet", engine=engine)
+        found = pq.read_table(tmp_path / "log.parquet").to_pylist()
+        for row in found:
+            session = int(row["session_id"][-12:])
+            assert row["user_id"] == f"client {session // 3}"
+            assert row["surface"] == "shop"
+            assert row["timestamp"].isoformat() == f"2024-06-01T00:{session:02d}:00+00:00"
+
+    def test_queries_as_they_were_typed(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        paths = ubi_export.export(rows).write(tmp_path)
+        imported(paths, tmp_path / "log.parquet", normalise=False)
+        typed = set(pq.read_table(tmp_path / "log.parquet")["query_id"].to_pylist())
+        assert {query for query in typed if query != query.strip()} == {
+            query for query in typed if query.upper() == query
+        }
+        assert len(typed) > 8
+
+    def test_several_clicks_and_several_actions(self, tmp_path: Path) -> None:
+        (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
+        made = [
+            _event("impression", "1", "a", 1),
+            _event("impression", "1", "b", 2),
+            _event("click", "1", "a", time=5),
+            _event("click", "1", "a", time=9),
+            _event("click", "1", "a", time=9),
+            _event("add_to_cart", "1", "a", time=9),
+        ]
+        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in made))
+        paths = tmp_path / "q.jsonl", tmp_path / "e.jsonl"
+        report = imported(paths, tmp_path / "log.parquet")
+        assert (report.clicks, report.clicked) == (2, 1)
+        assert asides(report) == {("click", "repeated"): 1, ("other", "other action"): 1}
+        report = imported(paths, tmp_path / "log.parquet", click_action=["click", "add_to_cart"])
+        assert (report.clicks, report.clicked) == (3, 1)
+        assert pq.read_table(tmp_path / "log.parquet")["clicked"].to_pylist().count(0) == 1
+
+
+class TestFiles:
+    @pytest.mark.parametrize("form", ["nested", "flat"])
+    def test_parquet(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any, form: str) -> None:
+        made = ubi_export.export(rows)
+        for query in made.queries:
+            query["timestamp"] = str(query["timestamp"])
+            query["query_response_hit_ids"] = (
+                query.pop("query_response_objects_ids", None) or query["query_response_hit_ids"]
+            )
+        events = made.events
+        if form == "flat":
+            events = [
+                {
+                    **{name: event[name] for name in ("action_name", "query_id", "timestamp")},
+                    "event_attributes.object.object_id": event["event_attributes"]["object"]["object_id"],
+                    "event_attributes.position.ordinal": event["event_attributes"]["position"]["ordinal"],
+                }
+                for event in events
+            ]
+        pq.write_table(pa.Table.from_pylist(made.queries), tmp_path / "q.parquet")
+        pq.write_table(pa.Table.from_pylist(events), tmp_path / "e.parquet")
+        imported((tmp_path / "q.parquet", tmp_path / "e.parquet"), tmp_path / "log.parquet", engine=engine)
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+
+    def test_folders_of_compressed_files(
+        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any
+    ) -> None:
+        made = ubi_export.export(rows)
+        half = len(made.events) // 2
+        for name, records in {"a": made.events[:half], "b": made.events[half:], "q": made.queries}.items():
+            folder = tmp_path / ("queries" if name == "q" else "events")
+            folder.mkdir(exist_ok=True)
+            text = "".join(json.dumps(record) + "\n" for record in records)
+            (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+        imported((tmp_path / "queries", tmp_path / "events"), tmp_path / "log.parquet", engine=engine)
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+
+    def test_a_bulk_file_of_both(self, log: Path, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        made = ubi_export.export(rows)
+        lines: list[dict[str, Any]] = []
+        for record in (*made.queries, *made.events):
+            lines += [{"index": {"_index": "ubi_events" if "action_name" in record else "ubi_queries"}}, record]
+        both = tmp_path / "bulk.ndjson"
+        both.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        report = imported((both, both), tmp_path / "log.parquet")
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+        assert asides(report) == {
+            ("query", "no id"): len(lines) // 2,
+            ("query", "not a query"): len(made.events),
+            ("other", "other action"): len(lines) // 2 + len(made.queries),
+        }
+
+    def test_a_column_that_is_missing(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"query_id": ["1"], "text": ["x"]}), tmp_path / "q.parquet")
+        (tmp_path / "e.jsonl").write_text(json.dumps(_event("click", "1", "a")) + "\n")
+        with pytest.raises(
+            FormatError, match="no column user_query, which queries of UBI have; the columns are query_id"
+        ):
+            imported((tmp_path / "q.parquet", tmp_path / "e.jsonl"), tmp_path / "log.parquet")
+
+    def test_clicks_of_another_name(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        paths = ubi_export.with_noise(ubi_export.export(rows)).write(tmp_path)
+        with pytest.raises(
+            DataError, match=r"no event has the action 'tap'; the actions are click \(\d+\), hover.*click_action"
+        ):
+            imported(paths, tmp_path / "log.parquet", click_action="tap")
+
+    def test_broken_json_is_refused_by_name(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+        paths = ubi_export.export(rows[:20]).write(tmp_path)
+        paths[1].write_text(paths[1].read_text() + '{"action_name": "cli')
+        with pytest.raises(DataError, match="events.jsonl"):
+            imported(paths, tmp_path / "log.parquet")
+        assert not (tmp_path / "log.parquet").exists()
+
+    def test_queries_and_events_are_both_needed(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="queries and events apart; name both, with queries and events"):
+            import_log("ubi", tmp_path, out=tmp_path / "log.parquet")
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000))
+def test_the_order_of_lines_does_not_matter(rows: list[ubi_export.Row], tmp_path: Path, seed: int) -> None:
+    made, _, _ = ubi_export.with_defects(ubi_export.export(rows), seed=2)
+    found = []
+    for order in (0, seed):
+        options = {"min_joined": 0, "rejects": tmp_path / "rejects.parquet"}
+        report = imported(made.write(tmp_path, order), tmp_path / "log.parquet", **options)
+        tables = [pq.read_table(tmp_path / name).to_pylist() for name in ("log.parquet", "rejects.parquet")]
+        found.append((report.as_dict() | {"seconds": 0}, *(sorted(map(str, table)) for table in tables)))
+    assert found[0] == found[1]

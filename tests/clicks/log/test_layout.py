@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from odd_logs import expected, plain_rows, read, write_json, write_parquet
+from small_logs import cells
+
+from cldrank import ClickTable
+from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.audit import audit
+from cldrank.clicks.log import LogLayout
+from cldrank.errors import UsageError
+from cldrank.propensity import logged_probability
+
+COLUMNS = {"doc_id": "item", "position": "rank"}
+
+
+def renamed(tmp_path: Path, **more: Any) -> Path:
+    rows = [{**row, "item": row["doc_id"], "rank": row["position"] - 1, **more} for row in plain_rows()]
+    return write_parquet(tmp_path / "log.parquet", rows)
+
+
+def test_one_value_for_every_reader(tmp_path: Path) -> None:
+    path = renamed(tmp_path, propensity=0.5)
+    layout = LogLayout(columns=COLUMNS, first_position=0)
+    by_name = {"columns": COLUMNS, "first_position": 0}
+    table = aggregate(path, layout=layout).clicks
+    assert cells(table) == cells(ClickTable.read(path, **by_name)) == expected()
+    assert cells(ClickTable.read(path, layout=layout)) == expected()
+    assert audit(path, layout=layout).as_dict() == audit(path, **by_name).as_dict()
+    assert np.array_equal(logged_probability(path, table, layout=layout), logged_probability(path, table, **by_name))
+
+
+def test_options_take_the_place_of_those_of_a_layout() -> None:
+    layout = LogLayout(columns=COLUMNS, first_position=0)
+    assert LogLayout.of(layout, {"first_position": 1}) == LogLayout(columns=COLUMNS, first_position=1)
+    assert LogLayout.of(layout, {}) is not None
+    assert LogLayout.of(None, {"columns": None}) == LogLayout()
+
+
+def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"max_reject is not an option for reading logs; those are columns, first_pos"):
+        aggregate(renamed(tmp_path), max_reject=1)
+
+
+def test_cells_have_no_layout(tmp_path: Path) -> None:
+    aggregate(renamed(tmp_path)).clicks.save(tmp_path / "cells.parquet")
+    for options in ({"time_zone": "Europe/Berlin"}, {"layout": LogLayout(first_position=1)}):
+        with pytest.raises(UsageError, match="holds cells already"):
+            audit(tmp_path / "cells.parquet", **options)  # type: ignore[arg-type]
+    assert audit(tmp_path / "cells.parquet", layout=LogLayout()).facts.impressions == len(plain_rows())
+
+
+class TestTextBooleans:
+    SPELLED = (("Y", "N"), ("yes", "no"), ("TRUE", "FALSE"), ("t", "f"), ("1.0", "0.0"), (" 1 ", ""))
+
+    @pytest.mark.parametrize("write", [write_parquet, write_json])
+    def test_every_spelling(self, tmp_path: Path, write: Any) -> None:
+        rows = [
+            {**row, "clicked": self.SPELLED[place % 6][1 - row["clicked"]]} for place, row in enumerate(plain_rows())
+        ]
+        path = write(tmp_path / f"log.{'parquet' if write is write_parquet else 'jsonl'}", rows)
+        assert read(path)[0] == expected()
+
+    def test_json_of_every_kind(self, tmp_path: Path, engine: Any) -> None:
+        spelled: list[tuple[Any, Any]] = [(True, False), ("Y", "N"), (1, 0), (1.0, None)]
+        rows = [{**row, "clicked": spelled[place % 4][1 - row["clicked"]]} for place, row in enumerate(plain_rows())]
+        assert read(write_json(tmp_path / "log.jsonl", rows), engine)[0] == expected()
+
+    def test_other_words_are_set_aside(self, tmp_path: Path) -> None:
+        words = ["clicked", "on", "ja", "-", "01x"]
+        rows = [{**row, "clicked": "Y" if row["clicked"] else "N"} for row in plain_rows()]
+        for row, word in zip(rows, words, strict=False):
+            row["clicked"] = word
+        found, result = read(write_parquet(tmp_path / "log.parquet", rows))
+        assert result.account.rejected == {"not a number": len(words)}
+        assert sum(n for n, _ in found.values()) == len(rows) - len(words)

@@ -1,0 +1,202 @@
+"""One row per page: lists of results in every shape give the cells of the log with one row per result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from odd_logs import expected, plain_pages, read, write_json, write_parquet
+
+from cldrank.errors import FormatError, UsageError
+
+RESULTS = {"doc_id": "results.id", "clicked": "results.clicked"}
+
+
+def pages(**more: Any) -> list[dict[str, Any]]:
+    """A row per page; each of `more` says what else it holds, given its documents and clicks."""
+    return [
+        {"session_id": session, "query_id": query, **{name: make(docs, hits) for name, make in more.items()}}
+        for session, query, docs, hits in plain_pages()
+    ]
+
+
+def structs(docs: list[str], hits: list[int]) -> list[dict[str, Any]]:
+    return [{"id": doc, "clicked": bool(hit)} for doc, hit in zip(docs, hits, strict=True)]
+
+
+def documents(docs: list[str], hits: list[int]) -> list[str]:
+    del hits
+    return docs
+
+
+class TestShapes:
+    @pytest.mark.parametrize("write", [write_parquet, write_json])
+    def test_a_list_of_structs(self, tmp_path: Path, engine: Any, write: Any) -> None:
+        path = write(tmp_path / f"log.{'parquet' if write is write_parquet else 'jsonl'}", pages(results=structs))
+        assert read(path, engine, columns=RESULTS)[0] == expected()
+
+    @pytest.mark.exhaustive
+    def test_with_positions_in_any_order(self, tmp_path: Path, engine: Any) -> None:
+        def backwards(docs: list[str], hits: list[int]) -> list[dict[str, Any]]:
+            placed = [{**one, "place": place} for place, one in enumerate(structs(docs, hits))]
+            return placed[::-1]
+
+        path = write_parquet(tmp_path / "log.parquet", pages(results=backwards))
+        columns = {**RESULTS, "position": "results.place"}
+        assert read(path, engine, columns=columns, first_position=0)[0] == expected()
+
+    def test_a_list_inside_of_a_struct(self, tmp_path: Path, engine: Any) -> None:
+        path = write_json(tmp_path / "log.jsonl", pages(page=lambda docs, hits: {"results": structs(docs, hits)}))
+        columns = {role: f"page.{name}" for role, name in RESULTS.items()}
+        assert read(path, engine, columns=columns)[0] == expected()
+
+    @pytest.mark.exhaustive
+    @pytest.mark.parametrize(
+        "spelled",
+        [lambda hit: hit, bool, float, lambda hit: "Y" if hit else "n"],
+        ids=["numbers", "booleans", "fractions", "text"],
+    )
+    def test_a_click_for_each_document(self, tmp_path: Path, engine: Any, spelled: Any) -> None:
+        rows = pages(documents=documents, clicked=lambda _, hits: [spelled(hit) for hit in hits])
+        assert read(write_parquet(tmp_path / "log.parquet", rows), engine)[0] == expected()
+
+    def test_clicked_documents_by_id(self, tmp_path: Path, engine: Any) -> None:
+        rows = pages(
+            documents=documents,
+            clicked_documents=lambda docs, hits: [d for d, hit in zip(docs, hits, strict=True) if hit],
+        )
+        rows[1]["clicked_documents"].append("elsewhere")
+        found, result = read(write_parquet(tmp_path / "log.parquet", rows), engine)
+        assert found == expected()
+        assert result.account.rejected == {"click never shown": 1}
+        assert result.rejects.to_pylist()[0]["doc_id"] == "elsewhere"
+
+    def test_clicked_documents_of_structs(self, tmp_path: Path) -> None:
+        rows = pages(
+            results=structs, clicked_documents=lambda docs, hits: [d for d, hit in zip(docs, hits, strict=True) if hit]
+        )
+        path = write_json(tmp_path / "log.jsonl", rows)
+        assert read(path, columns={"doc_id": "results.id"})[0] == expected()
+
+    def test_dwell_times_in_a_list(self, tmp_path: Path, engine: Any) -> None:
+        rows = pages(
+            results=lambda docs, hits: [{**one, "seconds": 60.0 * one["clicked"]} for one in structs(docs, hits)]
+        )
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        columns = {**RESULTS, "dwell": "results.seconds"}
+        assert read(path, engine, columns=columns, satisfied=60)[0] == expected()
+        assert sum(clicks for _, clicks in read(path, engine, columns=columns, satisfied=61)[0].values()) == 0
+
+    def test_several_clicks_on_a_result(self, tmp_path: Path) -> None:
+        rows = pages(documents=documents, clicked=lambda _, hits: [3 * hit for hit in hits])
+        found, _ = read(write_parquet(tmp_path / "log.parquet", rows), every_click=True)
+        assert found == {key: (n, 3 * c) for key, (n, c) in expected().items()}
+
+
+class TestUnequalLists:
+    def test_the_page_is_set_aside(self, tmp_path: Path, engine: Any) -> None:
+        rows = pages(documents=documents, clicked=lambda _, hits: list(hits))
+        rows[0]["clicked"].pop()
+        rows[1]["clicked"].append(1)
+        rows[2]["documents"] = []
+        rows[3]["clicked"] = []
+        found, result = read(write_parquet(tmp_path / "log.parquet", rows), engine)
+        assert result.account.rejected == {"unequal lists": 6 + 6 + 1 + 6}
+        assert sum(n for n, _ in found.values()) == 4 * 6
+
+    @pytest.mark.exhaustive
+    def test_a_missing_list_has_no_clicks(self, tmp_path: Path, engine: Any) -> None:
+        rows = pages(documents=documents, clicked=lambda _, hits: list(hits))
+        for row in rows:
+            row["clicked"] = None if row["session_id"] == 1 else row["clicked"]
+        found, result = read(write_parquet(tmp_path / "log.parquet", rows), engine)
+        lost = sum(plain_pages()[1][3])
+        assert result.account.rejected == {}
+        assert sum(c for _, c in found.values()) == sum(c for _, c in expected().values()) - lost
+
+    @pytest.mark.exhaustive
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        st.lists(
+            st.tuples(
+                st.none() | st.lists(st.sampled_from("abcd"), max_size=4, unique=True),
+                st.none() | st.lists(st.sampled_from([0, 1, None]), max_size=4),
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def test_any_lists(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        engine: Any,
+        lists: list[tuple[list[str] | None, list[int | None] | None]],
+    ) -> None:
+        shown: Counter[tuple[str, str, int]] = Counter()
+        clicks: Counter[tuple[str, str, int]] = Counter()
+        aside = 0
+        for docs, hits in lists:
+            n = len(docs or ())
+            if hits is not None and len(hits) != n:
+                aside += max(n, 1)
+                continue
+            for place, doc in enumerate(docs or (), start=1):
+                shown["q", doc, place] += 1
+                clicks["q", doc, place] += (hits[place - 1] if hits is not None else 0) or 0
+        if not shown and not aside:
+            return
+        path = tmp_path_factory.mktemp("log") / "log.parquet"
+        docs_kind, hits_kind = pa.list_(pa.string()), pa.list_(pa.int64())
+        columns = {"session_id": list(range(len(lists))), "query_id": ["q"] * len(lists)}
+        given_lists = [
+            pa.array(part, kind) for part, kind in zip(zip(*lists, strict=True), (docs_kind, hits_kind), strict=True)
+        ]
+        pq.write_table(pa.table({**columns, "documents": given_lists[0], "clicked": given_lists[1]}), path)
+        found, result = read(path, engine)
+        assert found == {key: (n, clicks[key]) for key, n in shown.items()}
+        assert result.account.rejected == ({"unequal lists": aside} if aside else {})
+
+
+class TestRefusing:
+    def test_what_is_not_a_list(self, tmp_path: Path) -> None:
+        rows = pages(documents=documents, clicked=lambda _, hits: any(hits))
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        with pytest.raises(FormatError, match=r"'clicked' \(clicked\) holds boolean, not lists"):
+            read(path)
+        with pytest.raises(FormatError, match=r"'query_id' \(clicked_positions\) holds string, not lists"):
+            read(path, columns={"clicked_positions": "query_id"}, one_query=True)
+
+    def test_two_ways_to_say_what_was_clicked(self, tmp_path: Path) -> None:
+        rows = pages(documents=documents, a=lambda _, hits: hits, b=documents)
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        with pytest.raises(UsageError, match="both say what was clicked"):
+            read(path, columns={"clicked": "a", "clicked_documents": "b"})
+        with pytest.raises(UsageError, match="places in the list of documents; leave out"):
+            read(path, columns={"clicked_positions": "a", "position": "b"})
+
+    def test_ids_of_two_types(self, tmp_path: Path) -> None:
+        rows = pages(documents=lambda docs, _: [ord(doc) for doc in docs], clicked_documents=lambda *_: [1.5])
+        with pytest.raises(FormatError, match="clicked_documents are float64, documents are int64"):
+            read(write_parquet(tmp_path / "log.parquet", rows))
+
+    def test_a_log_without_clicks(self, tmp_path: Path) -> None:
+        with pytest.raises(FormatError, match="no column 'clicked_positions'"):
+            read(write_parquet(tmp_path / "log.parquet", pages(documents=documents)))
+        with pytest.raises(FormatError, match="no field 'results.hit'; there is results.id, results.clicked"):
+            read(
+                write_parquet(tmp_path / "log.parquet", pages(results=structs)),
+                columns={**RESULTS, "clicked": "results.hit"},
+            )
+
+
+def test_a_position_of_the_page_is_not_one_of_its_results(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "log.parquet", pages(results=structs, position=lambda *_: 7))
+    assert read(path, columns=RESULTS)[0] == expected()
+    with pytest.raises(FormatError, match=r"\(position\) holds int64, not lists"):
+        read(path, columns={**RESULTS, "position": "position"})

@@ -1,0 +1,312 @@
+"""Folders of days: what is counted when, what is left out, and what a window reads."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_logs import cells
+
+from cldrank import ClickTable, RankingDataset
+from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
+from cldrank.clicks.days import DayFolder, as_day, n_days
+from cldrank.errors import CldrankWarning, DataError, UsageError
+
+Row = tuple[int, str, str, int, int, datetime | None]
+NAMES = ("session_id", "query_id", "doc_id", "position", "clicked", "timestamp")
+START = datetime(2026, 11, 13, tzinfo=UTC)
+
+
+def page(session: int, time: datetime | None, clicked: int = 1, query: str = "q", size: int = 3) -> list[Row]:
+    return [(session, query, f"d{k}", k, int(k == clicked), time) for k in range(1, size + 1)]
+
+
+def write(path: Path, rows: Sequence[Row], zone: str | None = "UTC") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    *others, times = zip(*rows, strict=True)
+    columns = [*map(pa.array, others), pa.array(times, pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us", tz=zone))]
+    pq.write_table(pa.table(columns, names=NAMES), path)
+    return path
+
+
+def content(folder: Path) -> dict[str, Any]:
+    return {file.name: cells(ClickTable.read(file)) for file in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def three_days(tmp_path: Path) -> list[Path]:
+    draw = np.random.default_rng(3)
+    paths = []
+    for at in range(3):
+        rows: list[Row] = []
+        for _ in range(40):
+            time = START + timedelta(days=at, seconds=int(draw.integers(86_400)))
+            size, query = int(draw.choice([2, 3, 5])), str(draw.choice(["p", "q"]))
+            rows += page(int(draw.integers(30)), time, int(draw.integers(4)), query, size)
+        paths.append(write(tmp_path / "logs" / f"{(START + timedelta(days=at)).date()}" / "part-0.parquet", rows))
+    return paths
+
+
+class TestAdding:
+    def test_days_are_the_same_together_and_one_by_one(self, three_days: list[Path], tmp_path: Path) -> None:
+        together, single = DayFolder(tmp_path / "together"), DayFolder(tmp_path / "single")
+        whole = together.add(three_days, max_rejected=1)
+        for path in three_days:
+            single.add(path, max_rejected=1)
+        assert content(together.path) == content(single.path)
+        assert list(content(single.path)) == [f"2026-11-{day}.parquet" for day in (13, 14, 15)]
+        for path in three_days:  # and as aggregated without any days
+            alone = aggregate(path, max_rejected=1).clicks
+            assert content(together.path)[f"{path.parent.name}.parquet"] == cells(alone)
+        # sessions come back on other days, so this is not so for pages that are checked across days
+        assert whole.counted.account.n_rejected == sum(
+            aggregate(path, max_rejected=1).account.n_rejected for path in three_days
+        )
+        assert cells(together.read()) == cells(
+            ClickTable.merged([ClickTable.read(f) for f in together.files().values()])
+        )
+
+    def test_a_page_that_crosses_midnight_counts_on_both_days(self, tmp_path: Path) -> None:
+        late, early = START + timedelta(hours=23.99), START + timedelta(hours=24.01)
+        rows = [*page(1, late)[:2], page(1, early)[2]]
+        rows += page(2, late) + page(2, early)  # seen again after midnight
+        added = DayFolder(tmp_path / "cells").add(write(tmp_path / "log.parquet", rows))
+        shown = {str(day): table.impressions.sum() for day, table in added.written.items()}
+        assert shown == {"2026-11-13": 5, "2026-11-14": 4}
+        assert added.counted.account.n_rejected == 0
+
+    def test_a_file_counts_once_whatever_it_is_called(self, three_days: list[Path], tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(three_days[:2], max_rejected=1)
+        before = {file: file.read_bytes() for file in folder.path.iterdir()}
+        moved = three_days[0].rename(tmp_path / "other.parquet")
+        again = folder.add([moved, three_days[1]], max_rejected=0)
+        assert (again.written, again.counted.account.rows) == ({}, 0)
+        assert [one.name for one in again.counted.left_out] == ["other.parquet", "part-0.parquet"]
+        assert {file: file.read_bytes() for file in folder.path.iterdir()} == before
+        new = folder.add(tmp_path / "logs", max_rejected=1)
+        assert (list(new.written), len(new.counted.left_out)) == ([date(2026, 11, 15)], 1)
+        twice = folder.add(three_days[2], max_rejected=1, again=True).written[date(2026, 11, 15)]
+        assert twice.impressions.sum() == 2 * new.written[date(2026, 11, 15)].impressions.sum()
+
+    def test_a_late_file_is_added_to_its_day(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(write(tmp_path / "a.parquet", page(1, START)))
+        added = folder.add(write(tmp_path / "b.parquet", page(2, START) + page(2, START + timedelta(days=1))))
+        assert [table.impressions.sum() for table in added.written.values()] == [6, 3]
+        assert {one.name for one in folder.sources()[START.date()]} == {"a.parquet", "b.parquet"}
+        assert folder.add(tmp_path / "b.parquet").written == {}
+
+    def test_partitions_stay_known_where_files_are_left_out(self, tmp_path: Path) -> None:
+        folder, log = DayFolder(tmp_path / "cells"), tmp_path / "log"
+        for session, day in enumerate(("2026-11-13", "2026-11-14")):
+            table = pa.table(
+                [list(part) for part in list(zip(*page(session, START), strict=True))[:5]], names=NAMES[:5]
+            )
+            (log / f"day={day}").mkdir(parents=True)
+            pq.write_table(table, log / f"day={day}" / "x.parquet")
+            added = folder.add(log, columns={"timestamp": "day"})
+            assert list(map(str, added.written)) == [day]
+
+    def test_days_without_a_timestamp_are_named(self, tmp_path: Path) -> None:
+        path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
+        path.write_text("session_id,query_id,doc_id,position,clicked\n1,q,a,1,1\n")
+        with pytest.raises(UsageError, match=r"timestamp, which it lacks.* name the day with day=\"2026-11-15\""):
+            folder.add(path)
+        assert not folder.path.exists()
+        assert list(folder.add(path, day="2026-11-15").written) == [date(2026, 11, 15)]
+        assert folder.add(path, day="2026-11-16").written == {}  # no file counts on two days
+        with pytest.raises(UsageError, match="written as 2026-11-15, not '15.11.2026'"):
+            folder.add(path, day="15.11.2026")
+
+    def test_nothing_is_written_where_a_write_fails(
+        self, three_days: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(three_days[0], max_rejected=1)
+        before, save = content(folder.path), ClickTable.save
+
+        def fails(table: ClickTable, path: Path) -> None:
+            if path.name == "2026-11-15.parquet":
+                raise OSError("full")
+            save(table, path)
+
+        monkeypatch.setattr(ClickTable, "save", fails)
+        with pytest.raises(Exception, match="full"):
+            folder.add(three_days, max_rejected=1)
+        monkeypatch.undo()
+        assert content(folder.path) == before
+        assert len(folder.add(three_days, max_rejected=1).written) == 2
+
+    def test_other_files_in_the_folder_are_respected(self, three_days: list[Path]) -> None:
+        with pytest.raises(UsageError, match=r"holds '2026-11-13'; a folder of days holds files such as"):
+            DayFolder(three_days[0].parents[1]).add(three_days)
+        with pytest.raises(UsageError, match="is a file"):
+            DayFolder(three_days[0]).add(three_days)
+
+
+class TestReplacing:
+    def test_a_changed_file_is_refused_or_replaces_its_days(self, tmp_path: Path) -> None:
+        folder, path, day = DayFolder(tmp_path / "cells"), tmp_path / "log" / "a.parquet", timedelta(days=1)
+        folder.add(write(path, page(1, START) + page(1, START + day)))
+        write(path, page(1, START) + page(2, START))
+        with pytest.raises(DataError, match="counted before, with other content.*replace=True"):
+            folder.add(path)
+        done = folder.add(path, replace=True)
+        assert {str(one): table.impressions.sum() for one, table in done.written.items()} == {"2026-11-13": 6}
+        assert done.removed == (date(2026, 11, 14),)
+        assert list(content(folder.path)) == ["2026-11-13.parquet"]
+        assert folder.add(path).written == {}
+
+    def test_no_other_file_of_the_day_is_lost(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        a, b = write(tmp_path / "a.parquet", page(1, START)), write(tmp_path / "b.parquet", page(2, START))
+        folder.add([a, b])
+        write(a, page(3, START) + page(4, START))
+        before = content(folder.path)
+        with pytest.raises(
+            DataError,
+            match=r"also holds b\.parquet \(day=2026-11-13\), which would be lost; name all files of that day",
+        ):
+            folder.add(a, replace=True)
+        assert content(folder.path) == before
+        assert folder.add([a, b], replace=True).written[START.date()].impressions.sum() == 9
+        with pytest.raises(UsageError, match="exclude each other"):
+            folder.add(a, replace=True, again=True)
+
+    def test_files_of_one_name_in_other_folders_are_others(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        for at in range(2):
+            rows = page(at, START) + page(at, START + timedelta(days=1))
+            folder.add(write(tmp_path / f"{at}" / "part-0.parquet", rows))
+        assert folder.read().impressions.sum() == 12
+
+
+class TestTimes:
+    @pytest.mark.parametrize("zone", ["UTC", None, "America/New_York"])
+    def test_days_are_those_of_utc(self, zone: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TZ", "Asia/Tokyo")
+        rows = page(1, START - timedelta(seconds=1)) + page(2, START)
+        added = DayFolder(tmp_path / "cells").add(write(tmp_path / "log.parquet", rows, zone))
+        assert list(map(str, added.written)) == ["2026-11-12", "2026-11-13"]
+
+    @pytest.mark.parametrize("text", ["2026-11-13", "2026-11-13T00:30:00Z", "2026-11-13 04:00:00+03:00"])
+    def test_text(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "log.csv"
+        path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,{text}\n")
+        assert list(map(str, DayFolder(tmp_path / "cells").add(path).written)) == ["2026-11-13"]
+
+    def test_rows_without_a_time_are_set_aside(self, tmp_path: Path) -> None:
+        path, folder = tmp_path / "log.csv", DayFolder(tmp_path / "cells")
+        path.write_text(f"{','.join(NAMES)}\n1,q,a,1,1,2026-11-13\n2,q,a,1,1,\n3,q,a,1,1,soon\n")
+        found = folder.add(path, max_rejected=0.7).counted
+        assert (found.account.rows, found.account.rejected) == (3, {"no day": 2})
+        assert found.rejects["session_id"].to_pylist() == ["2", "3"]
+        path.write_text(f"{','.join(NAMES)}\n2,q,a,1,1,\n")
+        with pytest.raises(TooManyRejectsError):
+            DayFolder(tmp_path / "others").add(path)
+        assert DayFolder(tmp_path / "others").add(path, max_rejected=1).written == {}
+
+    def test_numbers_are_refused(self, tmp_path: Path) -> None:
+        table = pa.table([[1], ["q"], ["a"], [1], [1], [1_763_000_000]], names=NAMES)
+        pq.write_table(table, tmp_path / "log.parquet")
+        with pytest.raises(DataError, match="holds int64, not times"):
+            DayFolder(tmp_path / "cells").add(tmp_path / "log.parquet")
+
+
+class TestReading:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> DayFolder:
+        folder = DayFolder(tmp_path / "cells")
+        for at in (0, 1, 3, 5):
+            rows = [
+                row for session in range(at + 1) for row in page(session, START + timedelta(days=at), query=f"q{at}")
+            ]
+            folder.add(write(tmp_path / f"{at}.parquet", rows))
+        return folder
+
+    def test_windows_and_gaps(self, folder: DayFolder) -> None:
+        with pytest.warns(
+            CldrankWarning, match=r"of the 6 days from 2026-11-13 to 2026-11-18, 2 are missing: 2026-11-15"
+        ):
+            assert ClickTable.read(folder.path).impressions.sum() == 3 * (1 + 2 + 4 + 6)
+        with pytest.warns(CldrankWarning, match=r"of the 3 days .* 1 is missing: 2026-11-17\."):
+            assert ClickTable.read(folder.path, last="3d").impressions.sum() == 3 * (4 + 6)
+        with warnings.catch_warnings(action="error"):
+            assert ClickTable.read(folder.path, last="1d").impressions.sum() == 3 * 6
+            assert ClickTable.read(folder.path, last="2d", until="2026-11-14").impressions.sum() == 3 * (1 + 2)
+        with pytest.warns(CldrankWarning, match="26 are missing"):  # before the first day as well
+            assert ClickTable.read(folder.path, last="4w", until=date(2026, 11, 14)).impressions.sum() == 9
+        with pytest.raises(DataError, match="no day from 2026-12-01 to 2026-12-01; its days go from"):
+            ClickTable.read(folder.path, last="1d", until="2026-12-01")
+
+    def test_candidates_that_are_gone_are_left_out_with_a_warning(self, folder: DayFolder) -> None:
+        data = RankingDataset.from_arrays([[0.0]] * 4, ["q5"] * 3 + ["q3"], doc_ids=["d1", "d2", "d3", "d1"])
+        with pytest.warns(CldrankWarning) as warned:
+            table = ClickTable.read(folder.path, data, last="6d")
+        assert "8 of 12 cells are of candidates that" in str(warned[1].message)
+        assert "left out, with 43.6% of the impressions" in str(warned[1].message)
+        assert table.row_impressions.tolist() == [6, 6, 6, 4]
+        other = RankingDataset.from_arrays([[0.0]], ["else"])
+        with pytest.raises(DataError, match="were they made for another dataset"):
+            ClickTable.read(folder.path, other, last="1d")
+
+    def test_forgetting(self, folder: DayFolder) -> None:
+        assert folder.forget("3d") == [date(2026, 11, 13), date(2026, 11, 14)]
+        assert folder.forget("3d") == []
+        assert list(folder.files()) == [date(2026, 11, 16), date(2026, 11, 18)]
+
+    def test_only_folders_of_days_have_windows(self, folder: DayFolder, tmp_path: Path) -> None:
+        for path in (next(iter(folder.files().values())), tmp_path / "0.parquet"):
+            with pytest.raises(UsageError, match="last and until choose from a folder of days"):
+                ClickTable.read(path, last="3d")
+        with pytest.raises(UsageError, match="holds cells already"):
+            ClickTable.read(folder.path, columns={"clicked": "c"})
+        assert not DayFolder.is_one(tmp_path)
+        assert not DayFolder.is_one([folder.path])
+
+    def test_spans_and_days(self) -> None:
+        assert (n_days("90d"), n_days("2w"), as_day(date(2026, 1, 2))) == (90, 14, date(2026, 1, 2))
+        for wrong in ("0d", "28", "d", "1m", "-3d", 28):
+            with pytest.raises(UsageError, match="such as 28d or 4w"):
+                n_days(wrong)  # type: ignore[arg-type]
+
+
+class TestMerged:
+    def test_many_at_once_are_as_many_in_pairs(self) -> None:
+        random_numbers = np.random.default_rng(0)
+        tables = []
+        for at in range(6):
+            data = RankingDataset.from_arrays(np.zeros((5, 1)), [at % 2] * 2 + [at] * 3, doc_ids=[0, 1, 2, 3, 4])
+            counts, places = random_numbers.integers(1, 9, 5), random_numbers.integers(1, 4, 5)
+            tables.append(ClickTable.from_arrays(data, position=places, impressions=counts, clicks=counts))
+        pairwise = tables[0]
+        for other in tables[1:]:
+            pairwise = pairwise.merge(other)
+        many = ClickTable.merged(tables)
+        assert cells(many) == cells(pairwise)
+        assert many.candidates.equals(pairwise.candidates)
+        with pytest.raises(UsageError, match="no tables"):
+            ClickTable.merged([])
+
+    def test_any_two_with_a_source_and_cells_in_common_are_refused(self, tmp_path: Path) -> None:
+        one, two = (
+            aggregate(write(tmp_path / f"{name}.parquet", page(1, START, query=name))).clicks for name in ("a", "b")
+        )
+        with pytest.raises(DataError, match=r"a\.parquet went into both"):
+            ClickTable.merged([one, two, one])
+        assert ClickTable.merged([one, two, one], again=True).impressions.sum() == 9
+
+    def test_a_day_of_a_file_is_in_the_whole_file(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.parquet", page(1, START))
+        days = DayFolder(tmp_path / "cells")
+        days.add(path)
+        with pytest.raises(DataError, match="went into both"):
+            days.read().merge(aggregate(path).clicks)

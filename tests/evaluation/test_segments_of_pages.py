@@ -1,0 +1,141 @@
+"""Verdicts from the pages of several surfaces, held against plain loops over these pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_clicks import simulated
+from tiny_logs import Ranking, TinyLog, dcg, expected_clicks, reverse
+
+import cldrank as cr
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, DataError
+from cldrank.evaluation import ClickJudge
+from cldrank.evaluation.click_measures import ClickMeasure
+from cldrank.evaluation.estimating import ClickEstimator
+from cldrank.evaluation.logged import LoggedClicks
+from cldrank.evaluation.off_policy import off_policy
+from cldrank.evaluation.orders import order_of
+from cldrank.evaluation.sensitivity import _other_curves, _permuted
+from cldrank.propensity import Propensities, SegmentPropensities
+
+RHO = {"phone": [1.0, 0.3], "desktop": [1.0, 0.8, 0.6, 0.5]}
+CURVES = SegmentPropensities.of({name: Propensities(np.array(rho)) for name, rho in RHO.items()})
+LOGS = {
+    "phone": TinyLog.drawn(seed=1, depth=2, pages=40),
+    "desktop": TinyLog.drawn(seed=2, depth=4, pages=70, ragged=True),
+}
+TABLE = LOGS["phone"].table().as_segment("phone").merge(LOGS["desktop"].table().as_segment("desktop"))
+LOG = LoggedClicks(LOGS["phone"].data(), TABLE, CURVES)
+
+
+def relevance() -> dict[Any, float]:
+    """Clicks of both surfaces over how often a candidate was examined on them."""
+    candidates = LOGS["phone"].candidates
+    above, below = dict.fromkeys(candidates, 0.0), dict.fromkeys(candidates, 0.0)
+    for name, log in LOGS.items():
+        for (one, position), (shown, clicked) in log.cells().items():
+            above[one] += clicked
+            below[one] += shown * RHO[name][position - 1]
+    return {one: above[one] / below[one] if below[one] else 0.0 for one in candidates}
+
+
+def test_pages_and_exposure() -> None:
+    pages = [sum(page.query == query for log in LOGS.values() for page in log.pages) for query in range(5)]
+    longest = LOG.pages
+    assert longest.sum() == sum(pages)
+    affine = ClickEstimator(LOG, off_policy("affine"))
+    np.testing.assert_allclose(affine.relevance, LOGS["phone"].array(relevance()))
+
+
+@pytest.mark.parametrize("ranking", [None, reverse], ids=["production", "another"])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_measures_are_means_over_the_pages_of_all_surfaces(ranking: Ranking | None, k: int) -> None:
+    true, counts = relevance(), {name: len(log.pages) for name, log in LOGS.items()}
+    order = order_of("production" if ranking is None else np.array(LOGS["phone"].scores(ranking)), LOG)
+    clicks = ClickEstimator(LOG, off_policy("affine"))
+    for measure, value in (
+        ("DCG", lambda name: dcg(LOGS[name], ranking, true, k)),
+        ("Clicks", lambda name: expected_clicks(LOGS[name], ranking, true, RHO[name], [0.0] * 4, k)),
+    ):
+        expected = sum(count * value(name) for name, count in counts.items()) / sum(counts.values())
+        assert clicks.value(ClickMeasure(measure, k), order).value == pytest.approx(expected)
+
+
+def test_clicks_are_permuted_within_their_segment() -> None:
+    place = TABLE.surface_position
+    dealt = _permuted(LOG, np.random.default_rng(0)).clicks
+    assert (dealt.clicks != TABLE.clicks).any()
+    np.testing.assert_array_equal(np.bincount(place, dealt.clicks), np.bincount(place, TABLE.clicks))
+
+
+def test_other_curves_are_those_of_each_segment() -> None:
+    steeper, flatter, *_ = (curve for _, _, curve in _other_curves(LOG))
+    assert isinstance(steeper, SegmentPropensities)
+    assert isinstance(flatter, SegmentPropensities)
+    np.testing.assert_allclose(steeper["phone"].values, [1, 0.3 * 2**-0.5])
+    np.testing.assert_allclose(flatter["desktop"].values, [1, 1, 1, 1])
+
+
+def test_the_mean_curve_is_by_impressions() -> None:
+    shown = [sum(len(page.shown) >= 2 for page in log.pages) for log in LOGS.values()]
+    expected = (shown[0] * 0.3 + shown[1] * 0.8) / sum(shown)
+    assert CURVES.mean(TABLE).values[1] == pytest.approx(expected)
+    assert CURVES.mean(TABLE).values[3] == pytest.approx(0.5)
+    assert LOG.affine.slope[1] == pytest.approx(expected)
+
+
+class TestVerdicts:
+    def test_two_segments_with_one_curve_are_none(self) -> None:
+        """Bit for bit: measures, intervals and the verdict."""
+        world = simulated()
+        table = world.clicks
+        query = table.candidates.row_queries[table.row]
+        split = ClickTable(
+            table.candidates, table.row, table.position, table.impressions, table.clicks,
+            segment=query % 2, segment_names=("desktop", "phone"),
+        )  # fmt: skip
+        curves = SegmentPropensities.of({"desktop": world.rho, "phone": world.rho})
+        options: dict[str, Any] = {"measures": "DCG@4, Clicks@4, ARP", "thorough": False, "trust_curve": True}
+        one, two = (
+            cr.compare(world.good, "production", world.data, clicks=clicks, propensities=curve, **options)
+            for clicks, curve in ((table, world.rho), (split, curves))
+        )
+        assert one.measures == two.measures
+        assert one.verdict == two.verdict
+
+    def test_drawn_curves_widen_the_interval(self) -> None:
+        world = simulated()
+        table = world.clicks.as_segment("phone")
+        known = SegmentPropensities.of({"phone": world.rho})
+        spread = np.diag([0, 0.1, 0.1, 0.1])
+        rough = Propensities(world.rho.values, method="AllPairs", covariance=spread, confidence=0.9)
+        doubted = SegmentPropensities.of({"phone": rough})
+        widths = []
+        for curve in (known, doubted):
+            judge = ClickJudge.of(world.data, table, curve)
+            found = judge.compare(world.good, "production", "DCG@4", thorough=False)
+            widths.append(found.first.difference.errors.propensities)
+        assert widths[0] == 0
+        assert widths[1] > 0
+
+    def test_swaps_are_planned_for_each_segment(self) -> None:
+        world = simulated()
+        curves = SegmentPropensities.of({"phone": world.rho})
+        judge = ClickJudge.of(world.data, world.clicks.as_segment("phone"), curves)
+        found = judge.compare(world.good, "production", thorough=False)
+        assert found.verdict.decision == "cannot tell"  # the curve is only assumed
+        ways = {way.name: way for way in found.settling}
+        assert ways["swap experiment"].pages is None
+        assert "takes swaps on each" in ways["swap experiment"].about
+
+    def test_a_curve_of_segments_needs_segments(self) -> None:
+        world = simulated()
+        with pytest.raises(DataError, match="the clicks have no segments"):
+            ClickJudge.of(world.data, world.clicks, SegmentPropensities.of({"phone": world.rho}))
+
+    def test_one_curve_for_all_is_warned_of(self) -> None:
+        with pytest.warns(CldrankWarning, match="a verdict from clicks is given one curve for all segments"):
+            ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4))
