@@ -76,7 +76,7 @@ def test_options_come_from_what_they_are_for(tmp_path: Path) -> None:
             '[propensities]\nassume = "power:x"\n[train]',
             r"propensities\.assume: 'power:x' is not a power law",
         ),
-        ("[train]", '[propensities]\nassume = "rho.json"\n[train]', r"must be \"power:1\.0\", say, or \"none\""),
+        ("[train]", '[propensities]\nassume = "rho.json"\n[train]', r"must be \"power:1\.0\", say, \"none\""),
         (
             "[train]",
             '[propensities]\nassume = "none"\nfile = "x"\n[train]',

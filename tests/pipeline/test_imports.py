@@ -11,8 +11,6 @@ from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 from cldrank.pipeline.looking import look
 from cldrank.pipeline.writing import write_pipeline
 
-imports = pytest.importorskip("cldrank.clicks.imports")
-
 
 def write_ubi(place: Path) -> None:
     """The log of the place as UBI: a query per page, and its impressions and clicks as events."""

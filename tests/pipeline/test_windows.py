@@ -11,8 +11,6 @@ from small_pipeline import write_definition, write_world
 import cldrank as cr
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 
-days = pytest.importorskip("cldrank.clicks.days")
-
 
 def write_day(place: Path, day: int, rows: int | None = None) -> None:
     write_world(place, sessions=2000, seed=day)
@@ -97,7 +95,7 @@ def test_a_fit_begins_from_the_ranker_that_was_shipped(two_days: Path) -> None:
     assert record.status == "shipped"
     ranker = cr.load_ranker(two_days / "shipped" / "ranker")
     assert ranker.provenance.diagnostics is not None
-    assert "CLD" in ranker.provenance.diagnostics.warm_start  # type: ignore[attr-defined]
+    assert "CLD" in ranker.provenance.diagnostics.warm_start
     assert not run(two_days, warm).changed  # although another ranker is shipped now
 
 

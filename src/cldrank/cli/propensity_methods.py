@@ -169,8 +169,8 @@ class Estimation:
             )
         cut = table if depth is None else table.first(depth)
         chosen = self._chosen(cut)
-        estimator = estimator_of(chosen, self.settings)
         with working(f"estimating {cut.n_segments} segments by {chosen.name} …"):
+            estimator = estimator_of(chosen, self.settings)
             return fitted_segments(estimator, cut, smooth=self.smoothing, clip=self.minimum), chosen
 
     def _chosen(self, table: ClickTable) -> ChosenMethod:

@@ -10,7 +10,7 @@ import difflib
 import inspect
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,17 +40,8 @@ Options = Mapping[str, Any]
 _SECTIONS = (
     "seed", "log", "features", "audit", "window", "propensities", "train", "verdict", "export", "runs",
 )  # fmt: skip
-_OF_FILES = (
-    "query",
-    "doc",
-    "label",
-    "features",
-    "groups",
-    "n_features",
-    "zero_based",
-    "missing",
-)  # of `cldrank.data.load`
-_NOT_READING = ("again", "counted", "days", "segment", "threads")  # of `aggregate`: decided elsewhere, or not at all
+_OF_FILES = ("query", "doc", "label", "features", "groups", "n_features", "zero_based", "missing")  # of `load`
+_NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
 _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start")  # of a run: a pipeline sets them
@@ -180,13 +171,12 @@ def _log_keys(given: Any) -> list[str]:
 
 
 def log_options() -> dict[str, Any]:
-    """The options of how a plain log is read, with their defaults."""
+    """The options of how a plain log is laid out, read and counted, with their defaults."""
     from cldrank.clicks.aggregate import aggregate
 
     every = inspect.signature(aggregate).parameters
-    layout = asdict(LogLayout())
-    keys = [name for name in keywords_of(aggregate) if name not in _NOT_READING]
-    return {name: layout[name] if name in layout else every[name].default for name in keys}
+    counting = {name: every[name].default for name in keywords_of(aggregate) if name not in _NOT_READING}
+    return {**vars(LogLayout()), **counting}
 
 
 def import_options() -> list[str]:
@@ -199,8 +189,8 @@ def import_options() -> list[str]:
 def reading_of(pipeline: PipelineDefinition, function: Callable[..., Any]) -> dict[str, Any]:
     """Those options of the log that a function which reads plain logs takes."""
     of_import = () if pipeline.log.from_ == "plain" else import_options()
-    taken = [name for name in keywords_of(function) if name not in of_import]
-    return {key: value for key, value in pipeline.log_options.items() if key in taken}
+    taken = [*keywords_of(function), *vars(LogLayout())]
+    return {key: value for key, value in pipeline.log_options.items() if key in taken and key not in of_import}
 
 
 def deciding(options: Options) -> dict[str, Any]:
@@ -213,20 +203,18 @@ def deciding(options: Options) -> dict[str, Any]:
 
 
 def keywords_of(function: Callable[..., Any]) -> list[str]:
-    """The arguments of a function that are given by name alone, among them the fields of a layout.
+    """The arguments of a function that are given by name alone.
 
     >>> keywords_of(sorted)
     ['key', 'reverse']
     """
     every = inspect.signature(function).parameters.values()
-    named = [one.name for one in every if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    fields_of = [one.name for one in fields(LogLayout)] if "layout" in named else []
-    return [*(name for name in named if name != "layout"), *fields_of]
+    return [one.name for one in every if one.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _curve(table: Mapping[str, Any]) -> tuple[CurveSettings, dict[str, Any]]:
     """The propensities, and the parameters of their estimator, which is made once to check them."""
-    from cldrank.propensity import Propensities, PropensityEstimator, estimators
+    from cldrank.propensity import PropensityEstimator, estimators
 
     given = table.get("propensities", {})
     named = given.get("method", "auto") if isinstance(given, Mapping) else "auto"
@@ -234,20 +222,30 @@ def _curve(table: Mapping[str, Any]) -> tuple[CurveSettings, dict[str, Any]]:
     kind = _one_of(known, named, "propensities.method")
     found, more = _section(CurveSettings, table, "propensities", [*parameters(kind)])
     chosen = [key for key in ("assume", "file") if getattr(found, key)]
-    if len(chosen) > 1 or (chosen and (more or "method" in given or found.segment)):
+    if len(chosen) > 1 or (chosen and (more or "method" in given)):
         raise UsageError(
             "propensities: choose one of method (to estimate them), assume (a curve) and file; the parameters of an "
-            "estimator, and segment, go with method."
+            "estimator go with method."
         )
     if kind is not PropensityEstimator and kind.bound:
         raise UsageError(f"propensities.method: {named} finds a lower bound, not a curve; choose another.")
-    if found.assume and found.assume != "none" and not found.assume.startswith("power:"):
-        raise UsageError(f'propensities.assume must be "power:1.0", say, or "none", not {found.assume!r}.')
-    if found.assume:
-        _placed("propensities.assume", lambda: Propensities.parse(found.assume, 1))
+    for curve in found.assume.split(",") if found.assume else ():
+        _check_assumed(curve.rpartition("=")[2].strip())
     if named != "auto":
         _placed("propensities", lambda: kind(**more))
     return found, more
+
+
+def _check_assumed(text: str) -> None:
+    """Refuse a curve that is not known without a file."""
+    from cldrank.propensity import Propensities
+
+    if text != "none" and not text.startswith("power:"):
+        raise UsageError(
+            f'propensities.assume must be "power:1.0", say, "none", or for segments "phone=power:1.2,desktop=power:0.8"'
+            f", not {text!r}."
+        )
+    _placed("propensities.assume", lambda: Propensities.parse(text, 1))
 
 
 def _train(table: Mapping[str, Any], seed: int) -> tuple[TrainSettings, dict[str, Any]]:
@@ -322,6 +320,8 @@ def _check(found: PipelineDefinition) -> None:
         raise UsageError('features.files is missing; name the candidates: features.files = "train.parquet".')
     if "columns" in found.log_options:
         _texts(found.log_options["columns"], "log.columns")
+    layout = {name: value for name, value in found.log_options.items() if name in vars(LogLayout())}
+    _placed("log", lambda: LogLayout.of(None, layout))
     _check_log(found.log)
     if found.verdict.measures:
         _placed("verdict.measures", lambda: parse_click_measures(list(found.verdict.measures), 1 << 30))

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.clicks.aggregate import aggregate
+from cldrank.clicks.imports.recognising import first_line, format_of_line
 from cldrank.clicks.log.engines import connected
-from cldrank.clicks.log.paths import existing, files_below, format_of
-from cldrank.clicks.log.roles import OPTIONAL, REQUIRED
+from cldrank.clicks.log.paths import existing, files_below
+from cldrank.clicks.log.roles import CLICKS, OPTIONAL, REQUIRED
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.formats import is_parquet
 from cldrank.data.loading import load
 from cldrank.errors import CldrankError, DataError, UnidentifiableError, UsageError
 from cldrank.propensity.choosing import choose_method
 from cldrank.wording import count, some
 
 _ASSUMED = "power:1.0"
-_PAGE = ("session_id", "query_id", "documents", "clicked_positions")
 _OTHER_NAMES = {
     "session_id": ("session", "sessionid", "search_id", "request_id", "page_id", "impression_id"),
     "query_id": ("query", "qid", "user_query", "search_term", "keywords"),
@@ -119,14 +120,14 @@ def _curve(
 def _roles(there: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The columns with other names than the usual ones, and the roles that were found; what is missing is refused."""
     by_name = {name.lower(): name for name in reversed(there)}
-    paged = "documents" in there or ("doc_id" not in there and not _guess("doc_id", by_name, set()))
-    wanted = (*(_PAGE if paged else REQUIRED), *OPTIONAL)
-    found, used = {role: role for role in wanted if role in there}, {role for role in wanted if role in there}
-    for role in wanted:
-        if role not in found and (name := _guess(role, by_name, used)):
+    needed: tuple[str, ...] = REQUIRED
+    if "documents" in there or not _guess("doc_id", by_name, set()):
+        needed = ("session_id", "query_id", "documents", next((one for one in CLICKS if one in there), CLICKS[0]))
+    found = {role: role for role in (*needed, *OPTIONAL) if role in there}
+    for role in (*needed, *OPTIONAL):
+        if role not in found and (name := _guess(role, by_name, set(found.values()))):
             found[role] = name
-            used.add(name)
-    missing = [role for role in (_PAGE if paged else REQUIRED) if role not in found]
+    missing = [role for role in needed if role not in found]
     if missing:
         raise DataError(
             f"the log has no column that looks like {some(missing)}; it has {some(there, 20)}. Write the pipeline file "
@@ -155,46 +156,26 @@ def _positions(table: Any, columns: dict[str, str], roles: Sequence[str]) -> dic
 
 def _written_by(log: Sequence[str]) -> tuple[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """What wrote a log, by its first record, and of UBI which files hold queries and which events."""
-    nothing: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     queries, events = [], []
     for named in log:
-        first = files_below(existing([named]))[0][0]
-        record = _first_record(first)
-        if isinstance(record, str):
-            if record:
-                return "yandex", nothing
-            continue
-        record = record.get("_source", record)
-        if record.get("event") in ("ranking", "interaction", "item", "user") and "id" in record:
-            return "metarank", nothing
-        if "action_name" in record:
+        line = _beginning(files_below(existing([named]))[0][0])
+        kind = format_of_line(line)
+        if kind in ("metarank", "yandex"):
+            return kind, ((), ())
+        if kind == "ubi" and '"action_name"' in line:
             events.append(named)
-        elif "user_query" in record and ("query_response_hit_ids" in record or "query_response_id" in record):
+        elif kind == "ubi" and '"query_response_' in line:  # a text of a query alone, any log may have
             queries.append(named)
     if not queries and not events:
-        return "plain", nothing
+        return "plain", ((), ())
     if not queries or not events:
         there, missing = ("queries", "events") if queries else ("events", "queries")
         raise UsageError(f"these are {there} of UBI; name the files of its {missing} as well.")
     return "ubi", (tuple(queries), tuple(events))
 
 
-def _first_record(path: Path) -> dict[str, Any] | str:
-    """The first line of JSON, the line itself where it is one of Yandex, else an empty text."""
-    import pyarrow as pa
+def _beginning(path: Path) -> str:
+    """The first record of a file as a line; of Parquet, its fields alone."""
     import pyarrow.parquet as pq
 
-    try:
-        if format_of(path) == "parquet":
-            names = pq.read_schema(path).names
-            return dict.fromkeys(names)
-    except CldrankError:
-        pass  # a log of Yandex has no suffix that says so
-    with pa.input_stream(str(path), compression="detect") as stream:
-        line = stream.read(1 << 16).decode("utf-8", "replace").partition("\n")[0]
-    try:
-        found = json.loads(line)
-    except ValueError:
-        words = line.split("\t")
-        return line if len(words) > 3 and words[2] in ("Q", "C") else ""
-    return found if isinstance(found, dict) else ""
+    return json.dumps(dict.fromkeys(pq.read_schema(path).names)) if is_parquet(path) else first_line(path)

@@ -19,8 +19,7 @@ from cldrank.pipeline.records import StepRecord
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
-    from cldrank.propensity import AffineClicks, Propensities
-    from cldrank.propensity.segment_propensities import SegmentPropensities
+    from cldrank.propensity.segment_propensities import Curve
 
 Say = Callable[[str], None]
 
@@ -181,7 +180,7 @@ class Workbench:
         return ClickTable.read(self.result("aggregate", "cells.parquet"), self.dataset)
 
     @cached_property
-    def curve(self) -> Propensities | SegmentPropensities | AffineClicks:
+    def curve(self) -> Curve:
         """The propensities."""
         from cldrank.propensity.storage import load_estimate
 

@@ -24,9 +24,16 @@ from cldrank.pipeline.sections import (
 from cldrank.wording import count, some
 
 _EXAMPLES = {"depth": "10", "clip": "0.01", "margin": "0.01"}  # of keys that have no default
+_LOG_EXAMPLES = {"first_position": 1, "page_size": 10, "paging": "restarts", "grid_columns": 4, "satisfied": 30}
 _LOG_OPTIONS = {
     "columns": "",
     "first_position": "the number of the top position, 0 or 1",
+    "page_size": "results per page, for logs that number their pages",
+    "paging": "whether positions restart on each page, or continue",
+    "grid_columns": "columns of a grid, for logs with rows and columns",
+    "satisfied": "count a click only if its dwell time is at least this, in seconds",
+    "dwell_unit": "of dwell times: s or ms",
+    "time_zone": "of times that do not say theirs",
     "one_query": "the log has no queries (recommendations): all pages belong to one",
     "by_time": "what a session sees at another time is another page",
     "every_click": "count each of several clicks on one result in one session",
@@ -88,8 +95,9 @@ def _log_lines(found: LogLook, folder: Path) -> list[str]:
         if name in found.options:
             lines.append(f"{name} = {_toml(found.options[name])}  # {about}")
         elif about:
-            value = _toml(1 if name == "first_position" else default)
-            lines.append(f"# {name} = {value or '…'}  # {about}")
+            value = _toml(_LOG_EXAMPLES.get(name, default))
+            unlike = "" if name not in _LOG_EXAMPLES else " (by default not set)"
+            lines.append(f"# {name} = {value}  # {about}{unlike}")
     if found.columns:
         lines += ["", "[log.columns]  # which column has a role, where its name does not say so"]
         lines += [f"{role} = {_toml(name)}" for role, name in found.columns.items()]

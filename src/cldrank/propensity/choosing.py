@@ -68,7 +68,7 @@ def fitted_curve(
 def fitted_segments(
     estimator: Any, clicks: ClickTable, *, smooth: str | None = None, clip: float | None = None
 ) -> EstimatedSegments:
-    """The curves of all segments, drawn towards their mean, each smoothed and clipped as asked."""
+    """The curves of all segments of a log, drawn towards their mean, each smoothed and clipped as asked."""
     found = BySegment(replace(estimator, depth=None)).fit(clicks)  # a segment may have shorter pages
     segments = {name: finished(rho, smooth, clip) for name, rho in found.items()}
     return replace(found, segments=segments, pooled=finished(found.pooled, smooth, clip))

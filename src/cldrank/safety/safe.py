@@ -20,7 +20,7 @@ from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
 from cldrank.estimators.recording import clicks_record, curve_record
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.blend import check_blendable
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
@@ -28,7 +28,6 @@ from cldrank.safety.imitation import feature_alone, imitate, production_column, 
 from cldrank.safety.sequence import SHARES, BlendTrial, UnsafeError, confidences, judge_blends, most_gained, safe_trials
 from cldrank.wording import kind_of
 
-Curve = Propensities | AffineClicks
 _STEEP = (
     " With clicks permuted within positions it seems to gain {:.4f}, which is subtracted: the curve is too steep; "
     "estimate the propensities."

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cldrank.errors import DataError, UnidentifiableError, UsageError
 from cldrank.pipeline.definition import reading_of
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
-from cldrank.propensity import Propensities, estimators
+from cldrank.propensity import Propensities, SegmentPropensities, estimators
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.chart import save_chart
 from cldrank.propensity.choosing import ChosenMethod, choose_method, fitted_curve, fitted_segments
+from cldrank.propensity.segment_propensities import Curve
+from cldrank.propensity.storage import load_estimate, parse_curve
 from cldrank.wording import listed
 
 
@@ -55,14 +57,11 @@ class PropensityStep(Step):
         shown = "; ".join(f"{name}: {_first_few(own)}" for name, own in values.items())
         return StepOutcome(f"{words}; {shown}", method, {"method": method, "values": values})
 
-    def _found(self, bench: Workbench) -> tuple[Any, str, str]:
+    def _found(self, bench: Workbench) -> tuple[Curve, str, str]:
         """The curve or, by segment, the curves; how they came about in words; and by which method."""
-        from cldrank.propensity.storage import load_estimate
-
         chosen = bench.pipeline.propensities
         if chosen.assume:
-            found = Propensities.parse(chosen.assume, max(bench.clicks.depth, 1))
-            return found, f"{chosen.assume} is assumed", "assumed"
+            return parse_curve(chosen.assume, bench.clicks), f"{chosen.assume} is assumed", "assumed"
         if chosen.file:
             return load_estimate(bench.pipeline.path(chosen.file)), f"read from {chosen.file}", "file"
         try:
@@ -73,7 +72,7 @@ class PropensityStep(Step):
             ) from None
 
     @staticmethod
-    def _estimated(bench: Workbench) -> tuple[Any, str, str]:
+    def _estimated(bench: Workbench) -> tuple[Curve, str, str]:
         from cldrank.propensity import logged_probability
 
         chosen, table = bench.pipeline.propensities, bench.clicks
@@ -92,9 +91,9 @@ class PropensityStep(Step):
         return fitted_curve(estimator, table, bench.dataset, **finish), words, named.name
 
 
-def _curves(found: Any) -> dict[str, Propensities]:
+def _curves(found: Curve) -> dict[str, Propensities]:
     """What can be drawn: the curve, or that of each segment, by name."""
-    if isinstance(found, Mapping):
+    if isinstance(found, SegmentPropensities):
         return dict(found)
     return {"examined": curve_of(found)}
 

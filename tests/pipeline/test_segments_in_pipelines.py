@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_pipeline import write_definition
+
+from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+
+
+@pytest.fixture
+def devices(place: Path) -> Path:
+    """A place whose log names the device of each page."""
+    table = pq.read_table(place / "log.parquet")
+    device = np.where(table["session_id"].to_numpy() % 2 == 0, "phone", "desktop")
+    pq.write_table(table.append_column("device", pa.array(device)), place / "log.parquet")
+    return place
+
+
+def run(place: Path, *lines: str) -> RunRecord:
+    section = "\n".join(["[propensities]", 'segment = "device"', *lines, "[train]"])
+    return run_pipeline(read_pipeline(write_definition(place, [("[train]", section)])))
+
+
+def test_one_ranker_from_the_curves_of_all_segments(devices: Path) -> None:
+    record = run(devices)
+    assert record.status == "shipped"
+    found = record.step("propensities")
+    assert found is not None
+    assert found.facts["values"].keys() == {"desktop", "phone"}
+    curves = json.loads((devices / "runs" / "latest" / "steps" / "propensities" / "rho.json").read_text())
+    assert curves["segments"].keys() == {"desktop", "phone"}
+
+
+def test_curves_of_segments_can_be_assumed(devices: Path) -> None:
+    record = run(devices, 'assume = "phone=power:1.2,desktop=power:0.8"')
+    found = record.step("propensities")
+    assert found is not None
+    assert found.facts["values"]["phone"][1] == pytest.approx(2**-1.2, abs=1e-4)
