@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cldrank.clicks.log.layout import LogLayout
-from cldrank.clicks.log.values import ValueReader
+from cldrank.clicks.log.values import ValueReader, stripped
 from cldrank.errors import DataError, setting
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def satisfied(
     number = number.isnan().ifelse(None, number)
     if layout.dwell_unit == "ms":
         number = number / 1000
-    known = (dwell.strip() != "").fill_null(False) if dwell.type().is_string() else number.notnull()
+    known = (stripped(dwell) != "").fill_null(False) if dwell.type().is_string() else number.notnull()
     sensible = (number >= 0) & (number < float("inf"))
     clicked = clicks > 0
     odd = clicked & known & ~sensible.fill_null(False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.engines import INSTANT
 from cldrank.clicks.log.layout import zone
-from cldrank.clicks.log.values import ValueReader
+from cldrank.clicks.log.values import ValueReader, stripped
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ class Clock:
         if kind.is_numeric() and not kind.is_boolean():
             return self._at(_since_1970(timestamp))
         if kind.is_string():
-            return self._at(ibis.coalesce(_since_1970(timestamp.strip().try_cast("float64")), self._in_text(timestamp)))
+            return self._at(
+                ibis.coalesce(_since_1970(stripped(timestamp).try_cast("float64")), self._in_text(timestamp))
+            )
         if kind.is_unknown():  # DuckDB's nanoseconds with a time zone, which Ibis does not know
             return timestamp.try_cast(INSTANT)
         if not (kind.is_date() or kind.is_timestamp()):
@@ -75,7 +77,7 @@ class Clock:
             naive = kind.is_date() or (kind.is_timestamp() and not kind.timezone)
             return TimesFound("timestamps", (self._wall,) if naive else ())
         is_text, instant = kind.is_string(), self.instant(raw)
-        text = raw.strip() if is_text else raw
+        text = stripped(raw) if is_text else raw
         number = text.try_cast("float64")
         size = number.isnan().ifelse(None, number).abs()
         given = (text != "").fill_null(False) if is_text else raw.notnull()
@@ -116,7 +118,7 @@ class Clock:
 
     def _in_text(self, text: ir.StringValue) -> ir.IntegerValue:
         """A date and a time. The offset is removed first: engines ignore it, or read text in their own time zone."""
-        text = text.strip()
+        text = stripped(text)
         has_offset, says_zone = text.re_search(_OFFSET), _says_zone(text)
         sign = (text.re_extract(_OFFSET, 1) == "-").ifelse(-1, 1)
         hours, minutes = (text.re_extract(_OFFSET, group).try_cast("int64").fill_null(0) for group in (2, 3))
@@ -143,7 +145,7 @@ class Clock:
     def _walls(self) -> ir.Table:
         """What clocks on the wall showed, in microseconds, as if in UTC."""
         raw = self.rows.timestamp
-        naive = _naive(raw.strip()) if raw.type().is_string() else raw
+        naive = _naive(stripped(raw)) if raw.type().is_string() else raw
         return self.rows.select(wall=self._micros(naive.cast(INSTANT)))
 
     def _micros(self, instant: ir.TimestampValue) -> ir.IntegerValue:

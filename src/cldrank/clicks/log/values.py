@@ -69,7 +69,7 @@ class ValueReader:
             return value.cast("int32"), None
         number, odd = self.number(value, role), None
         if kind.is_string():
-            odd = (value.strip() != "").fill_null(False) & number.isnull()
+            odd = (stripped(value) != "").fill_null(False) & number.isnull()
         sensible = (number >= -DEEPEST) & (number <= 1 << 40) & (number % 1 == 0)
         fraction = number.notnull() & ~sensible.fill_null(False)
         whole = sensible.fill_null(False).ifelse(number, None).try_cast("int64")
@@ -81,7 +81,7 @@ class ValueReader:
         self.check_numbers(kind, role, value)
         if not kind.is_string():
             return value.cast("float64")
-        text = value.strip().lower()  # as in CSV
+        text = stripped(value).lower()  # as in CSV
         if role == "clicked":
             text = text.isin(TRUE).ifelse("1", text.isin(FALSE).ifelse("0", text))
         return text.try_cast("float64")
@@ -127,3 +127,11 @@ def any_of(*odd: ir.BooleanValue | None) -> ir.BooleanValue | None:
         if one is not None:
             found = one if found is None else found | one
     return found
+
+
+def stripped(text: ir.StringValue) -> ir.StringValue:
+    r"""A text in capitals without the space around it.
+
+    In capitals, since Ibis asks Spark to strip \f and \v, and Spark strips the letters f and v.
+    """
+    return text.upper().strip()
