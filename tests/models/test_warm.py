@@ -14,6 +14,7 @@ from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.models import MLP, Linear, Run, Trees
 from cldrank.models.warm import WarmStart
 from cldrank.rankers import LinearRanker, load_ranker
+from cldrank.safety import Safe
 from cldrank.scaling import Standard
 from cldrank.scaling import fit as fit_scaling
 
@@ -129,6 +130,11 @@ class TestRefusals:
         with pytest.raises(UsageError, match="warm_start must be"):
             Run(warm_start=3)  # type: ignore[arg-type]
 
+    def test_safe_networks_begin_anew(self, yesterday: cr.CLD) -> None:
+        run = Run(warm_start=yesterday.ranker_)
+        with pytest.raises(UsageError, match="may know the clicks that judge it here"):
+            Safe(cr.CLDPair(model=Linear(), run=run)).fit(*scene(0), RHO)
+
     def test_other_kinds_of_rankers(self) -> None:
         pytest.importorskip("torch")
         network = cr.CLDPair(model=MLP(hidden=(4,), epochs=1)).fit(*scene(0), RHO).ranker_
@@ -179,6 +185,10 @@ class TestNetworks:
         more = cr.CLDPair(model=model, run=Run(warm_start=first)).fit(*scene(1, queries=120), RHO)  # 60 of them new
         held = more.ranker_.start["held_out"]
         assert first.trained_on is not None
+        assert more.ranker_.saw(scene(0)[0].query_ids).all()  # type: ignore[union-attr]
+        few = cr.CLDPair(model=model, run=Run(warm_start=first)).fit(*scene(1, queries=30), RHO).ranker_
+        assert few.saw(np.arange(60)).all()  # type: ignore[union-attr]  # also those that only the first one learned from
+        assert not cr.CLD(run=Run()).fit(*scene(1, queries=30), RHO).ranker_.saw([45]).any()  # type: ignore[union-attr]
         assert np.isin(first.start["held_out"], held).all()
         assert not np.isin(held[~np.isin(held, first.start["held_out"])], first.trained_on).any()
 

@@ -187,7 +187,9 @@ class Method(BaseEstimator, ABC):
             others = any(one.takes_missing and can(one, self.way) for one in models().values())
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
         self._keep(self._learn(evidence), evidence.given_propensities)
-        self.ranker_ = self.ranker_.with_queries(evidence.learned_queries)
+        earlier = self.ranker_.trained_on  # of a network that began with another ranker, which had learned from these
+        learned = evidence.learned_queries
+        self.ranker_ = self.ranker_.with_queries(learned if earlier is None else np.union1d(learned, earlier))
         used = evidence.given_propensities
         self._describe(
             clicks=None if evidence.given_clicks is None else clicks_record(evidence.given_clicks),

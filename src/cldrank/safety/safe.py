@@ -13,7 +13,7 @@ from cldrank.arguments import check_number
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of, held_out
-from cldrank.errors import CldrankWarning, Spelling, UsageError, warn
+from cldrank.errors import CldrankWarning, Spelling, UsageError, setting, warn
 from cldrank.estimators import Method
 from cldrank.estimators.evidence import check_clicks, check_dataset, needed
 from cldrank.estimators.needs import Needs, uses_clicks, uses_curve
@@ -81,6 +81,7 @@ class Safe:
     def fit(self, dataset: RankingDataset, clicks: ClickTable, propensities: Curve) -> Self:
         """Learn from a dataset, the clicks on it, and the propensities of positions, which judging always needs."""
         self._check(dataset, clicks, propensities)
+        self._check_start()
         held = held_out(dataset.query_ids, self.hold_out, _SEED)
         self._check_sides(held, clicks)
         usual, strict = confidences(self.confidence)
@@ -113,6 +114,16 @@ class Safe:
         )
         self.ranker_ = self._described(blends[chosen.share], dataset, clicks, propensities)
         return self
+
+    def _check_start(self) -> None:
+        """Refuse to judge by clicks that a network may know from an earlier ranker."""
+        if self.method.run.warm_start is not None and self.method.model.progress(self.method.way) is not None:
+            raise UsageError(
+                "{} with {}: a network that begins with an earlier ranker may know the clicks that judge it here; "
+                "begin anew, or train a linear model, which ends at the same optimum wherever it begins.",
+                setting("warm_start"),
+                Spelling("Safe", "--safe"),
+            )
 
     # -- what experiments ask of a method ------------------------------------------------------------------------
 

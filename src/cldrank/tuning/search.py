@@ -197,9 +197,13 @@ def _parts(
 
 
 def _portable(method: Method) -> Method:
-    """The method without what cannot go to another process, and what a trial must not write."""
+    """The method without what cannot go to another process, and what a trial must not write or begin with.
+
+    A ranker to begin with may know the clicks that judge the trial.
+    """
     fresh: Method = clone(method)
-    return fresh.set_params(run=replace(method.run, checkpoint=None, resume=False, tensorboard=None, on_epoch=None))
+    plain = replace(method.run, checkpoint=None, resume=False, tensorboard=None, warm_start=None, on_epoch=None)
+    return fresh.set_params(run=plain)
 
 
 def _identity(

@@ -98,6 +98,8 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
     ranker = ranker_of(task.networks["relevance"], **parts).with_start(
         **start_of(task, data.query_ids[_queries(data, held)])
     )
+    if warm is not None and warm.ranker.trained_on is not None:
+        ranker = ranker.with_queries(warm.ranker.trained_on)
     _warn_unless_completed(trained, context.user)
     return task, {
         **vars(trained),
