@@ -19,8 +19,8 @@ from cldrank.evaluation.orders import RankOrder, ScoreOrder
 from cldrank.evaluation.relevance_learners import RelevanceLearner
 from cldrank.evaluation.unseen_model import DEFAULT_LEARNER, FOLDS, UnseenModel, fit_model
 from cldrank.measures import Interval
-from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
-from cldrank.propensity.segment_propensities import Curve
+from cldrank.propensity import AffineClicks
+from cldrank.propensity.segment_propensities import drawn_curves
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
@@ -292,16 +292,7 @@ class ClickEstimator:
     def _drawn(self) -> Sequence[tuple[LoggedClicks, Floats]]:
         """The log and the relevance under curves drawn from the distribution of an estimated one."""
         curve, predicted = self.log.curve, None if self.model is None else self.model.predicted
-        if not curve.uncertain:
-            return ()
-        curves: list[Curve]
-        if isinstance(curve, AffineClicks):
-            slopes, bases = curve.draws(CURVES, self.seed)
-            curves = [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
-        elif isinstance(curve, SegmentPropensities):
-            curves = [*curve.drawn(CURVES, self.seed)]
-        else:
-            curves = [Propensities(one, method="drawn") for one in curve.draws(CURVES, self.seed)]
+        curves = drawn_curves(curve, CURVES, self.seed)
         # one log for its relevance, and one to keep, without the arrays that only relevance needs
         return [(self.log.with_curve(one), self._relevance(self.log.with_curve(one), predicted)) for one in curves]
 

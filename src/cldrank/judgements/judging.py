@@ -13,11 +13,12 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
+from cldrank.estimators.evidence import check_propensities
 from cldrank.judgements.filling import ScoreBins, checked_scores
 from cldrank.judgements.posterior import RelevancePosterior
-from cldrank.judgements.sightings import Curve, slopes_of
-from cldrank.propensity import Propensities
-from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks
+from cldrank.propensity import AffineClicks
+from cldrank.propensity.checks.raising import EnvelopeUse
+from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 from cldrank.wording import count, listed
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def judge_documents(
         expected = bins.expected(rows, model.grid)
         relevance[rows], source[rows] = expected @ model.grid, RANKER
         low[rows], high[rows] = model.interval(expected, confidence)
-    slope, _ = slopes_of(clicks, model.curve)
+    slope, _ = slopes_and_bases(model.curve, clicks)
     found = Judgements(
         clicks.candidates.query_ids[clicks.candidates.row_queries],
         clicks.candidates.doc_ids,
@@ -219,17 +220,10 @@ def _checked(clicks: ClickTable, curve: Curve, envelope: EnvelopeUse) -> Curve:
             "without {}.",
             Spelling("every_click=True", "--every-click"),
         )
-    if not isinstance(curve, Propensities):
+    if isinstance(curve, AffineClicks):
         curve.per_cell(clicks)
         return curve
-    if curve.bound:
-        raise UsageError(
-            "judgements need the curve itself, and these propensities are a lower bound; assume a curve, {} say: it is "
-            "raised to the bound where it lies below.",
-            Spelling("Propensities.power(1, k)", "--propensity power:1.0"),
-        )
-    curve.per_cell(clicks)
-    return held_to_clicks(curve, clicks, envelope)
+    return check_propensities(curve, clicks, "a judgement", None, envelope)
 
 
 def _warn_of_one_grade(found: Judgements) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.deconvolution import most_likely_mass, posterior_mass, unit_grid
-from cldrank.judgements.sightings import Curve, Sightings
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.judgements.sightings import Sightings
+from cldrank.propensity.segment_propensities import Curve, drawn_curves
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +62,10 @@ class RelevancePosterior:
 
         Under the curve itself, then the mean of those under other curves that it might be, where it is uncertain.
         """
-        tables = [self.seen.click_probability(self.clicks, one, self.grid) for one in (self.curve, *self._others())]
+        tables = [
+            self.seen.click_probability(self.clicks, one, self.grid)
+            for one in (self.curve, *drawn_curves(self.curve, CURVES, self.seed))
+        ]
         priors = [self._priors(table) for table in tables]
         for block in self.seen.blocks():
             own, *others = (
@@ -91,13 +94,3 @@ class RelevancePosterior:
         some = chosen[:: -(-len(chosen) // _MOST)]
         weight = np.full(len(some), len(chosen) / len(some))
         return most_likely_mass(self.seen.likelihood(some, table), weight, known=known, steps=_STEPS)
-
-    def _others(self) -> Sequence[Curve]:
-        """Curves that might have been estimated instead; none where the curve is certain."""
-        curve = self.curve
-        if not curve.uncertain:
-            return ()
-        if isinstance(curve, AffineClicks):
-            slopes, bases = curve.draws(CURVES, self.seed)
-            return [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
-        return [Propensities(one, method="drawn") for one in curve.draws(CURVES, self.seed)]

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.propensity import AffineClicks, Propensities
+from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-Curve = Propensities | AffineClicks
 
 _BLOCK = 1 << 13  # candidates whose posteriors are held at once
 _CERTAIN = 1e-12  # nothing is less probable, and no click or miss more than 1 minus this
@@ -89,15 +88,9 @@ class Sightings:
 
     def click_probability(self, clicks: ClickTable, curve: Curve, grid: Floats) -> Floats:
         """(places, grid) the probability of a click at each place, at each relevance of a grid."""
-        slope, base = slopes_of(clicks, curve)
+        slope, base = slopes_and_bases(curve, clicks)
         found: Floats = slope[self.cell, None] * grid + base[self.cell, None]
         return found
-
-
-def slopes_of(clicks: ClickTable, curve: Curve) -> tuple[Floats, Floats]:
-    """(cells,) slope and base of each cell; propensities are slopes without a base."""
-    found = curve.per_cell(clicks)
-    return found if isinstance(found, tuple) else (found, np.zeros(clicks.n_cells))
 
 
 def _places(clicks: ClickTable) -> IntArray:

@@ -180,6 +180,18 @@ class SegmentPropensities(Mapping[str, Propensities]):
 Curve = Propensities | SegmentPropensities | AffineClicks
 
 
+def drawn_curves(curve: Curve, n: int, seed: int) -> list[Curve]:
+    """Curves that might have been estimated instead; none where it is not known how far the curve may be off."""
+    if not curve.uncertain:
+        return []
+    if isinstance(curve, AffineClicks):
+        slopes, bases = curve.draws(n, seed)
+        return [AffineClicks(slope, base) for slope, base in zip(slopes, bases, strict=True)]
+    if isinstance(curve, SegmentPropensities):
+        return [*curve.drawn(n, seed)]
+    return [Propensities(one, method="drawn") for one in curve.draws(n, seed)]
+
+
 def slopes_and_bases(curve: Curve, clicks: ClickTable) -> tuple[Floats, Floats]:
     """(cells,) what relevance adds to the click-through rate of each cell of a log, and what that is without any."""
     found = curve.per_cell(clicks)
