@@ -20,7 +20,7 @@ from cldrank.evaluation.relevance_learners import RelevanceLearner
 from cldrank.evaluation.unseen_model import DEFAULT_LEARNER, FOLDS, UnseenModel, fit_model
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks
-from cldrank.propensity.segment_propensities import drawn_curves
+from cldrank.propensity.segment_propensities import Curve, drawn_curves
 
 Floats = NDArray[np.float64]
 CURVES = 200  # drawn from the distribution of an estimated curve
