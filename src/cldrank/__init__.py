@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cldrank import clicks as clicks
     from cldrank import data as data
     from cldrank import estimators as estimators
+    from cldrank import judgements as judgements
     from cldrank import measures as measures
     from cldrank import models as models
     from cldrank import propensity as propensity
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cldrank import safety as safety
     from cldrank import scaling as scaling
     from cldrank import tuning as tuning
+    from cldrank.clicks.imports import import_log as import_log
     from cldrank.clicks.table import ClickTable as ClickTable
     from cldrank.data.dataset import RankingDataset as RankingDataset
     from cldrank.data.loading import load as load
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from cldrank.estimators import SVMRank as SVMRank
     from cldrank.evaluation import compare as compare
     from cldrank.evaluation import evaluate as evaluate
+    from cldrank.judgements import judge_documents as judge_documents
     from cldrank.models import MLP as MLP
     from cldrank.models import SGD as SGD
     from cldrank.models import Linear as Linear
@@ -60,13 +63,18 @@ _HOMES = {
     "RankingDataset": "cldrank.data.dataset",
     "compare": "cldrank.evaluation",
     "evaluate": "cldrank.evaluation",
+    "import_log": "cldrank.clicks.imports",
+    "judge_documents": "cldrank.judgements",
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
     "score": "cldrank.scoring",
     "tune": "cldrank.tuning",
     **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }
-_ROOMS = ("clicks", "data", "estimators", "measures", "models", "propensity", "rankers", "safety", "scaling", "tuning")
+_ROOMS = (
+    "clicks", "data", "estimators", "judgements", "measures", "models",
+    "propensity", "rankers", "safety", "scaling", "tuning",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
