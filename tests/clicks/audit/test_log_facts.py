@@ -83,6 +83,7 @@ class TestPages:
         assert result.facts.log.rankers is not None
         assert [(g.name, g.impressions) for g in result.facts.log.rankers] == [("1", 300), ("2", 60)]
         assert "app: 3" in found(result, "surfaces").found
+        assert 'segment="surface"' in found(result, "surfaces").advice
 
     @pytest.mark.parametrize("depth", [5, 12])
     def test_positions_from_zero(self, logs: MakeLogs, depth: int) -> None:

@@ -147,7 +147,7 @@ _REJECT_ADVICE: dict[str, tuple[Any, ...]] = {  # a sentence, and the words in i
 }
 
 
-def _layout(facts: Facts, _: Language) -> Iterator[Finding]:
+def _layout(facts: Facts, language: Language) -> Iterator[Finding]:
     if facts.log is None or not facts.log.pages.pages:
         return
     pages = facts.log.pages
@@ -171,7 +171,12 @@ def _layout(facts: Facts, _: Language) -> Iterator[Finding]:
             Severity.note,
             f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths}"
             f"{', …' if len(surfaces) > 4 else ''}).",
-            "Examination differs between surfaces: estimate propensities for each one separately.",
+            worded(
+                "Examination differs between surfaces: aggregate by them with {}; then each has a curve of its own, and one "
+                "ranker learns from all.",
+                (Spelling('segment="surface"', "--segment SURFACE"),),
+                language,
+            ),
         )
 
 
