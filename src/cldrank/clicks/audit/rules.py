@@ -172,8 +172,8 @@ def _layout(facts: Facts, language: Language) -> Iterator[Finding]:
             f"{len(surfaces)}{' or more' if len(surfaces) == 20 else ''} surfaces with their own depth ({depths}"
             f"{', …' if len(surfaces) > 4 else ''}).",
             worded(
-                "Examination differs between surfaces: aggregate by them with {}; then each has a curve of its own, and "
-                "one ranker learns from all.",
+                "Examination differs between surfaces: aggregate by them with {}; then each has a curve, and one "
+                "ranker learns from all.",
                 (Spelling('segment="surface"', "--segment SURFACE"),),
                 language,
             ),
