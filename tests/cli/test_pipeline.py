@@ -113,6 +113,21 @@ def test_a_step_that_fails_has_code_1_and_its_line(run: Run, scene: Path) -> Non
     assert "log.parquet" in found["reason"]
 
 
+def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
+    assert line(run("pipeline", "run", "other.toml", "--json"))["exit_code"] == 2
+    write_definition(scene, [("quick = true", "quik = true")])
+    assert "verdict.quik" in line(run("pipeline", "run", "--json"))["reason"]
+    write_definition(scene, [("[train]", "[window]\ndepth = 9\n[train]")])
+    found = line(run("pipeline", "run", "--json"))
+    assert (found["exit_code"], found["steps"]["aggregate"]) == (2, "failed")
+    (scene / "other").mkdir()
+    (scene / "other" / "file").touch()
+    write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')])
+    found = line(run("pipeline", "run", "--json"))
+    assert found["run"] is None  # not the run before
+    assert "no pipeline wrote it" in found["reason"]
+
+
 def test_wrong_calls(run: Run, scene: Path) -> None:
     assert run("pipeline", "run", "other.toml").code == 2
     assert "needs a reason" in run("pipeline", "run", "--ship-anyway", " ").err

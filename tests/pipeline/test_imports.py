@@ -12,19 +12,20 @@ from cldrank.pipeline.looking import look
 from cldrank.pipeline.writing import write_pipeline
 
 
-def write_ubi(place: Path) -> None:
-    """The log of the place as UBI: a query per page, and its impressions and clicks as events."""
+def write_ubi(place: Path, days: int = 1) -> None:
+    """The log of the place as UBI: a query per page, and its impressions and clicks as events, over some days."""
     pages: dict[str, list[dict[str, object]]] = {}
     for row in pq.read_table(place / "log.parquet").to_pylist():
         pages.setdefault(str(row["session_id"]), []).append(row)
     with (place / "queries.jsonl").open("w") as queries, (place / "events.jsonl").open("w") as events:
         for page, rows in pages.items():
+            day = f"2026-11-{15 + int(page) % days}"
             hits = [str(row["doc_id"]) for row in rows]
             query = {"query_id": page, "user_query": rows[0]["query_id"], "query_response_hit_ids": hits}
-            queries.write(json.dumps({**query, "timestamp": "2026-11-15T08:00:00Z"}) + "\n")
+            queries.write(json.dumps({**query, "timestamp": f"{day}T08:00:00Z"}) + "\n")
             for row in rows:
                 for action in ("impression", "click") if row["clicked"] else ("impression",):
-                    event = {"action_name": action, "query_id": page, "timestamp": "2026-11-15T08:00:01Z"}
+                    event = {"action_name": action, "query_id": page, "timestamp": f"{day}T08:00:01Z"}
                     seen = {"object": {"object_id": str(row["doc_id"])}, "position": {"ordinal": row["position"]}}
                     events.write(json.dumps({**event, "event_attributes": seen}) + "\n")
 
@@ -61,3 +62,16 @@ def test_a_new_file_for_ubi_runs_as_it_is(ubi: Path) -> None:
     (ubi / "new.toml").write_text(write_pipeline(found, ubi))
     record = run_pipeline(read_pipeline(ubi / "new.toml"))
     assert facts(record, "import")["pages"] == 3000
+
+
+def test_a_window_over_imports_counts_each_page_once(ubi: Path) -> None:
+    text = DEFINITION.replace('log.files = "log.parquet"', "").replace("[train]", '[window]\nlast = "2d"\n[train]')
+    (ubi / "ubi.toml").write_text(
+        f'log.from = "ubi"\nlog.queries = "queries.jsonl"\nlog.events = "events.jsonl"\n{text}'
+    )
+    write_ubi(ubi, days=2)
+    first = run_pipeline(read_pipeline(ubi / "ubi.toml"))
+    assert facts(first, "aggregate")["impressions"] == 3000 * 5
+    write_ubi(ubi, days=3)  # the same pages, and their events, on three days
+    second = run_pipeline(read_pipeline(ubi / "ubi.toml"))
+    assert facts(second, "aggregate")["impressions"] == 2000 * 5

@@ -201,7 +201,7 @@ def test_ctrl_c_leaves_what_is_finished(place: Path, record: RunRecord, monkeypa
 
 def test_a_network_that_is_stopped_goes_on_from_its_checkpoint(place: Path, tmp_path: Path) -> None:
     changes = [('method = "ips"', 'method = "ips"\nmodel = "mlp"\nepochs = 4\nhidden = [4]')]
-    whole = run(shutil.copytree(place, tmp_path / "whole"), *changes)
+    whole = run(shutil.copytree(place, tmp_path / "whole" / place.name), *changes)
 
     def stop_at(epoch: str) -> Callable[[str], None]:
         def say(text: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +78,8 @@ def run(
 
     if ship_anyway is not None and not ship_anyway.strip():
         raise UsageError("--ship-anyway needs a reason, which goes into all records.")
-    pipeline = read_pipeline(file)
+    with _lined(as_json):
+        pipeline = read_pipeline(file)
     record = _ran(pipeline, ship_anyway or "", as_json)
     code = _exit_code(record)
     if as_json:
@@ -154,26 +157,49 @@ def new(
 
 
 def _ran(pipeline: PipelineDefinition, ship_anyway: str, as_json: bool) -> RunRecord:
-    """Run it, and say how each step went; what ends it early is said here, too."""
+    """Run it, and say how each step went."""
     from cldrank.pipeline.running import run_pipeline
 
     command = shlex.join(["cldrank", *sys.argv[1:]])
+    with _lined(as_json, pipeline), working("starting …") as update:
+        return run_pipeline(
+            pipeline,
+            ship_anyway=ship_anyway,
+            command=command,
+            say=lambda text: update(f"{text} …"),
+            report=_report,
+        )
+
+
+@contextmanager
+def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterator[None]:
+    """A line of JSON whatever ends the block early, if one is asked for: of the run, if it has begun."""
+    before = _newest(pipeline)
     try:
-        with working("starting …") as update:
-            return run_pipeline(
-                pipeline,
-                ship_anyway=ship_anyway,
-                command=command,
-                say=lambda text: update(f"{text} …"),
-                report=_report,
-            )
-    except KeyboardInterrupt:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        stopped = isinstance(error, KeyboardInterrupt)
+        code = _INTERRUPTED if stopped else 2 if isinstance(error, UsageError) else 1
+        record = _newest(pipeline)
+        if as_json and pipeline is not None and record is not None and record != before:
+            _print_line(pipeline, record, code)
+        elif as_json:
+            reason = error.said("shell") if isinstance(error, CldrankError) else str(error)
+            print_json({"status": "failed", "exit_code": code, "run": None, "reason": reason}, one_line=True)
+        if not stopped:
+            raise
         print_error("stopped; finished steps are kept, and the same command goes on from there.")
-        _print_failure(pipeline, _INTERRUPTED, as_json)
         raise typer.Exit(_INTERRUPTED) from None
-    except CldrankError:
-        _print_failure(pipeline, 1, as_json)
-        raise
+
+
+def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:
+    """The record of the newest run, if there is one."""
+    if pipeline is None:
+        return None
+    from cldrank.pipeline.running import runs_in
+
+    every = runs_in(pipeline.path(pipeline.runs.folder))
+    return every[-1][1] if every else None
 
 
 def _report(step: StepRecord) -> None:
@@ -198,15 +224,6 @@ def _print_line(pipeline: PipelineDefinition, record: RunRecord, code: int) -> N
 
     folder = pipeline.path(pipeline.runs.folder) / record.name
     print_json(as_line(record, folder, code), one_line=True)
-
-
-def _print_failure(pipeline: PipelineDefinition, code: int, as_json: bool) -> None:
-    """The line of JSON of a run that did not end by itself, if it came so far as to have a record."""
-    from cldrank.pipeline.running import runs_in
-
-    every = runs_in(pipeline.path(pipeline.runs.folder))
-    if as_json and every and every[-1][1].status in ("failed", "interrupted"):
-        _print_line(pipeline, every[-1][1], code)
 
 
 def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:

@@ -326,8 +326,8 @@ def _check(found: PipelineDefinition) -> None:
     if found.verdict.measures:
         _placed("verdict.measures", lambda: parse_click_measures(list(found.verdict.measures), 1 << 30))
     _placed("verdict.estimator", lambda: off_policy(found.verdict.estimator))
-    if not found.verdict.ship_if:
-        raise UsageError('verdict.ship_if is empty, so nothing would ever be shipped; write ship_if = ["better"].')
+    if "better" not in found.verdict.ship_if:
+        raise UsageError('verdict.ship_if must let a better ranker pass: ship_if = ["better"], or more verdicts.')
     if found.path(found.export.folder).resolve() == found.path(found.runs.folder).resolve():
         raise UsageError("export.folder and runs.folder must be two folders.")
 

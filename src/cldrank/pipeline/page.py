@@ -13,7 +13,7 @@ from cldrank.wording import count, duration
 _TONES = {"shipped": "ok", "stopped": "warning", "failed": "blocking", "interrupted": "note", "running": "note"}
 _STEP_TONES = {"done": "ok", "reused": "note", "stopped": "warning", "failed": "blocking"}
 _GATES = ("audit", "verdict")
-_SIGNS = {"done": "✓", "reused": "↺", "stopped": "✋", "failed": "✗", "running": "…"}
+_SIGNS = {"done": "✓", "reused": "↺", "stopped": "■", "failed": "✗", "running": "…"}
 _PAGES = (".html", ".svg", ".md")  # what a browser shows
 _IN_A_ROW = 7  # steps
 _SHORT = 12  # letters of a hash that are shown

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cldrank.propensity.segment_propensities import Curve
 
 Say = Callable[[str], None]
+IMPORTED = "imported/log.parquet"  # by file and folder, a folder of days knows it as a new version of yesterday's
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,13 @@ class Workbench:
     def log_paths(self) -> list[str]:
         """The plain log: as it is named, or as it was imported."""
         if "import" in self.results:
-            return [str(self.result("import", "log.parquet"))]
+            return [str(self.result("import", IMPORTED))]
         return self.pipeline.paths(self.pipeline.log.files)
 
     def log_hash(self) -> str:
         """The hash of the plain log."""
         if "import" in self.results:
-            return self.result_hash("import", "log.parquet")
+            return self.result_hash("import", IMPORTED)
         return self.input_hash("log", self.log_paths())
 
     def input_hash(self, name: str, paths: list[str]) -> str:

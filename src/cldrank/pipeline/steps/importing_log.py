@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cldrank.files import save_json
+from cldrank.files import make_folder, save_json
 from cldrank.pipeline.definition import PipelineDefinition, deciding, import_options
-from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.pipeline.step import IMPORTED, Step, StepOutcome, Workbench
 
 
 class ImportStep(Step):
@@ -29,14 +29,16 @@ class ImportStep(Step):
         return {name: bench.input_hash(name, paths) for name, paths in self._paths(bench.pipeline).items()}
 
     def run(self, bench: Workbench, folder: Path) -> StepOutcome:
-        """Write `log.parquet`, and `import.json`, what became of each record."""
+        """Write the log, and `import.json`, what became of each record."""
         from cldrank.clicks.imports import import_log
 
         kind, paths = bench.pipeline.log.from_, self._paths(bench.pipeline)
         bench.say(f"importing {kind}")
         named = () if kind == "ubi" else (paths["log"],)
+        out = folder / IMPORTED
+        make_folder(out.parent)
         given: dict[str, Any] = {**(paths if kind == "ubi" else {}), **self._options(bench.pipeline)}
-        report = import_log(kind, *named, out=folder / "log.parquet", progress=bench.say, **given)
+        report = import_log(kind, *named, out=out, progress=bench.say, **given)
         facts = {key: value for key, value in report.as_dict().items() if key not in ("out", "seconds")}
         save_json(folder / "import.json", facts)
         return StepOutcome(str(report).splitlines()[0].rstrip(":"), f"from {kind}", facts)
