@@ -58,6 +58,7 @@ def test_an_audit_that_stops_leaves_the_rest_undone(place: Path) -> None:
     again = run(place)
     assert again.status == "stopped"
     assert again.steps[1].seconds == record.steps[1].seconds  # it was not computed again
+    assert (record.changed, again.changed) == (True, False)
 
 
 def test_a_verdict_that_is_not_better_keeps_production(ran: Path) -> None:

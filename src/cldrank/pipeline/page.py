@@ -56,8 +56,8 @@ def _headline(record: RunRecord) -> str:
 
 
 def _tiles(record: RunRecord, shown: list[StepRecord]) -> dict[str, str]:
-    ran = sum(step.state in ("done", "stopped", "failed") for step in shown)
-    reused = sum(step.state == "reused" for step in shown)
+    ran = sum(step.was_run for step in shown)
+    reused = sum(step.reused or step.state == "reused" for step in shown)
     found = {"steps run": f"{ran}", "steps reused": f"{reused}", "time": duration(record.seconds)}
     cells = record.step("aggregate")
     if cells is not None and cells.facts:
@@ -76,7 +76,7 @@ def _box(step: StepRecord) -> dict[str, Any]:
         "gate": step.name in _GATES,
         "brief": step.brief,
         "warned": count(len(step.warnings), "warning") if step.warnings else "",
-        "time": duration(step.seconds) if step.state in ("done", "stopped") else "",
+        "time": duration(step.seconds) if step.was_run and step.state != "failed" else "",
     }
 
 
@@ -89,7 +89,7 @@ def _details(step: StepRecord, base: str) -> dict[str, Any]:
         **_box(step),
         "about": f"{about[0].upper()}{about[1:]}." if about else "",
         "decided": step.decided,
-        "ran": f"reused; it took {took} when it ran" if step.state == "reused" else f"ran, {took}",
+        "ran": f"reused; it took {took} when it ran" if not step.was_run else f"ran, {took}",
         "warnings": step.warnings,
         "read": [(name, key[:_SHORT]) for name, key in step.read.items()],
         "wrote": [(name, _address(step, name, base), key[:_SHORT]) for name, key in step.wrote.items()],

@@ -28,6 +28,7 @@ class StepRecord:
     facts      numbers, by name
     wrote      the hash of each file, by its path in the folder of the step
     seconds    that it took when it ran
+    reused     of a gate that stopped: whether an earlier result says so
     """
 
     name: str
@@ -42,6 +43,12 @@ class StepRecord:
     warnings: Sequence[str] = ()
     wrote: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    reused: bool = False
+
+    @property
+    def was_run(self) -> bool:
+        """Whether it was computed in this run."""
+        return self.state in ("running", "done", "stopped", "failed") and not self.reused
 
     @property
     def folder(self) -> str:
@@ -103,7 +110,7 @@ class RunRecord:
     @property
     def changed(self) -> bool:
         """Whether any step had to run."""
-        return any(one.state not in ("reused", "not needed", "not run") for one in self.steps)
+        return any(one.was_run for one in self.steps)
 
     def save(self, folder: Path) -> None:
         """Write it, whole or not at all."""

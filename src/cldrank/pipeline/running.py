@@ -185,7 +185,7 @@ class _RunningPipeline:
             raise
         bench.results[step.name] = found
         self._link(found)
-        self._note(replace(found, state="stopped") if found.stop else found)
+        self._note(replace(found, state="stopped", reused=found.state == "reused") if found.stop else found)
         self.report(found)
         return found
 
