@@ -137,13 +137,29 @@ class TestLoading:
             with pytest.raises(FormatError, match="column 'a' appears more than once"):
                 cr.load(frame, query="qid")
 
+    @pytest.mark.parametrize("features", [["bm25", "grade"], ["bm25", "qid"]])
+    def test_a_feature_has_no_other_role(self, features: list[str]) -> None:
+        frame = pd.DataFrame({"qid": [1, 1], "grade": [0, 1], "bm25": [0.5, 1.0]})
+        with pytest.raises(UsageError, match=f"column '{features[1]}' cannot be a feature and the"):
+            cr.load(frame, query="qid", label="grade", features=features)
+
+    def test_words_are_not_labels(self) -> None:
+        frame = pd.DataFrame({"qid": [1, 1], "grade": ["bad", "good"], "bm25": [0.5, 1.0]})
+        with pytest.raises(FormatError, match="column 'grade' holds .*; labels are numbers"):
+            cr.load(frame, query="qid", label="grade")
+        for roles in ({"label": 5}, {"query": 0}):
+            with pytest.raises(UsageError, match="takes the name of a column, not"):
+                cr.load(frame, **roles)
+        with pytest.raises(UsageError, match="concatenate frames first"):
+            cr.load([frame, frame])
+
     def test_options_of_text_files(self) -> None:
         with pytest.raises(UsageError, match="for text files"):
             cr.load(pd.DataFrame(COLUMNS), **ROLES, n_features=3)
 
     @pytest.mark.parametrize("what", [3, {"qid": [1]}, None, np.eye(2), pd.Series([1]), pl.Series([1])])
     def test_what_is_not_a_frame(self, what: Any) -> None:
-        with pytest.raises(UsageError, match="paths or names of data sets are wanted"):
+        with pytest.raises(UsageError, match="a path, the name of a data set, or a DataFrame, not"):
             cr.load(what)
 
 

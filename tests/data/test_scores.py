@@ -34,6 +34,22 @@ def test_text_npy_and_parquet_agree(tmp_path: Path, data: RankingDataset) -> Non
         np.testing.assert_allclose(load_scores(tmp_path / name, data), [0.5, 1e-3, -2], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ({"query_id": [2, 1, 1]}, "row 1 has query_id 2, and the dataset 1"),
+        ({"doc_id": ["a", "a", "b"]}, "row 2 has doc_id a, and the dataset b"),
+    ],
+)
+def test_one_id_must_agree_with_the_order(tmp_path: Path, data: RankingDataset, columns: Any, what: str) -> None:
+    with pytest.raises(FormatError, match=what):
+        load_scores(write_parquet(tmp_path / "s.parquet", score=[3.0, 2.0, 1.0], **columns), data)
+    own = {"query_id": [1, 1, 2], "doc_id": ["a", "b", "a"]}
+    same = {name: own[name] for name in columns}
+    found = load_scores(write_parquet(tmp_path / "s.parquet", score=[3.0, 2.0, 1.0], **same), data)
+    np.testing.assert_array_equal(found, [3, 2, 1])
+
+
 def test_ids_find_the_row(tmp_path: Path, data: RankingDataset) -> None:
     path = write_parquet(
         tmp_path / "s.parquet", query_id=[2, 1, 1, 9], doc_id=["a", "b", "a", "x"], score=[3.0, 2.0, 1.0, 0.0]

@@ -115,7 +115,7 @@ def test_what_comes_too_soon_or_has_no_place() -> None:
         whole().predict(ALL)
     with pytest.raises(UsageError, match="y has no place here"):
         whole().fit(ALL, ALL)
-    with pytest.raises(IndexError, match="out of bounds"):
+    with pytest.raises(UsageError, match="there is no query 99; the numbers go from 0 to"):
         whole().fit(np.array([99, 1]))
 
 

@@ -133,8 +133,15 @@ class FramePart(TablePart):
         return f" {column!r} is a level of its index; reset_index() makes it a column." if column in levels else ""
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Some columns, batch by batch; slices of the columns, not copies."""
-        yield from self.table(columns).to_batches(max_chunksize=batch_rows)
+        """Some columns, batch by batch; numbers are converted only then, all else once."""
+        if not all(self._series(column).dtype.is_numeric() for column in columns):
+            yield from self.table(columns).to_batches(max_chunksize=batch_rows)
+            return
+        places = [self.names.index(column) for column in columns]
+        for start in range(0, self.rows, batch_rows):
+            part = self._frame[start : start + batch_rows]
+            arrays = [_arrow(part[:, place]).combine_chunks() for place in places]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def table(self, columns: Sequence[str]) -> pa.Table:
         """Some columns as an Arrow table."""
@@ -156,6 +163,8 @@ class FramePart(TablePart):
         return _interleaved([column.to_numpy() for column in columns])
 
     def _type(self, column: str) -> pa.DataType:
+        if self._series(column).dtype.is_numeric():
+            return _arrow(self._series(column)[:0]).type
         return self._values(column).type
 
     def _values(self, column: str) -> pa.ChunkedArray:

@@ -97,7 +97,13 @@ def columns_by_role(
 def source_files(source: Source | Sequence[Source]) -> list[Path]:
     """The files that a source of `load` stands for, at least one."""
     if not isinstance(source, str | PathLike | Sequence):
-        raise UsageError(f"paths or names of data sets are wanted, not {kind_of(source)}.")
+        raise UsageError(
+            f"a source is a path, the name of a data set, or a DataFrame, not {kind_of(source)}; "
+            "RankingDataset.from_arrays takes arrays."
+        )
+    for one in _listed(source):
+        if not isinstance(one, str | PathLike):
+            raise UsageError(f"a list of sources holds paths and names, not {kind_of(one)}; concatenate frames first.")
     paths = [path for one in _listed(source) for path in _expanded(one)]
     if not paths:
         raise UsageError("there is nothing to load: no file was named.")
@@ -126,7 +132,7 @@ def are_parquet(
 def _refuse_text_options(groups: Any, n_features: int | None, zero_based: bool | None) -> None:
     if groups is not None or n_features is not None or zero_based is not None:
         options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
-        raise UsageError("{} are for text files; a Parquet file has columns.", options)
+        raise UsageError("{} are for text files, not for tables with named columns.", options)
 
 
 def _listed(source: Source | Sequence[Source]) -> list[Source]:

@@ -56,11 +56,16 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
 def _opened(source: Any) -> tuple[Path | str, dict[str, Any]]:
     """What to call the source, and the columns of scores and ids; none where a file has no columns."""
     if not isinstance(source, str | PathLike):
-        from cldrank.data.frames import FramePart, is_frame
+        from cldrank.data.frames import FramePart, is_frame, is_lazy
 
         if not is_frame(source):
             raise UsageError(f"scores are in a file or a DataFrame, not in {kind_of(source)}.")
         part = FramePart(source)
+        if is_lazy(source) and not set(_IDS) <= set(part.names):
+            raise UsageError(
+                f"{part.path} is yet to be computed, and its rows have no fixed order that scores could follow; "
+                "collect it first, or give it columns query_id and doc_id."
+            )
         return part.path, _score_columns(part)
     path = Path(source)
     checks.check_file(path)
@@ -139,6 +144,7 @@ def _by_row(columns: dict[str, Any], dataset: RankingDataset, path: Path | str) 
     """Scores, and whether they were found by their ids and so are in the order of the dataset."""
     scores = columns["score"].to_numpy().astype(np.float64)
     if not all(column in columns for column in _IDS):
+        _check_order(columns, dataset, path)
         return scores, False
     if dataset.doc_ids is None:
         raise FormatError("names documents, but the dataset has no document ids to match.", path=path)
@@ -147,6 +153,24 @@ def _by_row(columns: dict[str, Any], dataset: RankingDataset, path: Path | str) 
         map(str, dataset.query_ids[dataset.row_queries].tolist()), map(str, dataset.doc_ids.tolist()), strict=True
     )
     return scores[_places(scored, wanted, path, _lacking(columns))], True
+
+
+def _check_order(columns: dict[str, Any], dataset: RankingDataset, path: Path | str) -> None:
+    """Refuse scores that are taken by their place although the only id beside them says that this is wrong."""
+    rows = np.arange(dataset.n_rows) if dataset.source_rows is None else np.argsort(dataset.source_rows)
+    own = {"query_id": dataset.query_ids[dataset.row_queries], "doc_id": dataset.doc_ids}
+    for column, ids in own.items():
+        if column not in columns or ids is None or len(columns[column]) != dataset.n_rows:
+            continue
+        there = list(map(str, columns[column].to_pylist()))
+        wanted = list(map(str, ids[rows].tolist()))
+        if there != wanted:
+            at = next(place for place in range(len(wanted)) if there[place] != wanted[place])
+            raise FormatError(
+                f"row {at + 1} has {column} {there[at]}, and the dataset {wanted[at]}; without both of query_id and "
+                "doc_id, scores must be in the order of the dataset.",
+                path=path,
+            )
 
 
 def _lacking(columns: dict[str, Any]) -> str:

@@ -39,7 +39,9 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
             table = pyarrow.csv.read_csv(file, convert_options=texts, parse_options=lines)
     for column in COLUMNS:
         if table.column_names.count(column) != 1:
-            raise FormatError(f"there is no column {column!r}; query texts are in {' and '.join(COLUMNS)}.", path=file)
+            number = table.column_names.count(column)
+            what = f"there are {number} columns {column!r}" if number else f"there is no column {column!r}"
+            raise FormatError(f"{what}; query texts are in {' and '.join(COLUMNS)}.", path=file)
         if table[column].null_count:
             raise FormatError(f"column {column!r} has null entries.", path=file)
     ids, texts = (table[column].cast(pa.string()).to_pylist() for column in COLUMNS)

@@ -88,7 +88,7 @@ class Labels:
 
     def __init__(self, dataset: RankingDataset, measure: str) -> None:
         if dataset.labels is None:
-            raise UsageError(f"{dataset!r} has no labels to tune on.")
+            raise UsageError(f"{dataset!r} has no labels to judge by.")
         if dataset.n_queries < 2:
             raise DataError(f"{dataset!r} has too few queries; judging needs at least 2.")
         self._measure, self._dataset = parse(measure), dataset
@@ -119,7 +119,8 @@ def held_out_score(
     elif clicks is None or propensities is None or measure is not None:
         raise UsageError("to score by clicks, give clicks and propensities and no measure; by labels, neither.")
     else:
-        judge = HeldOutClicks(dataset, check_clicks(clicks, dataset, "a score"), propensities)
+        table = check_clicks(clicks, dataset, "a score")
+        judge = HeldOutClicks(dataset, table, raised_curve(propensities, table))
     return mean_of(judge.gains(model), judge.weight).value
 
 
@@ -135,12 +136,7 @@ def hold_out(
     if isinstance(propensities, AffineClicks):
         propensities.at(np.array([table.depth]))
     else:
-        if isinstance(propensities, Propensities):
-            propensities = _raised(propensities, table)
-        elif isinstance(propensities, SegmentPropensities):
-            parts = table.by_segment()
-            propensities = propensities.mapped(lambda name, rho: _raised(rho, parts[name]) if name in parts else rho)
-        propensities = check_propensities(propensities, table, "tuning", None, "off")
+        propensities = check_propensities(raised_curve(propensities, table), table, "tuning", None, "off")
     displayed = np.flatnonzero(table.query_impressions)
     learned, held = (displayed[part] for part in segments.split_segments(len(displayed), [1 - share, share], seed))
     if not len(learned) or not len(held):
@@ -149,6 +145,16 @@ def hold_out(
         )
     own = np.isin(table.candidates.row_queries[table.row], learned)
     return table.where(own), HeldOutClicks(dataset[held], table[held], propensities)
+
+
+def raised_curve(curve: Any, table: ClickTable) -> Any:
+    """An assumed curve, or those of segments, raised to what the clicks prove; anything else as it is."""
+    if isinstance(curve, Propensities):
+        return _raised(curve, table)
+    if isinstance(curve, SegmentPropensities):
+        parts = table.by_segment()
+        return curve.mapped(lambda name, rho: _raised(rho, parts[name]) if name in parts else rho)
+    return curve
 
 
 def _raised(propensities: Propensities, table: ClickTable) -> Propensities:

@@ -98,4 +98,7 @@ class PerQuery(BaseEstimator):
                 f"X holds the numbers of queries, such as np.arange(len(dataset)), not an array of {queries.dtype} of "
                 f"shape {queries.shape}; features, labels and clicks belong to the dataset."
             )
+        outside = queries[(queries < 0) | (queries >= len(self.dataset))]
+        if len(outside):
+            raise UsageError(f"there is no query {outside[0]}; the numbers go from 0 to {len(self.dataset) - 1}.")
         return queries.astype(np.int64)

@@ -244,10 +244,10 @@ def test_lists_that_disagree(tmp_path: Path) -> None:
         ({"query_md5": ""}, "rows without a query"),
         ({"url_md5": None}, "rows without a document"),
         ({"url_md5": ""}, "rows without a document"),
-        ({"position": None}, "rows without a position from 1"),
-        ({"position": 0}, "rows without a position from 1"),
-        ({"click": None}, "rows without a click or none"),
-        ({"click": -1}, "rows without a click or none"),
+        ({"position": None}, "rows without a valid position"),
+        ({"position": 0}, "rows without a valid position"),
+        ({"click": None}, "rows without a valid click"),
+        ({"click": -1}, "rows without a valid click"),
     ],
 )
 def test_broken_rows_are_set_aside_and_counted(tmp_path: Path, other: Row, reason: str) -> None:

@@ -40,13 +40,26 @@ def test_into_the_cache_where_names_find_it(
 def test_into_a_folder_and_again(source: DataSource, tmp_path: Path) -> None:
     for given in (tmp_path / "published", tmp_path / "published" / "events.jsonl.gz"):  # a folder, or the file
         assert prepare(source, [given], tmp_path / "out").folder == tmp_path / "out"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["impressions.parquet", "items.parquet"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "impressions.parquet",
+        "items.parquet",
+        "prepared.json",
+    ]
 
 
 def test_a_folder_of_other_things_is_left_alone(source: DataSource, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"published holds other files \(events\.jsonl\.gz\)"):
         prepare(source, [tmp_path / "published"], tmp_path / "published")
     assert (tmp_path / "published" / "events.jsonl.gz").is_file()
+
+
+def test_files_of_the_same_names_that_others_wrote_are_left_alone(source: DataSource, tmp_path: Path) -> None:
+    mine = tmp_path / "out" / "items.parquet"
+    mine.parent.mkdir()
+    mine.write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"out holds other files \(items\.parquet\)"):
+        prepare(source, [tmp_path / "published"], tmp_path / "out")
+    assert mine.read_bytes() == b"mine"
 
 
 def test_what_fails_leaves_what_was_there(source: DataSource, tmp_path: Path) -> None:

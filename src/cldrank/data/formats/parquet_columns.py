@@ -218,6 +218,16 @@ class Roles:
                 path=part.path,
             )
         wanted = mapped.get("features", "features" if "features" in part.counts else None)
+        for column in [wanted] if isinstance(wanted, str) else wanted or ():
+            if column in (query_id, doc_id, label):
+                raise UsageError(
+                    "column {!r} cannot be a feature and the {} too; leave it out of {}.",
+                    column,
+                    next(
+                        word for word, one in zip(ARGUMENTS, (query_id, doc_id, label), strict=False) if one == column
+                    ),
+                    _CHOICE,
+                )
         if isinstance(wanted, str):
             return cls(query_id, doc_id, label, (wanted,), is_list=_is_list(part.kind(wanted)))
         if wanted is not None:
@@ -245,8 +255,10 @@ class Roles:
             check_ids(part, column)
         for column in self.features:
             _check_list(part, column) if self.is_list else check_numeric(part, column)
-        if self.label is not None:
-            check_numeric(part, self.label)
+        if self.label is not None and not is_number(part.kind(self.label)):
+            raise FormatError(
+                f"column {self.label!r} holds {part.kind(self.label)}; labels are numbers.", path=part.path
+            )
 
 
 def _checked_columns(part: TablePart, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
@@ -257,6 +269,8 @@ def _checked_columns(part: TablePart, columns: ColumnNames | None) -> dict[str, 
             "{} has the role {!r}; the roles are {}.", Spelling("columns", "--column"), min(unknown), ", ".join(_ROLES)
         )
     for role, named in mapped.items():
+        if not isinstance(named, str | Sequence):
+            raise UsageError("{} takes the name of a column, not {!r}.", Spelling(ARGUMENTS[role], role), named)
         for column in [named] if isinstance(named, str) else named:
             if column not in part.counts:
                 raise FormatError(

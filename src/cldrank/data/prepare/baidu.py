@@ -79,8 +79,8 @@ def _take_clicks(
     reasons = {
         "rows without a query": _absent(table[part.query]),
         "rows without a document": _absent(table["url_md5"]),
-        "rows without a position from 1": pc.less(position, 1),
-        "rows without a click or none": pc.less(click, 0),
+        "rows without a valid position": pc.less(position, 1),
+        "rows without a valid click": pc.less(click, 0),
     }
     sound = np.ones(table.num_rows, dtype=bool)
     for reason, broken in reasons.items():

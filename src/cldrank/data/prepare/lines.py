@@ -1,4 +1,4 @@
-"""Lines of published text files, which gzip compressed, with their numbers."""
+"""Lines of published text files, compressed with gzip, with their numbers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from cldrank.data import catalogue
 from cldrank.data.catalogue import DataSource, RemoteFile
 from cldrank.data.folders import cache_folder
 from cldrank.errors import CldrankWarning, UsageError, warn
-from cldrank.files import replacing_folder
+from cldrank.files import replacing_folder, save_json
+from cldrank.reading import read_json
 from cldrank.wording import listed, some
 
 Making = Callable[[str, int, int], None]
@@ -24,6 +25,7 @@ _MAKERS = {
     "ranklens": "cldrank.data.prepare.ranklens:make_ranklens",
     "baidu-ultr": "cldrank.data.prepare.baidu:make_baidu",
 }
+MARKER = "prepared.json"  # in a folder that holds a prepared data set and nothing else
 _ARROW = (".feather", ".arrow", ".parquet")
 _POINTER = b"version https://git-lfs.github.com"
 
@@ -59,10 +61,16 @@ def check_target(source: DataSource, folder: Path) -> Path:
     """The folder in which to prepare a data set, if it may be replaced: it holds nothing but an earlier one."""
     if not source.prepared:
         raise UsageError(f"{source.key} is read as published; `cldrank data info {source.key}` says how to get it.")
-    own = {name for layout in source.layouts for names in layout.values() for name in names}
-    if folder.is_dir() and (others := sorted(path.name for path in folder.iterdir() if path.name not in own)):
-        raise UsageError(f"{folder} holds other files ({some(others, 3)}); name a folder of its own for {source.key}.")
+    there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if there and not (MARKER in there and _marked(folder) == source.key):
+        raise UsageError(f"{folder} holds other files ({some(there, 3)}); name a folder of its own for {source.key}.")
     return folder
+
+
+def _marked(folder: Path) -> str:
+    """The data set that was prepared in a folder."""
+    found = read_json(folder / MARKER, "the note of a prepared data set")
+    return str(found.get("data", "")) if isinstance(found, dict) else ""
 
 
 def prepare_into(source: DataSource, files: Sequence[Path], folder: Path, progress: Making | None) -> PreparedSet:
@@ -70,6 +78,9 @@ def prepare_into(source: DataSource, files: Sequence[Path], folder: Path, progre
     module, _, function = _MAKERS[source.key].partition(":")
     with replacing_folder(folder) as temporary:
         counts = getattr(importlib.import_module(module), function)(files, temporary, progress or _quiet)
+        save_json(
+            temporary / MARKER, {"data": source.key, "files": [file.name for file in files], "counts": dict(counts)}
+        )
     return PreparedSet(folder, counts)
 
 
@@ -86,6 +97,7 @@ def _published(source: DataSource, given: Sequence[Path]) -> list[Path]:
         files = [path for path in found if path.suffix in _ARROW] if any(path.is_dir() for path in given) else found
         if not files:
             raise UsageError(f"{listed(given)}: no file ends in {listed(_ARROW, 'or')}; see {source.homepage}.")
+        _check_different(files)
         return files
     named = {path.name: path for path in found}
     if lacking := [file.name for file in source.downloads if file.name not in named]:
@@ -93,6 +105,15 @@ def _published(source: DataSource, given: Sequence[Path]) -> list[Path]:
     for file in source.downloads:
         _check_published(file, named[file.name])
     return [named[file.name] for file in source.downloads]
+
+
+def _check_different(files: Sequence[Path]) -> None:
+    """Refuse a file that is given twice, and files of one name: pages are known by the name of their file."""
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.stem, file)
+        if other is not file:
+            raise UsageError(f"{other} and {file} have the same name, by which pages are known; rename one of them.")
 
 
 def _check_published(file: RemoteFile, path: Path) -> None:
