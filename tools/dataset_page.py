@@ -84,8 +84,8 @@ $ cldrank clicks aggregate baidu/log.parquet --features baidu/features.parquet -
 
 - `log.parquet`: a row per document shown: `session_id` (the part and its page), `query_id`, `doc_id`, `position`,
   `clicked`, and as published `media_type`, `displayed_time`, `serp_height`, `slipoff_count_after_click`.
-- `features.parquet`: each document once per query, with its embedding as the features `e1` … `e768`, converted from float16 to
-  float32. Where a document was shown with several texts, the first one counts.
+- `features.parquet`: each document once per query, with its embedding as the features `e1` … `e768`,
+  converted from float16 to float32. Where a document was shown with several texts, the first one counts.
 - `annotations.parquet`, if `validation.feather` is among the files: documents that experts judged, labels 0 … 4.
 
 A query is known by the MD5 of its text, since the ids are not unique; a document by that of its address, in the
@@ -94,7 +94,8 @@ query, document, position or click are left out, a row without a finite embeddin
 Copies with one row per page, as `datasets` loads them, will do as well (Arrow or Parquet); what pads them beyond `n` is
 ignored.
 
-Memory does not grow with the files: it takes 1.2 GiB for one file of 100 MB and for twelve, at about 20,000 rows a second. While
+Memory does not grow with the files: 1.2 GiB for one file of 100 MB and for twelve, at about 20,000 rows a second.
+While
 it works, the disk holds a second copy of the embeddings. cldrank does not fetch the set, and nothing of it was at hand:
 the reader is tested on made-up files of the very form that
 [the publisher's code](https://github.com/philipphager/baidu-ultr) writes.

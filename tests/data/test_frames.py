@@ -147,7 +147,8 @@ class TestLoading:
         frame = pd.DataFrame({"qid": [1, 1], "grade": ["bad", "good"], "bm25": [0.5, 1.0]})
         with pytest.raises(FormatError, match="column 'grade' holds .*; labels are numbers"):
             cr.load(frame, query="qid", label="grade")
-        for roles in ({"label": 5}, {"query": 0}):
+        wrong: list[dict[str, Any]] = [{"label": 5}, {"query": 0}]
+        for roles in wrong:
             with pytest.raises(UsageError, match="takes the name of a column, not"):
                 cr.load(frame, **roles)
         with pytest.raises(UsageError, match="concatenate frames first"):
