@@ -64,7 +64,7 @@ def test_measures_are_means_over_the_pages_of_all_surfaces(ranking: Ranking | No
 
 
 def test_clicks_are_permuted_within_their_segment() -> None:
-    place = TABLE.surface_position
+    place = TABLE.segment_position
     dealt = _permuted(LOG, np.random.default_rng(0)).clicks
     assert (dealt.clicks != TABLE.clicks).any()
     np.testing.assert_array_equal(np.bincount(place, dealt.clicks), np.bincount(place, TABLE.clicks))

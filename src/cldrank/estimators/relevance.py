@@ -70,7 +70,7 @@ def estimated_relevance(
 
 
 def _posterior(clicks: ClickTable, examined: Floats) -> Floats:
-    found, place = np.empty(clicks.n_cells), clicks.surface_position
+    found, place = np.empty(clicks.n_cells), clicks.segment_position
     for one in np.unique(place):
         at = np.flatnonzero(place == one)
         rho = float(examined[at[0]])

@@ -85,7 +85,7 @@ class IdealOrder:
         table = self.log.clicks
         order = np.lexsort((table.impressions, table.row))
         usual = order[np.append(np.diff(table.row[order]) > 0, True)]  # the cell with the most impressions of each row
-        found, place = [], table.surface_position
+        found, place = [], table.segment_position
         for one in np.unique(place[usual]):
             cells = usual[place[usual] == one]
             slope, base = (float(part[cells[0]]) for part in self.log.by_cell)
