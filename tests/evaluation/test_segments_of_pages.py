@@ -187,8 +187,8 @@ class TestIdealOrder:
 
 def test_ndcg_is_at_most_one() -> None:
     """Clicks may be luckier than the best order is expected to be; neither the estimate nor its interval exceeds 1."""
-    for seed in range(4):
-        world = simulated(queries=5, sessions=20, seed=seed)
+    for seed in range(3):
+        world = simulated(sessions=200, depth=8, seed=seed)
         found = ClickEstimator(world.log, off_policy("affine"))
         order = order_of(found.relevance, world.log)
         assert found.value(ClickMeasure("nDCG", 4), order).value > 1

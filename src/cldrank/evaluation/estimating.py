@@ -309,7 +309,7 @@ def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks)
 def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
     """An estimate that, with its intervals, ends where the measure does."""
     interval, lowest, highest = (
-        Interval(*np.clip([one.estimate, one.low, one.high], least, most).tolist(), one.confidence, one.n_queries)
+        Interval(*np.clip([one.estimate, one.low, one.high], least, most).tolist(), one.confidence, one.n)
         for one in (found.interval, found.lowest, found.highest)
     )
     return ClickEstimate(interval, lowest, highest, found.errors)
