@@ -91,7 +91,7 @@ def test_the_mean_curve_is_by_impressions() -> None:
 class TestVerdicts:
     def test_two_segments_with_one_curve_are_none(self) -> None:
         """Half of the pages of each query are in either segment: the same measures, intervals and verdict."""
-        world = simulated(policy=ShuffledShare(0.5))
+        world = simulated(sessions=1e5, policy=ShuffledShare(0.5))
         whole, split = halved(world.clicks)
         curves = SegmentPropensities.of({"desktop": world.rho, "phone": world.rho})
         options: dict[str, Any] = {

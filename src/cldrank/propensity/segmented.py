@@ -100,7 +100,7 @@ def _pooled(
     refusals: Mapping[str, UnidentifiableError],
     confidence: float,
 ) -> EstimatedSegments:
-    """Segments drawn towards each other; `depths` are those of the pages of all of them, with an estimate or without."""
+    """All segments, drawn towards the mean; `depths` are those of their pages, whether they have an estimate or not."""
     size = max(len(rho) for rho in known.values())
     moments = [_moments(rho, size) for rho in known.values()]
     logs, variances = (np.stack(part) for part in zip(*moments, strict=True))
