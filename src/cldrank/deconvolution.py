@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,7 @@ class RateCounts:
 
     clicks        (pairs,) float64
     impressions   (pairs,) float64, at least 1
+    share         (pairs,) float64, at most 1: what the rate is multiplied by for these candidates
     number        (pairs,) float64: how many candidates have them
     pair          (candidates,) int64: the pair of each candidate
 
@@ -39,22 +41,27 @@ class RateCounts:
 
     clicks: Floats
     impressions: Floats
+    share: Floats
     number: Floats
     pair: NDArray[np.int64]
 
     @classmethod
-    def of(cls, clicks: ArrayLike, impressions: ArrayLike) -> RateCounts:
+    def of(cls, clicks: ArrayLike, impressions: ArrayLike, share: ArrayLike = 1.0) -> RateCounts:
         """The distinct pairs of counts; clicks beyond one per impression do not count.
 
-        Very many distinct pairs are made fewer: impressions are rounded to steps of 5%, and clicks with them, so that
-        the rate stays as it was.
+        share   of each candidate, or of all: a rate p is clicked with the probability share p
+
+        Very many distinct pairs are made fewer: impressions and shares are rounded to steps of 5%, and clicks with
+        them, so that the rate stays as it was.
         """
         shown = np.asarray(impressions, dtype=np.int64)
         clicked = np.minimum(np.asarray(clicks, dtype=np.int64), shown)
-        found = _distinct(clicked, shown)
+        parts = np.broadcast_to(np.asarray(share, dtype=np.float64), shown.shape)
+        found = _distinct(clicked, shown, parts)
         if len(found.number) > _MOST_PAIRS:
-            rounded = np.rint(_RATIO ** np.rint(np.log(shown) / np.log(_RATIO))).astype(np.int64)
-            found = _distinct(np.rint(clicked / shown * rounded).astype(np.int64), rounded)
+            rounded, near = np.rint(_stepped(shown)), _stepped(parts)
+            scaled = np.minimum(np.rint(clicked / (shown * parts) * (rounded * near)), rounded)
+            found = _distinct(scaled.astype(np.int64), rounded.astype(np.int64), near)
         return found
 
     def fit(self, most: float = 1.0) -> RateDistribution:
@@ -70,9 +77,10 @@ class RateCounts:
     def _likelihood(self, rates: Floats) -> Floats:
         """(pairs, grid) of each pair of counts at each rate, over the largest in its row."""
         missed = self.impressions - self.clicks
+        examined = rates if (self.share == 1).all() else rates * self.share[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.where(self.clicks[:, None] > 0, self.clicks[:, None] * np.log(rates), 0.0)
-            logs += np.where(missed[:, None] > 0, missed[:, None] * np.log1p(-rates), 0.0)
+            logs += np.where(missed[:, None] > 0, missed[:, None] * np.log1p(-examined), 0.0)
         found: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
         return found
 
@@ -173,9 +181,14 @@ def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
     return found
 
 
-def _distinct(clicks: NDArray[np.int64], impressions: NDArray[np.int64]) -> RateCounts:
+def _stepped(values: NDArray[Any]) -> Floats:
+    """The nearest of 1, 1.05, 1.05², …"""
+    found: Floats = _RATIO ** np.rint(np.log(values) / np.log(_RATIO))
+    return found
+
+
+def _distinct(clicks: NDArray[np.int64], impressions: NDArray[np.int64], share: Floats) -> RateCounts:
     pairs, pair, number = np.unique(
-        np.stack([clicks, impressions], axis=1), axis=0, return_inverse=True, return_counts=True
+        np.stack([clicks, impressions, share], axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    parts = pairs.astype(np.float64)
-    return RateCounts(parts[:, 0], parts[:, 1], number.astype(np.float64), pair.reshape(-1))
+    return RateCounts(*pairs.T.copy(), number.astype(np.float64), pair.reshape(-1))

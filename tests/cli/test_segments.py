@@ -54,7 +54,7 @@ def test_a_verdict(run: Run, clicks: cr.ClickTable) -> None:
     ("cells", "curve", "complaint"),
     [
         ("cells.parquet", "rho.json", "the clicks have no segments; count the log with --segment COLUMN"),
-        ("split.parquet", "phone=power:1", "of segment 'desktop' too, which has no curve; there are phone"),
+        ("split.parquet", "phone=power:1", "have a segment 'desktop', and there is no curve for it, only for phone"),
         ("split.parquet", "phone=power:1,phone=power:2", "is not one curve for each segment"),
         ("split.parquet", "phone=", "is not one curve for each segment"),
         ("split.parquet", "phone=power:x,desktop=none", "is not a power law"),

@@ -263,7 +263,7 @@ class TestSegments:
         assert table.segment_names == ("desktop", "phone")
         assert table.segment.tolist() == [0, 1, 1, 1, 1]
         assert (table.row.tolist(), table.position.tolist()) == ([0, 0, 0, 1, 1], [1, 1, 2, 1, 2])
-        assert table.surface_row.tolist() == [0, 1, 1, 3, 3]
+        assert table.segment_row.tolist() == [0, 1, 1, 3, 3]
         assert "15 impressions" not in repr(table)
         assert repr(table).endswith("7 clicks; segments desktop, phone)")
 
@@ -295,7 +295,7 @@ class TestSegments:
         plain = ClickTable.from_arrays(DATA, **self.CELLS)
         assert plain.segment.shape == (plain.n_cells,)
         assert plain.segment.strides == (0,)
-        assert plain.surface_row is plain.row
+        assert plain.segment_row is plain.row
         assert not plain.segment.flags.writeable
 
     @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+from halved_pages import halved
 from scenes import scene
+from scipy.stats import binom
 
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, ShuffledShare, Simulation
@@ -16,7 +18,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.estimators import CLD, IPS, PIJD, AffineIPS, CLDPair, HeckmanRank, Naive, PolicyAwareIPS, RankAgg
 from cldrank.estimators.observing import observe
-from cldrank.estimators.relevance import estimated_relevance
+from cldrank.estimators.relevance import Estimate, estimated_relevance
 from cldrank.models import MLP, Linear
 from cldrank.propensity import AllPairs, BySegment, Propensities, SegmentPropensities
 from cldrank.rankers import model_card
@@ -34,41 +36,49 @@ DEVICES = ["phone", "desktop", "desktop", "phone", "phone", "desktop"]
 TABLE = ClickTable.from_arrays(DATA, **SHOWN, segment=DEVICES)
 
 
-def by_query(table: ClickTable) -> ClickTable:
-    """The same cells, those of odd queries as of phones: their order and all sums stay as they are."""
-    query = table.candidates.row_queries[table.row]
-    return ClickTable(
-        table.candidates, table.row, table.position, table.impressions, table.clicks,
-        segment=query % 2, segment_names=("desktop", "phone"),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "method",
     [
-        IPS(target="ips", envelope="off", model=Linear()),
-        IPS(target="clipped", clip=0.4, envelope="off", model=Linear()),
-        CLD(target="ips", envelope="off"),
-        CLD(target="clicks", envelope="off"),
-        CLDPair(target="ips", envelope="off", model=MLP(epochs=2)),
+        *(IPS(target=target, envelope="off", model=Linear()) for target in get_args(Estimate)),
+        *(CLD(target=target, envelope="off") for target in (*get_args(Estimate), "clicks")),
+        CLD(gamma="profile", likelihood="tobit", sigma="estimate", envelope="off"),
+        IPS(clip=0.4, envelope="off", model=Linear()),
+        CLDPair(envelope="off", model=MLP(epochs=2)),
         HeckmanRank(position_correction=True, envelope="off"),
         PolicyAwareIPS(clip=0.1, model=Linear()),
-        RankAgg(target="ips", envelope="off", model=Linear()),
+        RankAgg(envelope="off", model=Linear()),
     ],
     ids=lambda method: f"{method.name}, {getattr(method, 'target', '')}",
 )
 @pytest.mark.filterwarnings("ignore::cldrank.errors.CldrankWarning")  # of candidates that were never shown
 def test_two_segments_with_one_curve_are_none(method: Any) -> None:
-    """Bit for bit; and another curve of one segment makes another ranker."""
+    """Half of the pages of each query are in either segment; and another curve of one segment makes another ranker."""
     data, clicks, rho = scene()
-    split = by_query(clicks)
-    scores = method.fit(data, clicks, rho).predict(data)
+    whole, split = halved(clicks)
+    assert split.n_cells == 2 * whole.n_cells
+    scores = method.fit(data, whole, rho).predict(data)
     same = SegmentPropensities.of({"desktop": rho, "phone": rho})
-    np.testing.assert_array_equal(method.fit(data, split, same).predict(data), scores)
+    np.testing.assert_allclose(method.fit(data, split, same).predict(data), scores, rtol=1e-5, atol=1e-5)
     assert set(method.segment_propensities_) == {"desktop", "phone"}
     assert not hasattr(method, "propensities_")
     steep = SegmentPropensities.of({"desktop": rho, "phone": Propensities.power(2.0, 3)})
-    assert (method.fit(data, split, steep).predict(data) != scores).any()
+    assert np.abs(method.fit(data, split, steep).predict(data) - scores).max() > 1e-3
+
+
+@pytest.mark.parametrize("target", get_args(Estimate))
+def test_cells_of_one_candidate_and_position_count_as_one(target: Estimate) -> None:
+    """Target, weight and spread of a candidate do not know into how many segments its pages were labelled."""
+    data, clicks, rho = scene()
+    whole, split = halved(clicks)
+    same = SegmentPropensities.of({"desktop": rho, "phone": rho})
+    one, two = observe(data, whole, rho, target), observe(data, split, same, target)
+    for mine, theirs in zip(one.by_row(), two.by_row(), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+    assert one.total == two.total
+    if target != "ips":
+        of = np.searchsorted(whole.row * 10 + whole.position, split.row * 10 + split.position)
+        np.testing.assert_array_equal(two.target, one.target[of])
+        np.testing.assert_allclose(two.spread, one.spread[of], rtol=1e-9, atol=1e-12)
 
 
 def test_each_cell_is_divided_by_the_curve_of_its_segment() -> None:
@@ -80,20 +90,42 @@ def test_each_cell_is_divided_by_the_curve_of_its_segment() -> None:
     assert found.absent.tolist() == [0, 0, 0, 0, 0, 50 + 60]  # pages of phones and of desktops
 
 
-def test_the_prior_is_that_of_segment_and_position() -> None:
-    """What is shown on one surface says nothing about how relevance is spread on another."""
+def test_the_posterior_is_that_of_all_segments() -> None:
+    """Against EM written out with the exact likelihood: binomial in each segment, with one relevance.
+
+    Some candidates were shown on phones only, some on desktops only, some on both.
+    """
     random = np.random.default_rng(0)
-    data = RankingDataset.from_arrays(np.zeros((80, 1)), np.arange(80))
-    position, n = np.tile([1, 2], 40), random.integers(1, 20, 80)
-    device = np.repeat(["desktop", "phone"], 40)
-    clicks = random.binomial(n, np.where(device == "phone", 0.3, 0.8) / position)
-    table = ClickTable.from_arrays(data, position=position, impressions=n, clicks=clicks, segment=device)
+    size, rho = 60, {"phone": 2**-1.5, "desktop": 2**-0.5}
+    data = RankingDataset.from_arrays(np.zeros((size, 1)), np.arange(size))
+    relevance = random.beta(2, 4, size)
+    n = {"phone": random.integers(1, 40, size), "desktop": random.integers(1, 40, size)}
+    n["phone"][:15], n["desktop"][-15:] = 0, 0
+    clicked = {name: random.binomial(n[name], rho[name] * relevance) for name in rho}
+    table = ClickTable.from_arrays(
+        data,
+        row=np.tile(np.arange(size), 2),
+        position=np.full(2 * size, 2),
+        impressions=np.concatenate([n["phone"], n["desktop"]]),
+        clicks=np.concatenate([clicked["phone"], clicked["desktop"]]),
+        segment=np.repeat(["phone", "desktop"], size),
+    )
+    grid = np.sin(np.linspace(0, np.pi / 2, 300)) ** 2
+    chance = np.prod([binom.pmf(clicked[s][:, None], n[s][:, None], rho[s] * grid) for s in rho], axis=0)
+    prior = np.full(len(grid), 1 / len(grid))
+    for _ in range(500):
+        prior = (chance * prior / (chance @ prior)[:, None]).mean(axis=0)
+    expected = chance @ (prior * grid) / (chance @ prior)
     found = estimated_relevance(table, CURVES, "posterior")
-    for name, rho in (("phone", PHONE), ("desktop", DESKTOP)):
-        own = device == name
-        part = RankingDataset.from_arrays(np.zeros((40, 1)), np.arange(40))
-        alone = ClickTable.from_arrays(part, position=position[own], impressions=n[own], clicks=clicks[own])
-        np.testing.assert_array_equal(found[own], estimated_relevance(alone, rho, "posterior"))
+    kept = table.impressions > 0
+    np.testing.assert_allclose(found[kept], expected[table.row[kept]], atol=0.04)
+    assert np.abs(found - expected[table.row])[kept].mean() < 0.008
+    exposure = sum(n[s] * rho[s] for s in rho)
+    ratio = np.minimum(sum(clicked.values()) / exposure, 2)
+    np.testing.assert_allclose(estimated_relevance(table, CURVES, "clipped")[kept], ratio[table.row[kept]])
+    trust = (exposure / (1 + exposure))[table.row]
+    mixed = trust * ratio[table.row] + (1 - trust) * found
+    np.testing.assert_allclose(estimated_relevance(table, CURVES, "mixed")[kept], mixed[kept])
 
 
 def test_exposure_adds_up_over_surfaces() -> None:
@@ -120,7 +152,7 @@ def test_the_ranker_remembers_the_curve_of_each_segment(tmp_path: Any) -> None:
 
 class TestRefusals:
     def test_a_segment_without_a_curve(self) -> None:
-        with pytest.raises(DataError, match="of segment 'desktop' too, which has no curve; there are phone"):
+        with pytest.raises(DataError, match="have a segment 'desktop', and there is no curve for it, only for phone"):
             IPS().fit(DATA, TABLE, SegmentPropensities.of({"phone": PHONE}))
 
     def test_a_curve_that_ends_too_early(self) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from halved_pages import halved
 from simulated_clicks import simulated
 from tiny_logs import Ranking, TinyLog, dcg, expected_clicks, reverse
 
 import cldrank as cr
+from cldrank.clicks.simulate import ShuffledShare
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError
 from cldrank.evaluation import ClickJudge
@@ -64,7 +66,7 @@ def test_measures_are_means_over_the_pages_of_all_surfaces(ranking: Ranking | No
 
 
 def test_clicks_are_permuted_within_their_segment() -> None:
-    place = TABLE.surface_position
+    place = TABLE.segment_position
     dealt = _permuted(LOG, np.random.default_rng(0)).clicks
     assert (dealt.clicks != TABLE.clicks).any()
     np.testing.assert_array_equal(np.bincount(place, dealt.clicks), np.bincount(place, TABLE.clicks))
@@ -88,22 +90,26 @@ def test_the_mean_curve_is_by_impressions() -> None:
 
 class TestVerdicts:
     def test_two_segments_with_one_curve_are_none(self) -> None:
-        """Bit for bit: measures, intervals and the verdict."""
-        world = simulated()
-        table = world.clicks
-        query = table.candidates.row_queries[table.row]
-        split = ClickTable(
-            table.candidates, table.row, table.position, table.impressions, table.clicks,
-            segment=query % 2, segment_names=("desktop", "phone"),
-        )  # fmt: skip
+        """Half of the pages of each query are in either segment: the same measures, intervals and verdict."""
+        world = simulated(sessions=1e5, policy=ShuffledShare(0.5))
+        whole, split = halved(world.clicks)
         curves = SegmentPropensities.of({"desktop": world.rho, "phone": world.rho})
-        options: dict[str, Any] = {"measures": "DCG@4, Clicks@4, ARP", "thorough": False, "trust_curve": True}
+        options: dict[str, Any] = {
+            "measures": "DCG@4, nDCG@4, Clicks@4, ARP",
+            "thorough": False,
+            "trust_curve": True,
+        }
         one, two = (
             cr.compare(world.good, "production", world.data, clicks=clicks, propensities=curve, **options)
-            for clicks, curve in ((table, world.rho), (split, curves))
+            for clicks, curve in ((whole, world.rho), (split, curves))
         )
-        assert one.measures == two.measures
-        assert one.verdict == two.verdict
+        for name, mine in one.measures.items():
+            for part in ("new", "old", "difference"):
+                ours, theirs = (getattr(pair, part).interval for pair in (mine, two.measures[name]))
+                assert (ours.estimate, ours.low, ours.high) == pytest.approx(
+                    (theirs.estimate, theirs.low, theirs.high), rel=1e-6, abs=1e-9
+                )
+        assert one.verdict.decision == two.verdict.decision
 
     def test_drawn_curves_widen_the_interval(self) -> None:
         world = simulated()
@@ -140,9 +146,51 @@ class TestVerdicts:
             ClickJudge.of(LOGS["phone"].data(), TABLE, Propensities.power(0.5, 4))
 
 
-def test_the_ideal_order_knows_the_surfaces() -> None:
-    """Relevance is drawn given the clicks at one position of one surface, by the curve of that surface."""
-    found = {(one.slope, len(one.rows)) for one in IdealOrder(LOG, None, 4)._posteriors}
-    assert {slope for slope, _ in found} <= {*RHO["phone"], *RHO["desktop"]}
-    assert {0.3, 0.8} <= {slope for slope, _ in found}
-    assert sum(rows for _, rows in found) <= int(LOG.seen.sum())
+class TestIdealOrder:
+    def test_every_result_counts_once(self) -> None:
+        """At the position where it was shown most, on all surfaces together."""
+        found = IdealOrder(LOG, None, 4)._posteriors
+        rows = np.concatenate([one.rows for one in found])
+        np.testing.assert_array_equal(np.sort(rows), np.flatnonzero(LOG.seen))
+        shown = np.zeros((LOG.data.n_rows, TABLE.depth + 1))
+        np.add.at(shown, (TABLE.row, TABLE.position), TABLE.impressions)
+        for position, one in enumerate(found, 1):
+            assert one.slope == max(rho[position - 1] for rho in RHO.values() if len(rho) >= position)
+            assert (shown[one.rows, position] == shown[one.rows].max(axis=1)).all()
+
+    def test_relevance_is_drawn_by_the_curve_of_each_segment(self) -> None:
+        """Position 2 of phones is examined a fifth as often as that of desktops; relevance is 0.2 or 0.8."""
+        random, rho = np.random.default_rng(0), {"phone": 0.1, "desktop": 0.5}
+        data = cr.RankingDataset.from_arrays(np.zeros((90, 1)), np.arange(90))
+        relevance, where = random.choice([0.2, 0.8], 90), np.arange(90) % 3
+        cells = [(row, s) for row in range(90) for s in rho if where[row] in (2, list(rho).index(s))]
+        shown = {"row": [row for row, _ in cells], "position": [2] * len(cells), "impressions": [10**6] * len(cells)}
+        clicks = [round(1e6 * relevance[row] * rho[s]) for row, s in cells]
+        table = ClickTable.from_arrays(data, **shown, clicks=clicks, segment=[s for _, s in cells])
+        curves = SegmentPropensities.of({s: Propensities(np.array([1, value])) for s, value in rho.items()})
+        (found,) = IdealOrder(LoggedClicks(data, table, curves), None, 2)._posteriors
+        np.testing.assert_allclose(found.drawn(random), relevance[found.rows], atol=0.03)
+
+    def test_what_was_not_shown_is_as_relevant_as_the_top_of_all_segments(self) -> None:
+        """Not as what one page of a segment that comes first by name says."""
+        world = simulated()
+        rare = world.clicks.where(np.arange(world.clicks.n_cells) < 4).as_segment("(missing)")
+        table = rare.merge(world.clicks.as_segment("desktop"))
+        curves = SegmentPropensities.of({"(missing)": world.rho, "desktop": world.rho})
+        both, one = (
+            IdealOrder(LoggedClicks(world.data, clicks, curve), None, 4)._posteriors[0]
+            for clicks, curve in ((table, curves), (world.clicks.merge(rare.as_segment(""), again=True), world.rho))
+        )
+        assert len(both.rows) == len(one.rows)
+        assert (both.quantile(0.9), both.quantile(0.1)) == (one.quantile(0.9), one.quantile(0.1))
+
+
+def test_ndcg_is_at_most_one() -> None:
+    """Clicks may be luckier than the best order is expected to be; neither the estimate nor its interval exceeds 1."""
+    for seed in range(3):
+        world = simulated(sessions=200, depth=8, seed=seed)
+        found = ClickEstimator(world.log, off_policy("affine"))
+        order = order_of(found.relevance, world.log)
+        assert found.value(ClickMeasure("nDCG", 4), order).value > 1
+        interval = found.estimate(ClickMeasure("nDCG", 4), order).interval
+        assert interval.low <= interval.estimate == interval.high == 1

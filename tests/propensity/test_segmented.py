@@ -81,6 +81,48 @@ def test_a_segment_that_tells_nothing_gets_the_mean(world: Any, tables: dict[str
     assert (found["kiosk"].high[1:] > found.pooled.high[1:]).all()
 
 
+@pytest.fixture(scope="module")
+def ragged(world: Any, tables: dict[str, Any]) -> dict[str, Any]:
+    """Phones show three results, all others five."""
+    return {"phone": tables["mobile"].first(3), "desktop": tables["desktop"], "kiosk": world.log()}
+
+
+class TestDepth:
+    def test_a_curve_ends_where_the_pages_of_its_segment_do(self, ragged: dict[str, Any]) -> None:
+        found = BySegment(AllPairs()).fit({**ragged, "watch": ragged["kiosk"].first(2)})
+        assert {name: len(rho) for name, rho in found.items()} == {"phone": 3, "desktop": 5, "kiosk": 5, "watch": 2}
+        assert {name: len(share) for name, share in found.pooling.items()} == {name: len(found[name]) for name in found}
+        assert found["phone"].comparisons is not None
+        fourth = ragged["desktop"].first(4).as_segment("phone")
+        with pytest.raises(CldrankError, match="of segment 'phone' for position 4; these go from 1 to 3"):
+            found.per_cell(fourth)
+
+    def test_what_one_segment_alone_has_is_its_own(self, ragged: dict[str, Any]) -> None:
+        found = BySegment(AllPairs()).fit(ragged)
+        alone = found.unpooled["desktop"]
+        assert alone is not None
+        np.testing.assert_allclose(found["desktop"].values[3:], alone.values[3:])
+        np.testing.assert_allclose(found["desktop"].errors[3:], alone.errors[3:])  # type: ignore[index]
+        assert found.pooling["desktop"][3:].tolist() == [0, 0]
+
+    def test_the_mean_goes_on_by_the_steps_of_those_that_are_left(self, ragged: dict[str, Any]) -> None:
+        """Desktops are examined more often at 3 than phones, yet the mean does not rise to theirs at 4."""
+        found = BySegment(AllPairs()).fit(ragged)
+        alone, mean = found.unpooled["desktop"], found.pooled
+        assert alone is not None
+        assert found["phone"].values[2] < mean.values[2] < mean.values[2] * 1.2 < alone.values[2]
+        np.testing.assert_allclose(mean.values[3:] / mean.values[2], alone.values[3:] / alone.values[2])
+        np.testing.assert_allclose(found["kiosk"].values, mean.values)
+
+    def test_what_few_know_is_not_sure(self, ragged: dict[str, Any]) -> None:
+        """At 4 there is no telling how far segments differ, so the interval is at least as wide as at 3."""
+        found = BySegment(AllPairs()).fit(ragged)
+        assert found.spread[3] == found.spread[4] == found.spread[2] > 0
+        for rho in (found.pooled, found["kiosk"]):
+            assert rho.errors is not None
+            assert (rho.errors[3:] >= rho.errors[2]).all()
+
+
 def test_segments_by_query_and_by_cell_are_the_same(world: Any) -> None:
     table = world.two_rankers()
     segment = np.where(np.arange(200) % 2, "odd", "even")
@@ -96,8 +138,11 @@ def test_refusals(world: Any) -> None:
     estimator = BySegment(AllPairs())
     with pytest.raises(UnidentifiableError, match="no segment can be estimated; 'a': AllPairs cannot"):
         estimator.fit({"a": table, "b": table})
-    with pytest.raises(CldrankError, match="one segment only"):
+    with pytest.raises(CldrankError, match="two segments .* only 'a'; fit the estimator itself") as refused:
         estimator.fit({"a": table})
+    assert "only 'a'; leave out --segment." in refused.value.said("shell")
+    with pytest.raises(CldrankError, match="have none"):
+        estimator.fit({})
     with pytest.raises(CldrankError, match=r"no segments; count the log with segment='COLUMN', .* entry per query"):
         estimator.fit(table)
     with pytest.raises(CldrankError, match="for each of 200 queries"):

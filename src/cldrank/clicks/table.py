@@ -244,8 +244,8 @@ class ClickTable:
         most = np.zeros(self.n_queries, dtype=np.int64)
         if not self.n_cells:
             return most
-        surface, pages = most_impressions(self.surface_query, self.position, self.impressions)
-        np.add.at(most, surface // self.n_segments, pages)
+        segment, pages = most_impressions(self.segment_query, self.position, self.impressions)
+        np.add.at(most, segment // self.n_segments, pages)
         return most
 
     # -- segments ------------------------------------------------------------------------------------------------
@@ -261,18 +261,18 @@ class ClickTable:
         return self.segment_names != ("",)
 
     @property
-    def surface_row(self) -> IntArray:
+    def segment_row(self) -> IntArray:
         """(cells,) a code of candidate and segment: only cells that share it can be compared by position."""
         return self.row if self.n_segments == 1 else self.row * self.n_segments + self.segment
 
     @property
-    def surface_query(self) -> IntArray:
-        """(cells,) a code of query and segment: the pages of a query on one surface."""
+    def segment_query(self) -> IntArray:
+        """(cells,) a code of query and segment: the pages of a query in one segment."""
         query = self.candidates.row_queries[self.row]
         return query if self.n_segments == 1 else query * self.n_segments + self.segment
 
     @property
-    def surface_position(self) -> IntArray:
+    def segment_position(self) -> IntArray:
         """(cells,) a code of segment and position: cells that share it are examined alike."""
         return self.position if self.n_segments == 1 else self.segment * (self.depth + 1) + self.position
 
@@ -306,8 +306,8 @@ class ClickTable:
 
     def __repr__(self) -> str:
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
-        surfaces = "segments" if self.n_segments > 1 else "segment"
-        named = f"; {surfaces} {', '.join(self.segment_names)}" if self.has_segments else ""
+        word = "segments" if self.n_segments > 1 else "segment"
+        named = f"; {word} {', '.join(self.segment_names)}" if self.has_segments else ""
         return (
             f"ClickTable({count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
             f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, {self.impressions.sum():,} "

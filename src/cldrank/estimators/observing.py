@@ -13,6 +13,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.relevance import Estimate, estimated_relevance
 from cldrank.models.targets import Observations
 from cldrank.propensity import Propensities, SegmentPropensities
+from cldrank.propensity.pooled_cells import cells_together
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
 Target = Estimate | Literal["clicks"]
@@ -29,7 +30,8 @@ def observe(
 
         clicks:    two entries per cell, target 1/ρ with weight c and target 0 with weight n - c
         others:    one entry per cell, target as `estimated_relevance` has it, weight n; with affine clicks always
-                   (c/n - base) / slope
+                   (c/n - base) / slope. But for ips, cells that differ in their segment only have one target and one
+                   spread, so that they count as one cell
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -52,6 +54,7 @@ def observe(
         spread = np.maximum(rate * (1 - rate), 0.0) * inverse**2
         expected = (rate - base) * inverse
         if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
+            spread = _spread_together(clicks, expected, spread)
             expected = estimated_relevance(clicks, propensities, target)
         return Observations(rows, queries[rows], absent, shown, offsets, expected, n, spread)
     pair = np.stack([c, n - c], axis=1).ravel()
@@ -60,6 +63,17 @@ def observe(
     cell_offsets = segments.from_lengths(kept.reshape(-1, 2).sum(axis=1))
     nothing = np.zeros(int(kept.sum()))
     return Observations(rows, queries[rows], absent, shown, cell_offsets[offsets], targets[kept], pair[kept], nothing)
+
+
+def _spread_together(clicks: ClickTable, target: Floats, spread: Floats) -> Floats:
+    """(cells,) the variance around one mean of the cells of a candidate at one position, whatever their segments."""
+    if clicks.n_segments == 1:
+        return spread
+    of, n = cells_together(clicks), clicks.impressions
+    weight = np.bincount(of, n)
+    away = target - (np.bincount(of, n * target) / weight)[of]
+    found: Floats = (np.bincount(of, n * (spread + away**2)) / weight)[of]
+    return found
 
 
 def _correction(clicks: ClickTable, propensities: Curve | None) -> tuple[Floats, Floats]:

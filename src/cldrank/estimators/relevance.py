@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
-from cldrank.deconvolution import RateCounts
 from cldrank.parameters import parameter
 from cldrank.propensity import Propensities, SegmentPropensities
+from cldrank.propensity.pooled_cells import PooledCells
 
 Estimate = Literal["ips", "clipped", "posterior", "mixed"]
 Floats = NDArray[np.float64]
@@ -36,8 +36,11 @@ def estimated_relevance(
         posterior   E[r | c, n, k], where c ~ Binomial(n, ρ r) and r is at most 1
         mixed       w min(r̄, 2) + (1 - w) posterior,   w = n ρ / (1 + n ρ)
 
-    The prior of the posterior is empirical, one per position of each segment: the distribution of relevance that makes
-    the clicks there most likely (`deconvolution`). So candidates at one position count as draws from one distribution,
+    All but ips take the cells of a candidate at one position together, whatever their segments: c and n ρ are then sums
+    over segments, and the cells have one target. So pages that are labelled at random leave the targets as they are.
+
+    The prior of the posterior is empirical, one per position: the distribution of relevance that makes the clicks there
+    most likely (`deconvolution`). So candidates at one position count as draws from one distribution,
     and the order of production is evidence: a prior common to all positions would put what nobody examined at a low
     position above what everybody passed over at a high one. As n grows, all of them tend to r, the posterior to within
     its grid of 100 rates.
@@ -54,25 +57,28 @@ def estimated_relevance(
     mixed [1.06 0.28 0.6 ]
     """
     rho = propensities.per_cell(clicks)
-    n = clicks.impressions.astype(np.float64)
-    raw = clicks.clicks / (n * rho)
     if estimate == "ips":
-        return raw
-    clipped: Floats = np.minimum(raw, MOST)
+        return clicks.clicks / (clicks.impressions.astype(np.float64) * rho)
+    pooled = PooledCells.by(clicks, rho)
+    return _estimated(pooled, estimate)[pooled.of]
+
+
+def _estimated(pooled: PooledCells, estimate: Estimate) -> Floats:
+    exposure = pooled.exposure
+    clipped: Floats = np.minimum(pooled.clicks / exposure, MOST)
     if estimate == "clipped":
         return clipped
-    expected = _posterior(clicks, rho)
+    expected = _posterior(pooled)
     if estimate == "posterior":
         return expected
-    trust = n * rho / (1 + n * rho)
+    trust = exposure / (1 + exposure)
     mixed: Floats = trust * clipped + (1 - trust) * expected
     return mixed
 
 
-def _posterior(clicks: ClickTable, examined: Floats) -> Floats:
-    found, place = np.empty(clicks.n_cells), clicks.surface_position
-    for one in np.unique(place):
-        at = np.flatnonzero(place == one)
-        rho = float(examined[at[0]])
-        found[at] = RateCounts.of(clicks.clicks[at], clicks.impressions[at]).fit(most=min(rho, 1.0)).expected() / rho
+def _posterior(pooled: PooledCells) -> Floats:
+    found = np.empty(len(pooled.row))
+    for position in np.unique(pooled.position):
+        at = np.flatnonzero(pooled.position == position)
+        found[at] = pooled.rates(at).expected() / pooled.slope[at[0]]
     return found

@@ -307,9 +307,9 @@ def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks)
 
 
 def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
-    """An estimate whose intervals end where the measure does."""
+    """An estimate that, with its intervals, ends where the measure does."""
     interval, lowest, highest = (
-        replace(one, low=max(one.low, least), high=min(one.high, most))
+        Interval(*np.clip([one.estimate, one.low, one.high], least, most).tolist(), one.confidence, one.n)
         for one in (found.interval, found.lowest, found.highest)
     )
     return ClickEstimate(interval, lowest, highest, found.errors)

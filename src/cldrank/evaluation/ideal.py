@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.deconvolution import RateCounts, RateDistribution
+from cldrank.deconvolution import RateDistribution
 from cldrank.evaluation.logged import LoggedClicks
+from cldrank.propensity.pooled_cells import PooledCells
 
 Floats = NDArray[np.float64]
 _DRAWS = 20
@@ -81,23 +82,24 @@ class IdealOrder:
 
     @cached_property
     def _posteriors(self) -> list[_Posterior]:
-        """One for each position of a segment, of the rows that were shown there more often than elsewhere."""
-        table = self.log.clicks
-        order = np.lexsort((table.impressions, table.row))
-        usual = order[np.append(np.diff(table.row[order]) > 0, True)]  # the cell with the most impressions of each row
-        found, place = [], table.surface_position
-        for one in np.unique(place[usual]):
-            cells = usual[place[usual] == one]
-            slope, base = (float(part[cells[0]]) for part in self.log.by_cell)
-            counts = RateCounts.of(table.clicks[cells], table.impressions[cells])
-            rates = counts.fit(most=min(max(slope + base, 1e-9), 1.0))
-            found.append(_Posterior(table.row[cells], rates, slope, base))
+        """One for each position, from the top, of the rows that were shown there more often than elsewhere."""
+        pooled = PooledCells.by(self.log.clicks, *self.log.by_cell)
+        order = np.lexsort((pooled.impressions, pooled.row))
+        usual = order[np.append(np.diff(pooled.row[order]) > 0, True)]  # where each row has the most impressions
+        found = []
+        for position in np.unique(pooled.position[usual]):
+            chosen = usual[pooled.position[usual] == position]
+            slope, base = (float(part[chosen[0]]) for part in (pooled.slope, pooled.base))
+            found.append(_Posterior(pooled.row[chosen], pooled.rates(chosen), slope, base))
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """What the relevance of some rows may be, all shown at one position with this slope and base."""
+    """What the relevance of some rows may be, all shown at one position with this slope and base.
+
+    rates   of clicks where pages are examined most; where they are less, that is known to them
+    """
 
     rows: IntArray
     rates: RateDistribution

@@ -101,7 +101,7 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
     """
     table = log.clicks
     each = np.divide(gained, log.exposure, out=np.zeros(len(gained)), where=log.seen)[table.row] * table.impressions
-    total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.surface_position, log.by_cell[1]
+    total, place, bases = Valued(0.0, np.zeros(log.data.n_queries)), table.segment_position, log.by_cell[1]
     for one in np.unique(place):
         at = place == one
         clicked, shown = (log.by_query(log.by_row(at * part)) for part in (table.clicks, table.impressions))
@@ -113,7 +113,7 @@ def _expected_gain(log: LoggedClicks, gained: Floats) -> Valued:
 def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
     """The log with the clicks of each position dealt out anew among its impressions."""
     table = log.clicks
-    dealt, place = np.array(table.clicks), table.surface_position
+    dealt, place = np.array(table.clicks), table.segment_position
     for one in np.unique(place):
         at = np.flatnonzero(place == one)
         shown = table.impressions[at]

@@ -68,9 +68,14 @@ def fitted_curve(
 def fitted_segments(
     estimator: Any, clicks: ClickTable, *, smooth: str | None = None, clip: float | None = None
 ) -> EstimatedSegments:
-    """The curves of all segments of a log, drawn towards their mean, each smoothed and clipped as asked."""
+    """The curves of all segments of a log, drawn towards their mean, each smoothed and clipped as asked.
+
+    A curve that the clicks of its segment refute is warned of. One position alone has nothing to smooth.
+    """
     found = BySegment(replace(estimator, depth=None)).fit(clicks)  # a segment may have shorter pages
-    segments = {name: finished(rho, smooth, clip) for name, rho in found.items()}
+    segments = {name: finished(rho, smooth if len(rho) > 1 else None, clip) for name, rho in found.items()}
+    for name, table in clicks.by_segment().items():
+        warn_if_refuted(segments[name], table)
     return replace(found, segments=segments, pooled=finished(found.pooled, smooth, clip))
 
 

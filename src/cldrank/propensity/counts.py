@@ -61,7 +61,7 @@ class Cells:
         query = clicks.candidates.row_queries[row]
         by_query = resample == "queries" or (resample == "auto" and many_queries(query))
         unit = query if by_query else row
-        row, query = clicks.surface_row[kept], clicks.surface_query[kept]
+        row, query = clicks.segment_row[kept], clicks.segment_query[kept]
         group, n_groups, n_units = deal(unit, size, seed)
         if n_units < 2 and by_query:
             raise UnidentifiableError(

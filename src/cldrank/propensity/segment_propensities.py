@@ -112,7 +112,9 @@ class SegmentPropensities(Mapping[str, Propensities]):
         for code in np.unique(clicks.segment):
             name, own = clicks.segment_names[code], clicks.segment == code
             if name not in self.segments:
-                raise DataError(f"the clicks are of segment {name!r} too, which has no curve; there are {some(self)}.")
+                raise DataError(
+                    f"the clicks have a segment {name!r}, and there is no curve for it, only for {some(self)}."
+                )
             rho = self.segments[name]
             found[own] = rho.values[places_of(clicks.position[own], len(rho), f"propensity of segment {name!r}")]
         return found

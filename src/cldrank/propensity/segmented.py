@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 class EstimatedSegments(SegmentPropensities):
     """The propensities of each segment, estimated together.
 
-    pooled      the mean curve, which segments were drawn towards
-    pooling     for each segment, (k,) how far: 0 is its own estimate, 1 the mean curve
-    spread      (k,) the standard deviation of log ρ between segments
+    pooled      the mean curve, as deep as the deepest segment with an estimate
+    pooling     for each segment, at its own positions, how far it was drawn towards the others: 0 is its own estimate
+    spread      (k,) the standard deviation of log ρ between segments; where only one has an estimate, as further up
     unpooled    the estimate of each segment alone; None where it had none
     refusals    why it had none
     """
@@ -46,8 +46,11 @@ class BySegment:
         pooled share of s = v_s / (v_s + tau^2)
 
     position by position: v_s from resampling, tau^2 by the method of Paule and Mandel (1982), mu by weighting.
-    Candidates are compared within their segment only. A segment whose log supports no estimate gets the mean curve,
-    with the interval of a segment yet unseen, and a note.
+    Candidates are compared within their segment only. The curve of a segment ends where its pages do. A segment whose
+    log supports no estimate gets the mean curve, with the interval of a segment yet unseen, and a note.
+
+    Below the end of some segments, the mean curve goes on by the steps of those that are left, so that it does not jump
+    to theirs.
 
     >>> import cldrank as cr
     >>> from cldrank.propensity import AllPairs
@@ -72,60 +75,125 @@ class BySegment:
         """
         tables = _split(clicks, segment)
         if len(tables) < 2:
-            raise DataError("there is one segment only; fit the estimator itself.")
-        alone: dict[str, Propensities | None] = {}
+            raise DataError(
+                "it takes two segments to estimate them together, and the clicks have {}; {}.",
+                f"only {next(iter(tables))!r}" if tables else "none",
+                Spelling("fit the estimator itself", "leave out --segment"),
+            )
+        known: dict[str, Propensities] = {}
         refusals: dict[str, UnidentifiableError] = {}
         for name, table in tables.items():
             try:
-                alone[name] = self.estimator.fit(table)
+                known[name] = self.estimator.fit(table)
             except UnidentifiableError as refusal:
-                alone[name], refusals[name] = None, refusal
-        known = {name: rho for name, rho in alone.items() if rho is not None}
+                refusals[name] = refusal
         if not known:
             name, first = next(iter(refusals.items()))
             raise UnidentifiableError("no segment can be estimated; {!r}: {}", name, quoted(first))
-        return _pooled(known, alone, refusals, self.estimator.confidence)
+        depths = {name: max(table.depth, 1) for name, table in tables.items()}
+        return _pooled(known, depths, refusals, self.estimator.confidence)
 
 
 def _pooled(
     known: Mapping[str, Propensities],
-    alone: Mapping[str, Propensities | None],
+    depths: Mapping[str, int],
     refusals: Mapping[str, UnidentifiableError],
     confidence: float,
 ) -> EstimatedSegments:
+    """All segments, drawn towards the mean; `depths` are those of their pages, whether they have an estimate or not."""
     size = max(len(rho) for rho in known.values())
     moments = [_moments(rho, size) for rho in known.values()]
     logs, variances = (np.stack(part) for part in zip(*moments, strict=True))
-    between = _between(logs, variances)
-    weights = 1 / (variances + between)
-    mean_variance = 1 / weights.sum(axis=0)
-    mean = (weights * logs).sum(axis=0) * mean_variance
-    mean[0] = mean_variance[0] = between[0] = 0.0
+    among = _Among.of(logs, variances)
     z = float(ndtri((1 + confidence) / 2))
     usual = np.mean([_correlation(rho, size) for rho in known.values()], axis=0)
-    pooled = _curve(mean, _covariance(mean_variance, usual), z, confidence, f"mean of {len(known)} segments", ())
+    whole, error = among.going_on()
+    pooled = _curve(whole, _covariance(error, usual), z, confidence, f"mean of {len(known)} segments", ())
     segments, pooling = {}, {}
-    for name, rho in alone.items():
-        own, variance = _moments(rho, size)
-        share = np.where(np.isinf(variance), 1.0, variance / np.where(np.isinf(variance), 1.0, variance + between))
-        share[0] = 0.0
-        pooled_by = f"pooled {share[1:].mean():.0%} on average, {share[1:].min():.0%} to {share[1:].max():.0%}"
+    for name, depth in depths.items():
+        rho = known.get(name)
         if rho is None:
-            pooled_by = "all of the mean curve: alone, this segment supports no estimate"
-        # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn towards it
-        spread = share * between + share**2 * mean_variance
+            at = min(depth, size)
+            share, drawn, variance = np.ones(at), whole[:at], (error + among.between)[:at]
+            pooled_by, correlation = "all of the mean curve: alone, this segment supports no estimate", usual[:at, :at]
+        else:
+            share, drawn, variance = among.drawn(*_moments(rho, len(rho)))
+            pooled_by, correlation = _how_far(share[1:]), _correlation(rho, len(rho))
+        share[0] = 0.0
         notes = (*(rho.notes if rho is not None else ()), pooled_by)
-        covariance = _covariance(spread, usual if rho is None else _correlation(rho, size))
-        curve = _curve(own + share * (mean - own), covariance, z, confidence, f"segment {name}, {pooled_by}", notes)
-        comparisons = rho.comparisons if rho is not None and len(rho) == size else None
-        segments[name], pooling[name] = replace(curve, comparisons=comparisons), share
-    return EstimatedSegments(segments, pooled, pooling, np.sqrt(between), alone, refusals)
+        covariance = _covariance(variance, correlation)
+        curve = _curve(drawn, covariance, z, confidence, f"segment {name}, {pooled_by}", notes)
+        segments[name] = curve if rho is None else replace(curve, comparisons=rho.comparisons)
+        pooling[name] = share
+    unpooled = {name: known.get(name) for name in depths}
+    return EstimatedSegments(segments, pooled, pooling, np.sqrt(among.between), unpooled, refusals)
 
 
-def _moments(rho: Propensities | None, size: int) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, eq=False)
+class _Among:
+    """What segments with an estimate have in common, position by position.
+
+    logs, variances   (segments, k) of log ρ; the variance is infinite below the end of a segment
+    between           (k,) tau^2; where only one segment has an estimate, that of the position above
+    mean, variance    (k,) of those that have the position
+    """
+
+    logs: Floats
+    variances: Floats
+    between: Floats
+    mean: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, logs: Floats, variances: Floats) -> _Among:
+        several = np.isfinite(variances).sum(axis=0) > 1
+        between = _between(logs, variances)
+        between[0] = 0.0
+        between = between[np.maximum.accumulate(np.where(several, np.arange(len(several)), 0))]
+        mean, variance = _weighted(logs, variances + between)
+        mean[0] = variance[0] = 0.0
+        return cls(logs, variances, between, mean, variance)
+
+    def drawn(self, own: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
+        """The share of the mean in a segment that has an estimate, what that makes of it, and its variance."""
+        at = len(own)
+        others = np.isfinite(self.variances).sum(axis=0)[:at] > 1
+        between, mean = self.between[:at], self.mean[:at]
+        share = np.where(others, 1 / (1 + between / variance), 0.0)
+        # the segment's own uncertainty, as far as it is left, and that of the mean, as far as it is drawn towards it
+        left = np.where(others, share * between, variance) + share**2 * self.variance[:at]
+        left[0] = 0.0
+        return share, own + share * (mean - own), left
+
+    def going_on(self) -> tuple[Floats, Floats]:
+        """The mean curve and its variance: below the end of some segments, by the steps of those that are left."""
+        mean, variance = self.mean.copy(), self.variance.copy()
+        has = np.isfinite(self.variances)
+        for at in np.flatnonzero(has[:, 1:].sum(axis=0) < has[:, :-1].sum(axis=0)) + 1:
+            left = has[:, at]
+            theirs, _ = _weighted(self.logs[left, at - 1], self.variances[left, at - 1] + self.between[at - 1])
+            mean[at:] += self.mean[at - 1] - theirs
+            variance[at:] += self.variance[at - 1]
+        return mean, variance
+
+
+def _weighted(values: Floats, variances: Floats) -> tuple[Any, Any]:
+    """The mean over segments, the first axis, by precision; and its variance."""
+    weights = 1 / variances
+    variance = 1 / weights.sum(axis=0)
+    return (weights * values).sum(axis=0) * variance, variance
+
+
+def _how_far(share: Floats) -> str:
+    if not len(share):
+        return "one position, which needs no estimate"
+    return f"pooled {share.mean():.0%} on average, {share.min():.0%} to {share.max():.0%}"
+
+
+def _moments(rho: Propensities, size: int) -> tuple[Floats, Floats]:
     """Log propensities and their variances, infinite at positions without an estimate."""
     logs, variances = np.zeros(size), np.full(size, np.inf)
-    if rho is not None and rho.errors is not None:
+    if rho.errors is not None:
         logs[: len(rho)] = np.log(rho.values)
         variances[: len(rho)] = np.maximum(rho.errors**2, 1e-12)
     return logs, variances

@@ -99,16 +99,16 @@ def overlap(table: ClickTable) -> Overlap:
     (1, ((1, 2), (3,)))
     """
     positions, place = np.unique(table.position, return_inverse=True)
-    surface_row = table.surface_row
-    several = _several(surface_row)
-    joined = (surface_row[1:] == surface_row[:-1]).nonzero()[0]
+    segment_row = table.segment_row
+    several = _several(segment_row)
+    joined = (segment_row[1:] == segment_row[:-1]).nonzero()[0]
     size = len(positions)
     edges = sparse.coo_matrix((np.ones(len(joined)), (place[joined], place[joined + 1])), shape=(size, size))
     count, label = connected_components(edges, directed=False) if size else (0, np.empty(0, np.int64))
     order = np.argsort(label, kind="stable")
     ends = np.cumsum(np.bincount(label, minlength=count))
     near = several & (place < DEEPEST)
-    common = _gram(surface_row[near], place[near], np.ones(int(near.sum())), min(size, DEEPEST))
+    common = _gram(segment_row[near], place[near], np.ones(int(near.sum())), min(size, DEEPEST))
     above = common[np.triu_indices(len(common), 1)]
     return Overlap(
         candidates=len(np.unique(table.row)),
@@ -124,13 +124,13 @@ def overlap(table: ClickTable) -> Overlap:
 
 def display_order(table: ClickTable) -> Order:
     """Measure how far the candidate determines its position, on the surface that it was shown on."""
-    surface_row, surface_query = table.surface_row, table.surface_query
-    total = np.bincount(surface_row, table.impressions)
-    tested = total[surface_row] > 1
-    row, position, n = surface_row[tested], table.position[tested], table.impressions[tested].astype(np.float64)
+    segment_row, segment_query = table.segment_row, table.segment_query
+    total = np.bincount(segment_row, table.impressions)
+    tested = total[segment_row] > 1
+    row, position, n = segment_row[tested], table.position[tested], table.impressions[tested].astype(np.float64)
     if not len(row):
         return Order(None, None, None, 0, "unknown")
-    query = surface_query[tested]
+    query = segment_query[tested]
     column, column_of = np.unique(query * (table.depth + 1) + position, return_inverse=True)
     column_total = np.bincount(column_of, n)[column_of]
     share = n**2 / (total[row] * column_total)
@@ -173,9 +173,9 @@ def precision(table: ClickTable, curve: tuple[Position, ...]) -> tuple[Precision
     places = np.array([entry.position for entry in curve[:DEEPEST]])
     size = len(places)
     near = (table.position <= places[-1]) & (table.impressions > 0)
-    row, place = table.surface_row[near], np.searchsorted(places, table.position[near])
+    row, place = table.segment_row[near], np.searchsorted(places, table.position[near])
     n, c = table.impressions[near].astype(np.float64), table.clicks[near].astype(np.float64)
-    query = table.surface_query[near]
+    query = table.segment_query[near]
     own = query // table.n_segments
     group, n_groups, _ = deal(own if many_queries(own) else row // table.n_segments, size)
     weights = draw_weights(n_groups, _REPLICATES)
