@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.layout import LayoutFound, LogLayout
-from cldrank.clicks.log.paging import STRAY, usual_tops, pagination_of
+from cldrank.clicks.log.paging import STRAY, pagination_of, usual_tops
 from cldrank.clicks.log.values import DEEPEST, ODD_POSITION, OFF_THE_PAGE, ValueReader
 from cldrank.errors import DataError, setting
 from cldrank.wording import count
