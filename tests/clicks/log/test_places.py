@@ -42,6 +42,7 @@ class TestPages:
         found, result = read(path, engine, columns=PAGE)
         assert found == expected()
         assert result.account.found == ("positions restart on each page of 2",)
+        assert result.account.layout == {"first_position": 1, "page_size": 2, "paging": "restarts"}
         assert "found: positions restart on each page of 2" in str(result.account)
 
     def test_positions_continue(self, tmp_path: Path, engine: Any) -> None:
@@ -49,6 +50,8 @@ class TestPages:
         found, result = read(path, engine, columns=PAGE)
         assert found == expected()
         assert result.account.found == ("positions continue from page to page of 4",)
+        assert result.account.layout == {"first_position": 1, "page_size": 4, "paging": "continues"}
+        assert read(path, engine, columns=PAGE, paging="continues")[1].account.layout["paging"] == "continues"
 
     @pytest.mark.parametrize("restarts", [True, False])
     def test_pages_and_positions_from_0(self, tmp_path: Path, restarts: bool) -> None:
@@ -106,6 +109,50 @@ class TestPages:
         found, _ = read(path, columns=PAGE, page_size=3)
         assert found == {key: counts for key, counts in expected().items() if key[2] != 3}
 
+    def test_one_stray_row_does_not_decide(self, tmp_path: Path, engine: Any) -> None:
+        """Positions are not those of pages as large as the largest position."""
+        for restarts, stray in ((True, 73), (False, 6)):
+            rows = [{**row, "session_id": n} for n in range(60) for row in paged(3, restarts=restarts)[:6]]
+            rows.append({**rows[0], "session_id": 199, "page": 1, "position": stray})
+            rows.append({**rows[0], "session_id": 200, "page": 2, "position": 80})
+            found, result = read(write_parquet(tmp_path / "log.parquet", rows), engine, columns=PAGE)
+            assert {position: n for (_, _, position), (n, _) in found.items()} == dict.fromkeys(range(1, 7), 60)
+            assert result.account.rejected == {"off the page": 2}
+            paging = "restarts" if restarts else "continues"
+            assert result.account.layout == {"first_position": 1, "page_size": 3, "paging": paging}
+
+    def test_too_few_rows_to_call_one_stray(self, tmp_path: Path) -> None:
+        rows = paged(3, restarts=False)
+        rows.append({**rows[0], "session_id": 99, "doc_id": "z", "position": 9})
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        message = (
+            r"two ways: positions restart on each page of 9 \(0 of 49 rows do not fit\), or continue from page to page "
+            r"of 3 \(1 do not\). Choose with page_size=9 and paging='restarts', or page_size=3 and paging='continues'"
+        )
+        with pytest.raises(DataError, match=message):
+            read(path, columns=PAGE)
+        found, result = read(path, columns=PAGE, page_size=3, paging="continues")
+        assert found == expected()
+        assert result.account.rejected == {"off the page": 1}
+        found, result = read(path, columns=PAGE, page_size=9, paging="restarts")
+        assert {position for _, _, position in found} == {1, 2, 3, 9, 13, 14, 15}
+        restarting = paged(3, restarts=True)
+        restarting.append({**rows[0], "session_id": 99, "doc_id": "z", "position": 9})
+        with pytest.raises(DataError, match=r"restart on each page of 9 .*, or restart on each page of 3"):
+            read(write_parquet(path, restarting), columns=PAGE)
+
+    def test_results_seen_less_and_less(self, tmp_path: Path) -> None:
+        """The last place of a page is rare where only results that came into view are logged, and no mistake."""
+        rows = [
+            {**plain_rows()[0], "session_id": session, "doc_id": f"{page}{place}", "page": page, "position": place}
+            for page in (1, 2)
+            for place in range(1, 6)
+            for session in range(4 ** (5 - place))
+        ]
+        found, result = read(write_parquet(tmp_path / "log.parquet", rows), columns=PAGE)
+        assert {position for _, _, position in found} == set(range(1, 11))
+        assert result.account.layout["page_size"] == 5
+
     def test_no_first_page(self, tmp_path: Path) -> None:
         rows = [row for row in paged(3, restarts=True) if row["page"] > 1]
         path = write_parquet(tmp_path / "log.parquet", rows)
@@ -141,6 +188,7 @@ class TestGrids:
         found, result = read(write_parquet(tmp_path / "log.parquet", grid(4)), engine, columns=GRID)
         assert found == expected()
         assert result.account.found == ("the grid has 4 columns, the largest in the log",)
+        assert result.account.layout == {"first_position": 1, "grid_columns": 4}
 
     @pytest.mark.exhaustive
     def test_from_0(self, tmp_path: Path, engine: Any) -> None:
@@ -151,10 +199,29 @@ class TestGrids:
         with pytest.raises(DataError, match=r"begin at 1 and 1, not at 0; leave out first_position=0"):
             read(write_parquet(tmp_path / "log.parquet", grid(3)), engine, columns=GRID, first_position=0)
 
+    def test_one_stray_row_does_not_widen_the_grid(self, tmp_path: Path, engine: Any) -> None:
+        rows = [{**row, "session_id": f"{n}-{row['session_id']}"} for n in range(5) for row in grid(3)]
+        rows.append({**rows[0], "session_id": "z", "column": 40})
+        found, result = read(write_parquet(tmp_path / "log.parquet", rows), engine, columns=GRID)
+        assert found == {key: (5 * n, 5 * c) for key, (n, c) in expected().items()}
+        assert result.account.rejected == {"off the page": 1}
+        assert result.account.found == ("the grid has 3 columns, as all but 1 result show",)
+
+    def test_too_few_rows_to_tell_the_width(self, tmp_path: Path) -> None:
+        rows = [*grid(3), {**grid(3)[0], "session_id": 99, "column": 40}]
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        message = (
+            r"may have 3 or 40 columns: 1 of 49 results are beyond the first 3. Set grid_columns=3, .* grid_columns=40"
+        )
+        with pytest.raises(DataError, match=message):
+            read(path, columns=GRID)
+        assert read(path, columns=GRID, grid_columns=3)[0] == expected()
+
     def test_a_wider_grid_than_was_seen(self, tmp_path: Path) -> None:
         found, result = read(write_parquet(tmp_path / "log.parquet", grid(2)), columns=GRID, grid_columns=3)
         assert {key[2] for key in found} == {1, 2, 4, 5, 7, 8}
         assert result.account.found == ()
+        assert result.account.layout["grid_columns"] == 3
 
     def test_columns_beyond_the_grid_are_set_aside(self, tmp_path: Path) -> None:
         rows = grid(3)

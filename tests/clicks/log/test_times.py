@@ -102,6 +102,49 @@ class TestKinds:
         assert found == [NOON, None, None, None, None, NOON]
         assert said == ("1 timestamp in seconds since 1970", "2 of 4 timestamps cannot be read, such as 'soon'")
 
+    def test_text_is_read_as_a_whole_or_not(self, tmp_path: Path, engine: Any) -> None:
+        """Engines would drop what follows a time, or take it for something else."""
+        odd = [
+            "2024-07-01 12:00:00 EST",
+            "2024-07-01 12:00:00 -0500 EST",
+            "2024-07-01 11:30:00 PM",
+            "2024-07-01 12:00:00 Europe/Berlin",
+            "2024-07-01T12:00:00[Europe/Berlin]",
+            "2024-07-01 12:00:00 junk",
+            "2024-07-01 24:00:00",
+            "2024-07-01 12",
+            "2024-02-30",
+            "24-07-01 12:00:00",
+            "01/07/2024",
+            "12:00:00",
+            "20240701",
+            "20240701120000",
+            "0",
+            "1969-12-31T23:00:00Z",
+            "9999-12-31",
+        ]
+        whole = [
+            "2024-07-01T12:00:00,25Z",
+            "2024/07/01 12:00:00.250000000",
+            "2024-7-1 12:00:00.25 +0000 UTC",
+            "2024-07-01 07:00:00.25-05",
+            "2024-07-01 17:30:00.25 +0530",
+            "2024-07-01t12:00:00.25 gmt",
+        ]
+        found, said = instants(write(tmp_path / "log.parquet", pa.array(odd + whole)), engine)
+        assert dict(zip(odd + whole, found, strict=True)) == dict.fromkeys(odd) | dict.fromkeys(whole, NOON)
+        assert said[-1] == f"{len(odd)} of {len(odd + whole)} timestamps cannot be read, such as '9999-12-31'"
+
+    def test_times_without_logs(self, tmp_path: Path, engine: Any) -> None:
+        """Dates as numbers, and the times that stand for none, are not times of 1970, nor of 2611."""
+        for values in (
+            pa.array([20240701, 20240701120000, 0]),
+            pa.array([datetime(1, 1, 2), datetime(1970, 1, 1), datetime(2611, 6, 1)], pa.timestamp("us", "UTC")),
+        ):
+            found, said = instants(write(tmp_path / "log.parquet", values), engine)
+            assert found == [None] * 3
+            assert said[0].startswith("3 of 3 timestamps cannot be read, such as '")
+
     @pytest.mark.exhaustive
     def test_numbers_beyond_all_times(self, tmp_path: Path, engine: Any) -> None:
         values = [
@@ -160,6 +203,7 @@ def test_views_are_told_apart_by_instants(tmp_path: Path, engine: Any) -> None:
     assert result.account.rejected == {"repeated row": 2}
     assert result.clicks.impressions.sum() == 2
     assert result.account.found == ("1 timestamp in seconds since 1970",)
+    assert result.account.layout["time_unit"] == "epoch seconds"
 
 
 def test_the_audit_says_how_it_read_times(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ layout    `LogLayout`: all that a user says about how a log is to be read
 roles     which column holds what
 values    ids, numbers, and what is neither
 lists     from one row per page to one row per displayed result
+paging    how pages count positions
 places    positions counted page by page, and grids
 dwell     clicks that lasted
 times     timestamps of any kind, in UTC

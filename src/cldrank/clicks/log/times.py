@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 _SECOND = 10**6  # in microseconds
 _UNITS = {"seconds": 10**11, "milliseconds": 10**14, "microseconds": 10**17, "nanoseconds": 9 * 10**18}  # below
-_OFFSET = r":\d\d(?:[.,]\d+)?\s*([+-])(\d\d):?(\d\d)?$"  # behind a time: a date ends alike
+_OFFSET = r":\d\d(?:[.,]\d+)?\s*([+-])([01]\d):?([0-5]\d)?$"  # behind a time: a date ends alike
 _OFFSET_ALONE = r"\s*[+-]\d\d:?(\d\d)?$"
-_ZULU = r"\s*(Z|z|UTC|GMT)$"
+_ZULU = r"\s*(\+00:?00 )?(Z|UTC|GMT)$"
+_DATE = r"\d{4}[-/](0?[1-9]|1[0-2])[-/](0?[1-9]|[12]\d|3[01])"
+_CLOCK = r"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d{1,9})?)?"
+_WALL = rf"^{_DATE}([T ]{_CLOCK})?$"  # all that is read as text: of more, engines drop the rest, each in its own way
 _YEARS = 1970, 2070  # in which clocks are known to change
+_LOGGED = 1990, 2100  # in which logs are written; times outside of them are mistakes, or dates such as 20241114
 _CALLED = {"duckdb": ("epoch_us", "make_timestamp"), "pyspark": ("unix_micros", "timestamp_micros")}
 
 
@@ -48,7 +52,13 @@ class Clock:
     values: ValueReader
 
     def instant(self, timestamp: ir.Value) -> ir.TimestampValue:
-        """Timestamps as instants; null for what cannot be read."""
+        """Timestamps as instants; null for what cannot be read, and for times at which there were no logs."""
+        instant = self._any_instant(timestamp)
+        first, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * _SECOND for year in _LOGGED)
+        micros = self._micros(instant)
+        return ((micros >= first) & (micros < end)).ifelse(instant, None)
+
+    def _any_instant(self, timestamp: ir.Value) -> ir.TimestampValue:
         import ibis
 
         kind: Any = timestamp.type()
@@ -75,19 +85,29 @@ class Clock:
             if not (kind.is_date() or kind.is_timestamp() or kind.is_unknown()):
                 return TimesFound("timestamps", (f"timestamps are {kind}, which is not a time",))
             naive = kind.is_date() or (kind.is_timestamp() and not kind.timezone)
-            return TimesFound("timestamps", (self._wall,) if naive else ())
+            return TimesFound("timestamps", ((self._wall,) if naive else ()) + self._unread(raw))
         is_text, instant = kind.is_string(), self.instant(raw)
         text = stripped(raw) if is_text else raw
         number = text.try_cast("float64")
         size = number.isnan().ifelse(None, number).abs()
         given = (text != "").fill_null(False) if is_text else raw.notnull()
-        unread = given & instant.isnull()
-        asked = {name: (size < bound).sum() for name, bound in _UNITS.items()}
-        asked |= {"rows": given.sum(), "unread": unread.sum(), "example": unread.ifelse(raw.cast("string"), None).max()}
+        asked = {name: (instant.notnull() & (size < bound)).sum() for name, bound in _UNITS.items()}
+        asked |= self._asked(raw, given)
         if is_text:
             asked["walls"] = (instant.notnull() & number.isnull() & ~_says_zone(text)).sum()
         (found,) = self.values.rows(self.rows.aggregate(**asked))
         return self._described(found)
+
+    def _asked(self, raw: ir.Value, given: ir.BooleanValue) -> dict[str, ir.Value]:
+        """How many times are given, how many of them cannot be read, and one of those."""
+        unread = given & self.instant(raw).isnull()
+        example = unread.ifelse(raw.cast("string"), None).max()
+        return {"rows": given.sum(), "unread": unread.sum(), "example": example}
+
+    def _unread(self, raw: ir.Value) -> tuple[str, ...]:
+        """What cannot be read of times that need no reading: those at which there were no logs."""
+        (found,) = self.values.rows(self.rows.aggregate(**self._asked(raw, raw.notnull())))
+        return _unread(found["rows"], found["unread"], found["example"])
 
     def _described(self, found: dict[str, Any]) -> TimesFound:
         """Counts in words; those of a unit include those of smaller ones."""
@@ -103,10 +123,7 @@ class Clock:
             sentences += [f"{count(number, 'timestamp')} in {name} since 1970" for name, number in used.items()]
         if counts.get("walls"):
             sentences.append(self._wall)
-        if counts["unread"]:
-            sentences.append(
-                f"{counts['unread']:,} of {counts['rows']:,} timestamps cannot be read, such as {example!r}"
-            )
+        sentences += _unread(counts["rows"], counts["unread"], example)
         unit = f"epoch {max(used, key=lambda name: used[name])}" if used else "text"
         return TimesFound(unit, tuple(sentences))
 
@@ -180,13 +197,15 @@ def _since_1970(number: ir.NumericValue) -> ir.IntegerValue:
     return ibis.cases(*cases, else_=ibis.null("int64"))
 
 
+def _unread(rows: int | None, unread: int | None, example: object) -> tuple[str, ...]:
+    return (f"{unread:,} of {rows:,} timestamps cannot be read, such as {example!r}",) if unread else ()
+
+
 def _naive(text: ir.StringValue) -> ir.TimestampValue:
-    """A date and a time without the offset at its end."""
-    return (
-        text.re_search(_OFFSET)
-        .ifelse(text.re_replace(_OFFSET_ALONE, ""), text.re_replace(_ZULU, ""))
-        .try_cast("timestamp")
-    )
+    """A date and a time without the offset at its end; null for whatever else there is."""
+    text = text.re_search(_OFFSET).ifelse(text.re_replace(_OFFSET_ALONE, ""), text.re_replace(_ZULU, ""))
+    text = text.re_search(_WALL).ifelse(text, None)
+    return text.replace("/", "-").replace(",", ".").try_cast("timestamp")
 
 
 def _says_zone(text: ir.StringValue) -> ir.BooleanValue:
