@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from cldrank.clicks.cell_file import is_cells, segments_of
 from cldrank.clicks.counting import Counted, by_view, count_cells
 from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
 from cldrank.clicks.log.engines import Engine, connected, engine_of, querying
+from cldrank.clicks.log.frame_source import frame_sources
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.paths import LogFile, LogSource, Paths, counted_before, existing, log_files
 from cldrank.clicks.log.roles import SEGMENT
@@ -201,11 +203,11 @@ def aggregate(
     files = existing(paths)
     _refuse_cells(files)
     with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
-        sources = log_files(files, again=again)
+        sources = {**log_files(files, again=again), **frame_sources(files, layout)}
         known = {} if again else counted_before(sources, tuple(counted))
         if known and len(known) == len(sources):
             return _nothing_new(dataset, every_click, tuple(known.values()))
-        opened.left_out = frozenset(known)
+        opened.left_out = frozenset(file for file in known if isinstance(file, Path))
         fresh = tuple(one for file, one in sources.items() if file not in known)
         result = aggregate_any(files, dataset, opened, layout, fresh, every_click=every_click, days=days)
         result = replace(result, left_out=tuple(known.values()))

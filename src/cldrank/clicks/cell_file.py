@@ -135,8 +135,17 @@ def _added(contents: list[pa.Table]) -> pa.Table:
     """The cells of all files, those of equal keys added up, before anything is done with their ids."""
     counts = COLUMNS[3:]
     keys = [name for name in contents[0].column_names if name not in counts]
+    contents = [_with_plain_segments(content) for content in contents]
     found = pa.concat_tables(contents).group_by(keys).aggregate([(name, "sum") for name in counts])
     return found.rename_columns([*keys, *counts])
+
+
+def _with_plain_segments(content: pa.Table) -> pa.Table:
+    """The names of segments as text: codes of other days stand for other segments, and Arrow does not group by both."""
+    if SEGMENT not in content.column_names:
+        return content
+    place = content.column_names.index(SEGMENT)
+    return content.set_column(place, SEGMENT, content[SEGMENT].cast(pa.string()))
 
 
 def load_sources(path: Path) -> tuple[LogFile, ...]:

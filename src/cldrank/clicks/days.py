@@ -15,7 +15,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -228,7 +228,9 @@ class DayFolder:
                 table.save(temporary / self.file(day).name)
 
     def _check(self) -> None:
-        """Refuse a folder with anything else in it."""
+        """Refuse a folder with anything else in it: files that are written here replace what was there."""
+        from cldrank.clicks.cell_file import is_cells
+
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file; name a folder of days.")
         foreign = [file.name for file in self.path.iterdir()] if self.path.is_dir() else []
@@ -238,6 +240,9 @@ class DayFolder:
                 f"{self.path} holds {foreign[0]!r}; a folder of days holds files such as 2026-11-15.parquet and "
                 "nothing else. Name another folder."
             )
+        for file in self.files().values():
+            if not is_cells(file):
+                raise UsageError(f"{file} does not hold cells, so {self.path} is not a folder of days; name another.")
 
     def file(self, day: date) -> Path:
         """The file of a day, whether it is there or not."""
@@ -245,15 +250,15 @@ class DayFolder:
 
 
 def as_day(value: date | str) -> date:
-    """A day from a text such as 2026-11-15.
+    """A day from a text such as 2026-11-15, or from a time of that day.
 
-    >>> as_day("2026-11-15")
-    datetime.date(2026, 11, 15)
+    >>> as_day("2026-11-15"), as_day(datetime(2026, 11, 15, 23, 59))
+    (datetime.date(2026, 11, 15), datetime.date(2026, 11, 15))
     """
-    if isinstance(value, date):
-        return value
     try:
-        return date.fromisoformat(value)
+        if isinstance(value, datetime):  # which is a date too, but neither written nor compared like one
+            return value.date()
+        return value if isinstance(value, date) else date.fromisoformat(value)
     except (TypeError, ValueError):
         raise UsageError(f"a day is written as 2026-11-15, not {value!r}.") from None
 
