@@ -94,13 +94,18 @@ class WrongStart:
 
 @dataclass(frozen=True)
 class Account:
-    """What became of the rows of a log: rows read, rows set aside by reason; `found` says how it turned out to be."""
+    """What became of the rows of a log: rows read, and rows set aside by reason.
+
+    found     how the log turned out to be laid out, in words
+    layout    how it was read, as data (see `cldrank.clicks.log.Log`)
+    """
 
     rows: int
     rejected: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     wrong_start: WrongStart | None = None
     found: tuple[str, ...] = ()
+    layout: Mapping[str, int | str] = field(default_factory=dict)
 
     @property
     def n_rejected(self) -> int:
@@ -260,7 +265,7 @@ def aggregate_any(
         clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
         rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, layout.first_position)
-    account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found)
+    account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found, log.layout)
     by_itself = cells_by_day(counted.cells, clicks, row, span, days) if days else {}
     return Aggregation(clicks, account, rejects, by_itself)
 

@@ -59,10 +59,9 @@ def by_view(log: Log) -> Log:
             mapping("timestamp"),
         )
     rows = log.rows
-    found = log.clock.found().sentences if log.clock else ()
     moment = rows.timestamp.cast("string").fill_null("")
     views = rows.mutate(session_id=rows.session_id.cast("string") + "@" + moment)
-    return replace(log, rows=views, found=(*log.found, *found))
+    return replace(log.with_times(), rows=views)
 
 
 def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) -> Counted:

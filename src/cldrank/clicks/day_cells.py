@@ -60,8 +60,7 @@ def by_day(log: Log) -> tuple[Log, DaySpan]:
     rows = rows if lost is None else rows.filter(rows.day.notnull())
     if found["first"] == found["last"]:
         rows = rows.drop(DAY)
-    times = log.clock.found().sentences if log.clock else ()
-    return replace(log, rows=rows, found=(*log.found, *times)), DaySpan(found["first"], found["last"], lost)
+    return replace(log.with_times(), rows=rows), DaySpan(found["first"], found["last"], lost)
 
 
 def day_number(timestamp: ir.TimestampValue) -> ir.IntegerValue:

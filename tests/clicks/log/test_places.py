@@ -42,6 +42,7 @@ class TestPages:
         found, result = read(path, engine, columns=PAGE)
         assert found == expected()
         assert result.account.found == ("positions restart on each page of 2",)
+        assert result.account.layout == {"first_position": 1, "page_size": 2, "paging": "restarts"}
         assert "found: positions restart on each page of 2" in str(result.account)
 
     def test_positions_continue(self, tmp_path: Path, engine: Any) -> None:
@@ -49,6 +50,8 @@ class TestPages:
         found, result = read(path, engine, columns=PAGE)
         assert found == expected()
         assert result.account.found == ("positions continue from page to page of 4",)
+        assert result.account.layout == {"first_position": 1, "page_size": 4, "paging": "continues"}
+        assert read(path, engine, columns=PAGE, paging="continues")[1].account.layout["paging"] == "continues"
 
     @pytest.mark.parametrize("restarts", [True, False])
     def test_pages_and_positions_from_0(self, tmp_path: Path, restarts: bool) -> None:
@@ -141,6 +144,7 @@ class TestGrids:
         found, result = read(write_parquet(tmp_path / "log.parquet", grid(4)), engine, columns=GRID)
         assert found == expected()
         assert result.account.found == ("the grid has 4 columns, the largest in the log",)
+        assert result.account.layout == {"first_position": 1, "grid_columns": 4}
 
     @pytest.mark.exhaustive
     def test_from_0(self, tmp_path: Path, engine: Any) -> None:
@@ -155,6 +159,7 @@ class TestGrids:
         found, result = read(write_parquet(tmp_path / "log.parquet", grid(2)), columns=GRID, grid_columns=3)
         assert {key[2] for key in found} == {1, 2, 4, 5, 7, 8}
         assert result.account.found == ()
+        assert result.account.layout["grid_columns"] == 3
 
     def test_columns_beyond_the_grid_are_set_aside(self, tmp_path: Path) -> None:
         rows = grid(3)

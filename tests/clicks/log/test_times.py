@@ -160,6 +160,7 @@ def test_views_are_told_apart_by_instants(tmp_path: Path, engine: Any) -> None:
     assert result.account.rejected == {"repeated row": 2}
     assert result.clicks.impressions.sum() == 2
     assert result.account.found == ("1 timestamp in seconds since 1970",)
+    assert result.account.layout["time_unit"] == "epoch seconds"
 
 
 def test_the_audit_says_how_it_read_times(tmp_path: Path) -> None:

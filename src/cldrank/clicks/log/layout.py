@@ -108,6 +108,19 @@ class LogLayout:
             raise UsageError("{} is for dwell times, which only {} reads.", setting("dwell_unit"), setting("satisfied"))
 
 
+@dataclass(frozen=True)
+class LayoutFound:
+    """How a log turned out to be laid out; its reader fills it in.
+
+    sentences   what was found out, in words
+    values      what holds for this log, said or found: first_position, and where the log has them page_size, paging,
+                grid_columns, time_unit
+    """
+
+    sentences: list[str] = field(default_factory=list)
+    values: dict[str, int | str] = field(default_factory=dict)
+
+
 def zone(name: str) -> ZoneInfo:
     """A time zone by its name."""
     try:

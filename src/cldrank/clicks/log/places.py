@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cldrank.clicks.log.layout import LogLayout
+from cldrank.clicks.log.layout import LayoutFound, LogLayout
 from cldrank.clicks.log.values import DEEPEST, ODD_POSITION, OFF_THE_PAGE, ValueReader
 from cldrank.errors import DataError, setting
 from cldrank.wording import count
@@ -31,9 +31,9 @@ class PlaceReader:
     layout: LogLayout
     values: ValueReader
 
-    def read(self, place: ir.IntegerValue | None = None) -> tuple[ir.IntegerValue, list[str]]:
+    def read(self, place: ir.IntegerValue | None = None) -> tuple[ir.IntegerValue, LayoutFound]:
         """The position of each result from 1, and what was found out; `place` is that in a list, from 0."""
-        found: list[str] = []
+        found = LayoutFound(values={"first_position": self.layout.top})
         if "row" in self.raw:
             position = self._in_grid(found)
         elif "position" in self.raw:
@@ -48,11 +48,13 @@ class PlaceReader:
             raise AssertionError("a log of single results has positions or a grid")
         if "page" in self.raw and self.layout.paging != "continues":
             position = self._on_pages(position, found)
+        elif "page" in self.raw:
+            found.values["paging"] = "continues"
         return position, found
 
     # -- grids -----------------------------------------------------------------------------------------------------
 
-    def _in_grid(self, found: list[str]) -> ir.IntegerValue:
+    def _in_grid(self, found: LayoutFound) -> ir.IntegerValue:
         """Positions in reading order, from 1."""
         import ibis
 
@@ -74,7 +76,8 @@ class PlaceReader:
                     setting("first_position", 0),
                 )
             width = max(last or 1, 1)
-            found.append(f"the grid has {count(width, 'column')}, the largest in the log")
+            found.sentences.append(f"the grid has {count(width, 'column')}, the largest in the log")
+        found.values["grid_columns"] = width
         position = (row - 1) * width + column
         cases = [
             (odd, ODD_POSITION) for odd in (odd_row, odd_column) if odd is not None
@@ -84,7 +87,7 @@ class PlaceReader:
 
     # -- pages -----------------------------------------------------------------------------------------------------
 
-    def _on_pages(self, position: ir.IntegerValue, found: list[str]) -> ir.IntegerValue:
+    def _on_pages(self, position: ir.IntegerValue, found: LayoutFound) -> ir.IntegerValue:
         """Positions in the whole list, given those on numbered pages of results."""
         import ibis
 
@@ -92,13 +95,14 @@ class PlaceReader:
         first, spans = self._spans(page, position)
         size, restarts = self._paging(spans)
         if first == 0:
-            found.append("pages count from 0")
+            found.sentences.append("pages count from 0")
         if not spans or max(spans) == 1:
-            found.append("all results are on the first page")
-        elif restarts:
-            found.append(f"positions restart on each page of {size}")
+            found.sentences.append("all results are on the first page")
         else:
-            found.append(f"positions continue from page to page of {size}")
+            found.values.update(page_size=size, paging="restarts" if restarts else "continues")
+            how = "restart on each page" if restarts else "continue from page to page"
+            found.sentences.append(f"positions {how} of {size}")
+        if not restarts:
             return position
         far = ~page.between(first, DEEPEST)
         number = far.ifelse(None, page).cast("int64") - first  # whole pages before this one

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.dwell import satisfied
 from cldrank.clicks.log.engines import Engine
-from cldrank.clicks.log.layout import LogLayout
+from cldrank.clicks.log.layout import LayoutFound, LogLayout
 from cldrank.clicks.log.lists import OF_CLICKS, PageReader
 from cldrank.clicks.log.nested import Located, locate
 from cldrank.clicks.log.paths import Paths, existing
@@ -39,6 +39,8 @@ class Log:
     by_clicks   whether only clicks have positions in the log, as in lists of clicked positions
     found       what was found out about the layout, in words
     clock       how timestamps are read; None where there are none
+    layout      the same as data, and what the caller said of it: first_position, and where the log has them page_size,
+                paging, grid_columns, time_unit (once times were looked at)
     """
 
     rows: ir.Table
@@ -48,6 +50,14 @@ class Log:
     by_clicks: bool = False
     found: tuple[str, ...] = ()
     clock: Clock | None = None
+    layout: Mapping[str, int | str] = field(default_factory=dict)
+
+    def with_times(self) -> Log:
+        """The log with what its timestamps turned out to be."""
+        if self.clock is None:
+            return self
+        times = self.clock.found()
+        return replace(self, found=(*self.found, *times.sentences), layout={**self.layout, "time_unit": times.unit})
 
 
 def open_log(paths: Paths, engine: Engine, layout: LogLayout | None = None, **options: Any) -> Log:
@@ -174,10 +184,10 @@ class _LogReader:
         keys = {role: raw[role] for role in KEYS}
         log = rows.select(**keys, position=position, clicks=clicks, **optional)
         by_clicks = "clicked_positions" in raw
-        return Log(log, phantoms, tuple(optional), once, by_clicks, tuple(found), clock)
+        return Log(log, phantoms, tuple(optional), once, by_clicks, tuple(found.sentences), clock, found.values)
 
     def _clicks(
-        self, rows: ir.Table, raw: dict[str, ir.Value], found: list[str]
+        self, rows: ir.Table, raw: dict[str, ir.Value], found: LayoutFound
     ) -> tuple[ir.IntegerValue, ir.BooleanValue | None, bool]:
         """How often each result was clicked, where that is not a number, and whether it is 0 or 1 throughout."""
         import ibis
@@ -193,5 +203,5 @@ class _LogReader:
         if self.layout.satisfied is not None:
             clicks, odd_dwell, said = satisfied(rows, clicks, raw["dwell"], self.layout, self.values)
             odd = any_of(odd, odd_dwell)
-            found.append(said)
+            found.sentences.append(said)
         return clicks, odd, once
