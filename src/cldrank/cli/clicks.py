@@ -280,7 +280,7 @@ def show(
         raise UsageError(f"{cells}: no such file.")
     if not is_cells(cells) and not DayFolder.is_one(cells):
         raise DataError(f"{cells} does not hold cells; make some with `cldrank clicks aggregate`.")
-    table = ClickTable.read(cells, options.load_features(features), **vars(window))
+    table = ClickTable.read(cells, options.load_features(features), **window.window())
     summary = _summary(table)
     if as_json:
         print_json({"cells": str(cells), **summary})

@@ -177,6 +177,10 @@ class LogShape:
         str | None,
         _reading("--paging restarts|continues", "Whether positions begin anew on each `page`. [default: found]"),
     ] = None
+    first_page: Annotated[
+        int | None,
+        _reading("--first-page 0|1", "Logs with a `page` column: the first page. [default: found]", min=0, max=1),
+    ] = None
     grid_columns: Annotated[
         int | None,
         _reading(

@@ -21,6 +21,7 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cell_file import is_cells, segments_of
+from cldrank.clicks.cell_kind import position_layout
 from cldrank.clicks.counting import Counted, by_view, count_cells
 from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
 from cldrank.clicks.log.engines import Engine, connected, engine_of, querying
@@ -263,6 +264,7 @@ def aggregate_any(
         if not rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
         clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        clicks = replace(clicks, layout=position_layout(log.layout))
         rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, layout.first_position)
     account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found, log.layout)

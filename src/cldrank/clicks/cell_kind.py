@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cldrank.errors import DataError, setting
 
@@ -25,7 +24,7 @@ class CellKind:
 
     every_click: bool = False
     has_segments: bool | None = False
-    layout: Mapping[str, Any] = field(default_factory=dict)
+    layout: Mapping[str, int] = field(default_factory=dict)
 
     def check_same(self, other: CellKind, here: str, there: str) -> None:
         """Refuse to add cells to others that were counted in another way."""
@@ -50,6 +49,17 @@ class CellKind:
                     "set {}; if not, count the logs of {} again with {}.",
                     *(here, own, there, others, others, there, own),
                 )
+
+
+def position_layout(layout: Mapping[str, int | str]) -> dict[str, int]:
+    """Of how a log was read, as `Account.layout` has it, what decides which place a position means.
+
+    >>> position_layout({"first_position": 0, "first_page": 1, "page_size": 10, "paging": "continues"})
+    {}
+    """
+    if layout.get("paging") == "continues":
+        return {}
+    return {name: int(layout[name]) for name in ("grid_columns", "first_page", "page_size") if name in layout}
 
 
 def joined_kind(kinds: Iterable[tuple[str, CellKind]]) -> CellKind:

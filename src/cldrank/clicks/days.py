@@ -20,7 +20,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from cldrank.clicks.log.paths import LogFile, Paths, existing, in_both, log_files, names_of
+from cldrank.clicks.cell_kind import CellKind, joined_kind
+from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, frame_of, in_both, names_of
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
@@ -156,18 +157,21 @@ class DayFolder:
         if again and replace:
             raise UsageError("{} and {} exclude each other.", setting("again"), setting("replace"))
         self._check()
-        earlier = self.sources()
+        _check_known(paths, again)
+        described = self._described()
+        earlier = {day: sources for day, (_, sources) in described.items()}
         known = [one for sources in earlier.values() for one in sources]
         days = True if day is None else as_day(day)
         options |= {"again": again, "counted": () if replace else known, "days": days}
         counted = aggregate(paths, dataset, **options)
-        removed: tuple[date, ...] = ()
-        if replace:
-            named = tuple(log_files(existing(paths)).values())
-            removed = tuple(sorted(self._made_anew(earlier, named, counted.days) - counted.days.keys()))
+        rebuilt = self._rebuilt(earlier, counted.clicks.sources, counted.days) if replace else set()
+        removed = tuple(sorted(rebuilt - counted.days.keys()))
+        if counted.days:
+            kept = [(str(self.file(one)), kind) for one, (kind, _) in described.items() if one not in rebuilt]
+            joined_kind([*kept, ("the log", counted.clicks.kind)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):
-            if self.sources() != earlier:
+            if self._described() != described:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
             for one in cells.keys() & earlier.keys() if not replace else ():
@@ -189,11 +193,15 @@ class DayFolder:
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
         """The log files that went into each day."""
-        from cldrank.clicks.cell_file import load_sources
+        return {day: sources for day, (_, sources) in self._described().items()}
 
-        return {day: load_sources(file) for day, file in self.files().items()}
+    def _described(self) -> dict[date, tuple[CellKind, tuple[LogFile, ...]]]:
+        """How each day was counted, and from which log files."""
+        from cldrank.clicks.cell_file import describe_cells
 
-    def _made_anew(
+        return {day: describe_cells(file) for day, file in self.files().items()}
+
+    def _rebuilt(
         self, earlier: Mapping[date, Sequence[LogFile]], named: Sequence[LogFile], days: Mapping[date, ClickTable]
     ) -> set[date]:
         """The days that hold any of the named files, or will; refused if such a day holds another file as well."""
@@ -206,9 +214,10 @@ class DayFolder:
             others = [one for one in sources if one not in again]
             if others:
                 raise DataError(
-                    "{} also holds {}, which would be lost; name all files of that day.",
+                    "{} also holds {}, which would be lost; name all files of that day, or delete {} first.",
                     self.file(day),
                     names_of(others),
+                    self.file(day),
                 )
         return found
 
@@ -247,6 +256,20 @@ class DayFolder:
     def file(self, day: date) -> Path:
         """The file of a day, whether it is there or not."""
         return self.path / f"{day.isoformat()}.parquet"
+
+
+def _check_known(paths: Paths, again: bool) -> None:
+    """Refuse a frame that could not be told from others, so that each call would count it once more."""
+    from cldrank.data.frames import is_lazy
+
+    frame = frame_of(paths)
+    if frame is not None and not again and is_lazy(frame.frame):
+        raise UsageError(
+            "{} is yet to be computed, so whether it was counted before cannot be known; compute it first, or set {} "
+            "if it is new.",
+            frame,
+            AGAIN,
+        )
 
 
 def as_day(value: date | str) -> date:

@@ -18,8 +18,8 @@ from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
 from cldrank.clicks.cell_kind import CellKind
-from cldrank.clicks.log.layout import LogLayout
-from cldrank.clicks.log.paths import LogFile, Paths
+from cldrank.clicks.log.layout import refuse_for_cells
+from cldrank.clicks.log.paths import LogFile, Paths, existing
 from cldrank.clicks.log.values import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
 from cldrank.data.dataset import RankingDataset
@@ -65,7 +65,7 @@ class ClickTable:
     display: NDArray[np.float64] | None = None
     segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
     segment_names: tuple[str, ...] = ("",)
-    layout: Mapping[str, Any] = field(default_factory=dict)
+    layout: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -169,11 +169,11 @@ class ClickTable:
         from cldrank.clicks.days import DayFolder, refuse_window
 
         if DayFolder.is_one(path):
-            LogLayout.check_not_given(path, {"columns": columns, **options})
+            refuse_for_cells(path, columns or options)
             return DayFolder(path).read(dataset, last=last, until=until)
         refuse_window(path, last, until)
         if is_cells(path):
-            LogLayout.check_not_given(path, {"columns": columns, **options})
+            refuse_for_cells(existing(path)[0], columns or options)
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 

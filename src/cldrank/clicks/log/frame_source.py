@@ -18,12 +18,7 @@ _SHORT = 8  # digits of a fingerprint, in a name
 
 
 def frame_sources(sources: Sequence[LogSource], layout: LogLayout) -> dict[LogSource, LogFile]:
-    """The fingerprint of a frame: of the columns that are read. One that is yet to be computed has none.
-
-    >>> frame = LogFrame(pa.table({"session_id": [1], "query_id": ["q"], "doc_id": ["a"], "position": [1], "clicked": [1]}))
-    >>> [source.name for source in frame_sources([frame], LogLayout()).values()]
-    ['the Arrow table 00000000']
-    """
+    """The fingerprint of a frame: of the columns that are read. One that is yet to be computed has none."""
     from cldrank.data.frames import is_lazy
 
     frames = [one for one in sources if isinstance(one, LogFrame) and not is_lazy(one.frame)]

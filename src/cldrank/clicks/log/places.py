@@ -94,7 +94,8 @@ class PlaceReader:
         page, odd = self.values.whole(self.raw["page"], "page")
         first, spans = self._spans(page, position)
         size, restarts = self._paging(spans)
-        if first == 0:
+        found.values["first_page"] = first
+        if first == 0 and self.layout.first_page is None:
             found.sentences.append("pages count from 0")
         if not spans or max(spans) == 1:
             found.sentences.append("all results are on the first page")
@@ -126,7 +127,9 @@ class PlaceReader:
         )
         spans = {entry["page"]: entry for entry in self.values.rows(grouped.order_by("page").limit(_MOST_PAGES))}
         zero, one = (spans[number]["rows"] if number in spans else 0 for number in (0, 1))
-        first = 0 if zero > _STRAY * one else 1
+        first = self.layout.first_page
+        if first is None:
+            first = 0 if zero > _STRAY * one else 1
         return first, {number + 1 - first: entry for number, entry in spans.items() if number >= first}
 
     def _paging(self, spans: dict[int, dict[str, Any]]) -> tuple[int, bool]:
