@@ -4,7 +4,7 @@
     cells/2026-11-15.parquet
 
 A log file counts once, by its content: named again, it is left out before anything is counted. New files are added to
-their days. A file that was counted and has other content now is refused, unless its days are to be made anew. Whatever
+their days. A file that was counted and has other content now is refused, unless its days are to be rebuilt. Whatever
 is changed is changed as a whole: a killed process leaves the folder as it was.
 """
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.parquet")
 _SPAN = re.compile(r"([1-9]\d{0,4})([dw])")
+_REPLACE = Spelling("replace=True", "--replace")
 _MOST_NAMED = 5  # days, in a message
 
 
@@ -97,7 +98,7 @@ class DayFolder:
     def read(
         self, dataset: RankingDataset | None = None, *, last: str | None = None, until: date | str | None = None
     ) -> ClickTable:
-        """The cells of a window of days, added up; days without a file are warned of.
+        """The cells of a window of days, added up, with a warning about days without a file.
 
         Cells of candidates that the dataset does not have, such as documents that were deleted meanwhile, are left out
         with a warning.
@@ -110,7 +111,7 @@ class DayFolder:
         return load_cells([self.files()[day] for day in self.window(last, until)], dataset, known_only=True)
 
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
-        """The days of a window that there are, the first one first; those that are missing are warned of."""
+        """The days of a window that there are, the first one first, with a warning about those that are missing."""
         there = list(self.files())
         if not there:
             raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
@@ -149,7 +150,7 @@ class DayFolder:
 
         day       the day of all rows; by default that of each row's timestamp, in UTC
         again     count files that were counted before once more
-        replace   make the days of these files anew, from these files alone: all files of such a day must be named
+        replace   rebuild the days of these files, from these files alone: all files of such a day must be named
         options   those of `cldrank.clicks.aggregate.aggregate`
         """
         from cldrank.clicks.aggregate import aggregate
@@ -168,7 +169,10 @@ class DayFolder:
         removed = tuple(sorted(rebuilt - counted.days.keys()))
         if counted.days:
             kept = [(str(self.file(one)), kind) for one, (kind, _) in described.items() if one not in rebuilt]
-            joined_kind([*kept, ("the log", counted.clicks.kind)])
+            try:
+                joined_kind([*kept, ("the log", counted.clicks.kind)])
+            except DataError as error:
+                raise DataError(f"{error.message} To count a day again, use {{}}.", *error.words, _REPLACE) from None
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
@@ -280,7 +284,7 @@ def as_day(value: date | str) -> date:
     """
     try:
         if isinstance(value, datetime):  # which is a date too, but neither written nor compared like one
-            return value.date()
+            return date(value.year, value.month, value.day)  # a missing one of pandas has no year
         return value if isinstance(value, date) else date.fromisoformat(value)
     except (TypeError, ValueError):
         raise UsageError(f"a day is written as 2026-11-15, not {value!r}.") from None
