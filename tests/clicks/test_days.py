@@ -157,10 +157,14 @@ class TestAdding:
         raw = DayFolder(tmp_path / "raw")
         log = write(tmp_path / "raw" / "2026-11-13.parquet", page(1, START))
         DayFolder(tmp_path / "cells").add(log)
-        (tmp_path / "cells" / "2026-11-13.parquet").rename(tmp_path / "raw" / "2026-11-12.parquet")  # the first is cells
+        (tmp_path / "cells" / "2026-11-13.parquet").rename(
+            tmp_path / "raw" / "2026-11-12.parquet"
+        )  # the first is cells
         before = log.read_bytes()
         for change in (lambda: raw.add(log), lambda: raw.add(log, replace=True), lambda: raw.forget("1d")):
-            with pytest.raises(UsageError, match=r"raw/2026-11-13\.parquet does not hold cells, so .*raw is not a folder"):
+            with pytest.raises(
+                UsageError, match=r"raw/2026-11-13\.parquet does not hold cells, so .*raw is not a folder"
+            ):
                 change()
         assert (log.read_bytes(), len(raw.files())) == (before, 2)
 
@@ -202,9 +206,9 @@ class TestDaysOfOneKind:
         monday, tuesday = (by_device(tmp_path / f"{day}.csv", day, ("phone", "tv")) for day in (14, 15))
         folder.add(monday, segment="device")
         message = r"2026-11-14.parquet has segments, the log has none; count both with segment.* use replace=True"
-        for refused in (lambda: folder.add(tuesday), lambda: folder.add([monday, tuesday], again=True)):
+        for logs, again in (([tuesday], False), ([monday, tuesday], True)):
             with pytest.raises(DataError, match=message):
-                refused()
+                folder.add(logs, again=again)
         assert list(folder.files()) == [date(2026, 11, 14)]
         folder.add([monday, tuesday], replace=True)  # no day stays that has segments
         assert not folder.read().has_segments
@@ -214,18 +218,19 @@ class TestDaysOfOneKind:
         folder = DayFolder(tmp_path / "cells")
         folder.add(write(tmp_path / "a.parquet", page(1, START)))
         later = write(tmp_path / "b.parquet", page(1, START + timedelta(days=1)))
-        with pytest.raises(DataError, match=r"the log counts every click, .*2026-11-13\.parquet one click per") as caught:
+        with pytest.raises(
+            DataError, match=r"the log counts every click, .*2026-11-13\.parquet one click per"
+        ) as caught:
             folder.add(later, every_click=True)
         assert "count both with --every-click, or both without" in caught.value.said("shell")
         assert list(folder.add(later).written) == [date(2026, 11, 14)]
 
     def test_grids_are_as_wide_on_all_days(self, tmp_path: Path) -> None:
-        folder, options = DayFolder(tmp_path / "cells"), {"columns": {"row": "r", "column": "c"}}
+        folder = DayFolder(tmp_path / "cells")
+        options: dict[str, Any] = {"columns": {"row": "r", "column": "c"}}
         logs = []
         for day, width in ((14, 4), (15, 3)):
-            rows = [
-                f"1,q,d{r}{c},{r},{c},0,2026-11-{day}T10:00:00Z" for r in (1, 2, 3) for c in range(1, width + 1)
-            ]
+            rows = [f"1,q,d{r}{c},{r},{c},0,2026-11-{day}T10:00:00Z" for r in (1, 2, 3) for c in range(1, width + 1)]
             logs.append(tmp_path / f"{day}.csv")
             logs[-1].write_text("\n".join(["session_id,query_id,doc_id,r,c,clicked,timestamp", *rows]))
         folder.add(logs[0], **options)
@@ -262,7 +267,7 @@ class TestDaysOfOneKind:
             return
         with pytest.raises(DataError, match=message):
             folder.add(logs[1], columns={"page": "page"})
-        given = {"page_size": 3} if "page_size" in message else {"first_page": 0, "page_size": 2}
+        given: dict[str, Any] = {"page_size": 3} if "page_size" in message else {"first_page": 0, "page_size": 2}
         assert folder.add(logs[1], columns={"page": "page"}, **given).written
 
 
@@ -293,7 +298,9 @@ class TestFrames:
 
     def test_a_frame_that_is_yet_to_be_computed_cannot_be_known(self, tmp_path: Path) -> None:
         lazy, folder = pl.from_pandas(self.FRAME).lazy(), DayFolder(tmp_path / "cells")
-        with pytest.raises(UsageError, match="the Polars LazyFrame is yet to be computed.*compute it first, or set again"):
+        with pytest.raises(
+            UsageError, match="the Polars LazyFrame is yet to be computed.*compute it first, or set again"
+        ):
             folder.add(lazy)
         assert folder.add(lazy, again=True).written[START.date()].impressions.sum() == 3
 

@@ -63,9 +63,7 @@ class Target:
     ] = None  # fmt: skip
     replace: Annotated[
         bool,
-        options.spelled(
-            "--replace", "With a folder of days: rebuild the days of these files, from these files alone."
-        ),
+        options.spelled("--replace", "With a folder of days: rebuild the days of these files, from these files alone."),
     ] = False
     again: Annotated[
         bool, options.spelled("--again", "Count files even if they are named twice, or went into --add-to already.")
@@ -89,7 +87,8 @@ class Target:
         """Refuse what does not fit together."""
         if self.earlier is not None and not self._names_folder and self.earlier.suffix not in ("", ".parquet", ".pq"):
             raise UsageError(
-                f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, whose name ends in /."
+                f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, named as "
+                f"{self.add_to}/."
             )
         if self.is_folder and self.out is not None:
             raise UsageError(f"--add-to {self.add_to} writes into that folder of days; leave --out out.")

@@ -209,7 +209,7 @@ def aggregate(
     files = existing(paths)
     _refuse_cells(files)
     with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
-        sources = {**log_files(files, again=again), **frame_sources(files, layout)}
+        sources = log_files(files, again=again) | frame_sources(files, layout)
         known = {} if again else counted_before(sources, tuple(counted))
         if known and len(known) == len(sources):
             return _nothing_new(dataset, every_click, tuple(known.values()))

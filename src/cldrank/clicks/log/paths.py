@@ -245,7 +245,7 @@ class LogFile:
         return self.place == earlier.place and (self.size, self.sha256) != (earlier.size, earlier.sha256)
 
 
-def log_files(paths: Sequence[LogSource], *, part: str = "", again: bool = False) -> dict[Path, LogFile]:
+def log_files(paths: Sequence[LogSource], *, part: str = "", again: bool = False) -> dict[LogSource, LogFile]:
     """The files below the paths, each content once; those without rows are left out.
 
     again   accept a file that is named twice, or two of the same content
