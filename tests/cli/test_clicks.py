@@ -90,9 +90,14 @@ class TestClicks:
             ("--day is for a folder of days", ["-o", "x.parquet", "--day", "2026-11-15"]),
             ("--replace is for a folder of days", ["--add-to", "x.parquet", "--replace"]),
             ("name the file of cells to write with --out", []),
+            ("--add-to cells.csv: cells are kept in a .parquet file, or in a folder", ["--add-to", "cells.csv"]),
         ):
             ran = run("clicks", "aggregate", log, *arguments)
             assert (ran.code, message in ran.err) == (2, True), ran
+        assert not (tmp_path / "cells.csv").exists()
+        dotted = run("clicks", "aggregate", log, "--add-to", "cells.v2/")
+        assert "wrote cells.v2/2026-11-15.parquet" in dotted.out
+        assert "cells.v2 is as it was" in run("clicks", "aggregate", log, "--add-to", "cells.v2").out  # it is there now
         windowed = run("clicks", "show", "cells/2026-11-15.parquet", "--last", "2d")
         assert (windowed.code, "--last and --until choose from a folder of days" in windowed.err) == (2, True)
 

@@ -54,6 +54,16 @@ def test_train_learns_from_any_log(run: Run, log: Path, folder: Path) -> None:
     assert np.array_equal(one, two)
 
 
+def test_train_counts_by_segment(run: Run, log: Path, folder: Path) -> None:
+    said = [*options("--log-column"), "--first-position", "0"]
+    table = pq.read_table(log)
+    pq.write_table(table.append_column("device", pa.array(["phone", "desktop"] * (len(table) // 2))), log)
+    train = ("train", "naive", "-f", "train.parquet", "-c", log, *said, "-o", "a")
+    assert run(*train, "--segment", "device").code == 0
+    other = run(*train, "--segment", "layout")
+    assert (other.code != 0, "'layout'" in other.err) == (True, True), other
+
+
 def test_train_without_queries(run: Run, log: Path) -> None:
     said = [*options("--log-column"), "--first-position", "0", "--one-query"]
     said = [part for part in said if part != "query_id=search"]

@@ -276,7 +276,7 @@ class TestSegments:
         ran = propensity(*call)
         assert "Desktop / Web" in ran.out
         assert f"{NO_SEGMENT}, alone: all-pairs cannot estimate" in ran.out
-        assert "--log-column segment=device --propensity rho.json --out ranker/" in " ".join(ran.err.split())
+        assert "--segment device --propensity rho.json --out ranker/" in " ".join(ran.err.split())
         assert Path("rho.svg").read_text().count(", position ") == 16
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
         assert list(propensity("show", "rho.json", "--json").json) == [f"rho.json, {name}" for name in found]

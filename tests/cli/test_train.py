@@ -379,10 +379,10 @@ class TestWarmStart:
         assert warm["warm_start"].startswith("CLD, weights_sha256 ")
         assert "--warm-start yesterday" in (folder / "today" / "README.md").read_text()
         said = run("train", "cld", *given("cld"), "-o", "today", "--warm-start", "today")
-        assert "begun from CLD, weights_sha256" in said.out
+        assert "started from CLD, weights_sha256" in said.out
         for arguments, message in (
             (("cld", *given("cld"), "--warm-start", "absent"), "absent does not exist"),
-            (("ips", *given("ips"), "--warm-start", "today"), "--warm-start is not for a linear model in closed form"),
+            (("ips", *given("ips"), "--warm-start", "today"), "has nothing to start from; leave it out."),
             (
                 ("cld-pair", *given("cld-pair"), "--model", "trees", "--warm-start", "today"),
                 "boosted trees: going on would add trees to those of clicks that have left the window",

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -150,6 +152,157 @@ class TestAdding:
             DayFolder(three_days[0].parents[1]).add(three_days)
         with pytest.raises(UsageError, match="is a file"):
             DayFolder(three_days[0]).add(three_days)
+
+    def test_raw_logs_are_never_replaced(self, tmp_path: Path) -> None:
+        raw = DayFolder(tmp_path / "raw")
+        log = write(tmp_path / "raw" / "2026-11-13.parquet", page(1, START))
+        DayFolder(tmp_path / "cells").add(log)
+        (tmp_path / "cells" / "2026-11-13.parquet").rename(
+            tmp_path / "raw" / "2026-11-12.parquet"
+        )  # the first is cells
+        before = log.read_bytes()
+        for change in (lambda: raw.add(log), lambda: raw.add(log, replace=True), lambda: raw.forget("1d")):
+            with pytest.raises(
+                UsageError, match=r"raw/2026-11-13\.parquet does not hold cells, so .*raw is not a folder"
+            ):
+                change()
+        assert (log.read_bytes(), len(raw.files())) == (before, 2)
+
+    def test_a_time_is_of_its_day(self, tmp_path: Path) -> None:
+        folder, log = DayFolder(tmp_path / "cells"), write(tmp_path / "log.parquet", page(1, START))
+        assert list(folder.add(log, day=datetime(2026, 11, 15, 8)).written) == [date(2026, 11, 15)]
+        assert [file.name for file in folder.path.iterdir()] == ["2026-11-15.parquet"]
+        for until in (datetime(2026, 11, 15, 8), pd.Timestamp("2026-11-15 08:00")):
+            assert folder.read(last="1d", until=until).impressions.sum() == 3
+        with pytest.raises(UsageError, match="not NaT"):
+            folder.read(until=pd.NaT)
+
+
+def by_device(path: Path, day: int, devices: Sequence[str]) -> Path:
+    """A log with a page for each device."""
+    rows = [
+        f"{day}{device},q,d{k},{k},{int(k == 1)},2026-11-{day}T10:00:00Z,{device}" for device in devices for k in (1, 2)
+    ]
+    path.write_text("\n".join([f"{','.join(NAMES)},device", *rows]))
+    return path
+
+
+class TestDaysOfOneKind:
+    def test_days_with_other_segments_are_read_together(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        logs = [
+            by_device(tmp_path / f"{day}.csv", day, devices)
+            for day, devices in ((14, ("desktop", "phone")), (15, ("phone", "tablet")), (16, ("phone", "tablet")))
+        ]
+        for log in logs:
+            folder.add(log, segment="device")
+        shown = {name: int(part.impressions.sum()) for name, part in folder.read().by_segment().items()}
+        assert shown == {"desktop": 2, "phone": 6, "tablet": 4}
+        assert cells(folder.read()) == cells(aggregate(logs, segment="device").clicks)
+        assert folder.read(last="2d").segment_names == ("phone", "tablet")
+
+    def test_all_days_have_segments_or_none(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        monday, tuesday = (by_device(tmp_path / f"{day}.csv", day, ("phone", "tv")) for day in (14, 15))
+        folder.add(monday, segment="device")
+        message = r"2026-11-14.parquet has segments, the log has none; count both with segment.* use replace=True"
+        for logs, again in (([tuesday], False), ([monday, tuesday], True)):
+            with pytest.raises(DataError, match=message):
+                folder.add(logs, again=again)
+        assert list(folder.files()) == [date(2026, 11, 14)]
+        folder.add([monday, tuesday], replace=True)  # no day stays that has segments
+        assert not folder.read().has_segments
+        assert len(folder.files()) == 2
+
+    def test_all_days_count_every_click_or_none_does(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        folder.add(write(tmp_path / "a.parquet", page(1, START)))
+        later = write(tmp_path / "b.parquet", page(1, START + timedelta(days=1)))
+        with pytest.raises(
+            DataError, match=r"the log counts every click, .*2026-11-13\.parquet one click per"
+        ) as caught:
+            folder.add(later, every_click=True)
+        assert "count both with --every-click, or both without" in caught.value.said("shell")
+        assert list(folder.add(later).written) == [date(2026, 11, 14)]
+
+    def test_grids_are_as_wide_on_all_days(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        options: dict[str, Any] = {"columns": {"row": "r", "column": "c"}}
+        logs = []
+        for day, width in ((14, 4), (15, 3)):
+            rows = [f"1,q,d{r}{c},{r},{c},0,2026-11-{day}T10:00:00Z" for r in (1, 2, 3) for c in range(1, width + 1)]
+            logs.append(tmp_path / f"{day}.csv")
+            logs[-1].write_text("\n".join(["session_id,query_id,doc_id,r,c,clicked,timestamp", *rows]))
+        folder.add(logs[0], **options)
+        with pytest.raises(DataError, match=r"the log was read with grid_columns=3, .*14\.parquet with") as caught:
+            folder.add(logs[1], **options)
+        assert "If the latter is right, set --grid-columns 4;" in caught.value.said("shell")
+        assert list(folder.files()) == [date(2026, 11, 14)]
+        folder.add(logs[1], **options, grid_columns=4)
+        table = folder.read()
+        place = list(table.candidates.doc_ids).index("d21")
+        assert table.position[table.row == place].tolist() == [5]
+        assert table.layout == {"grid_columns": 4}
+
+    @pytest.mark.parametrize(
+        ("first", "second", "message"),
+        [
+            ([(1, 3), (2, 3)], [(1, 2), (2, 2)], "the log was read with page_size=2, .* with page_size=3"),
+            ([(0, 2), (1, 2)], [(1, 2)], "the log was read with first_page=1, .* with first_page=0"),
+            ([(1, 3), (2, 3)], [(1, 2)], None),  # a first page says nothing about the others
+        ],
+    )
+    def test_pages_are_alike_on_all_days(
+        self, first: list[tuple[int, int]], second: list[tuple[int, int]], message: str | None, tmp_path: Path
+    ) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        logs = []
+        for day, pages in ((14, first), (15, second)):
+            rows = [f"1,q,d{at}{k},{at},{k},0,2026-11-{day}" for at, size in pages for k in range(1, size + 1)]
+            logs.append(tmp_path / f"{day}.csv")
+            logs[-1].write_text("\n".join(["session_id,query_id,doc_id,page,position,clicked,timestamp", *rows]))
+        folder.add(logs[0], columns={"page": "page"})
+        if message is None:
+            assert folder.add(logs[1], columns={"page": "page"}).written
+            return
+        with pytest.raises(DataError, match=message):
+            folder.add(logs[1], columns={"page": "page"})
+        given: dict[str, Any] = {"page_size": 3} if "page_size" in message else {"first_page": 0, "page_size": 2}
+        assert folder.add(logs[1], columns={"page": "page"}, **given).written
+
+
+class TestFrames:
+    FRAME = pd.DataFrame(dict(zip(NAMES, zip(*page(1, START), strict=True), strict=True)))
+
+    def test_a_frame_counts_once(self, tmp_path: Path) -> None:
+        folder = DayFolder(tmp_path / "cells")
+        assert folder.add(self.FRAME).written
+        again = folder.add(self.FRAME.copy())
+        assert (again.written, len(again.counted.left_out)) == ({}, 1)
+        assert folder.add(self.FRAME.assign(note="not read")).written == {}
+        other = self.FRAME.assign(session_id=2)
+        assert folder.add(other).written[START.date()].impressions.sum() == 6
+        assert folder.add(self.FRAME, again=True).written[START.date()].impressions.sum() == 9
+        assert len(folder.sources()[START.date()]) == 2
+
+    def test_pieces_do_not_matter(self, tmp_path: Path) -> None:
+        folder, table = DayFolder(tmp_path / "cells"), pa.Table.from_pandas(self.FRAME, preserve_index=False)
+        folder.add(table)
+        assert folder.add(pa.concat_tables([table[:1], table[1:]])).written == {}
+
+    def test_merging_notices_a_frame_in_both(self) -> None:
+        table = ClickTable.read(self.FRAME)
+        with pytest.raises(DataError, match=r"the pandas DataFrame [0-9a-f]{8} went into both"):
+            table.merge(ClickTable.read(self.FRAME))
+        assert table.merge(ClickTable.read(self.FRAME.assign(session_id=2))).impressions.sum() == 6
+
+    def test_a_frame_that_is_yet_to_be_computed_cannot_be_known(self, tmp_path: Path) -> None:
+        lazy, folder = pl.from_pandas(self.FRAME).lazy(), DayFolder(tmp_path / "cells")
+        with pytest.raises(
+            UsageError, match="the Polars LazyFrame is yet to be computed.*compute it first, or set again"
+        ):
+            folder.add(lazy)
+        assert folder.add(lazy, again=True).written[START.date()].impressions.sum() == 3
 
 
 class TestReplacing:

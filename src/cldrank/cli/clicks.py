@@ -46,7 +46,7 @@ class Target:
         ),
     ] = None  # fmt: skip
     add_to: Annotated[
-        Path | None,
+        str | None,  # a path would lose the slash at its end
         options.spelled(
             "--add-to FILE|FOLDER/",
             "Add the counts to these cells, or to a folder with a file of cells per day, which is made if need be. "
@@ -63,9 +63,7 @@ class Target:
     ] = None  # fmt: skip
     replace: Annotated[
         bool,
-        options.spelled(
-            "--replace", "With a folder of days: make the days of these files anew, from these files alone."
-        ),
+        options.spelled("--replace", "With a folder of days: rebuild the days of these files, from these files alone."),
     ] = False
     again: Annotated[
         bool, options.spelled("--again", "Count files even if they are named twice, or went into --add-to already.")
@@ -74,10 +72,24 @@ class Target:
     @property
     def is_folder(self) -> bool:
         """Whether cells are added to a folder of days."""
-        return self.add_to is not None and (self.add_to.is_dir() or self.add_to.suffix not in (".parquet", ".pq"))
+        return self.earlier is not None and (self._names_folder or not self.earlier.suffix)
+
+    @property
+    def earlier(self) -> Path | None:
+        """The cells to add to, in a file or a folder."""
+        return None if self.add_to is None else Path(self.add_to)
+
+    @property
+    def _names_folder(self) -> bool:
+        return self.add_to is not None and (self.add_to.endswith("/") or Path(self.add_to).is_dir())
 
     def check(self) -> None:
         """Refuse what does not fit together."""
+        if self.earlier is not None and not self._names_folder and self.earlier.suffix not in ("", ".parquet", ".pq"):
+            raise UsageError(
+                f"--add-to {self.add_to}: cells are kept in a .parquet file, or in a folder of days, named as "
+                f"{self.add_to}/."
+            )
         if self.is_folder and self.out is not None:
             raise UsageError(f"--add-to {self.add_to} writes into that folder of days; leave --out out.")
         if not self.is_folder and (self.day or self.replace):
@@ -91,7 +103,7 @@ class Target:
     @property
     def file(self) -> Path | None:
         """The file of cells to write; None for a folder of days."""
-        return None if self.is_folder else self.out or self.add_to
+        return None if self.is_folder else self.out or self.earlier
 
 
 @app.command()
@@ -207,12 +219,12 @@ def _add(target: Target, log: list[str], dataset: Any, counting: dict[str, Any])
     out = target.file
     if out is None:
         raise AssertionError("a folder of days is added to by days")
-    if target.add_to is None:
+    if target.earlier is None:
         found = run(log, dataset, **counting)
         found.clicks.save(out)
         return Added(out, found, {out: found.clicks})
-    absent = not target.add_to.exists() and target.out is None
-    earlier = None if absent else ClickTable.read(target.add_to, dataset)  # the first day makes the file
+    absent = not target.earlier.exists() and target.out is None
+    earlier = None if absent else ClickTable.read(target.earlier, dataset)  # the first day makes the file
     found = run(log, dataset, **counting, counted=() if earlier is None else earlier.sources)
     if not found.account.rows and target.out is None:
         return Added(out, found, {})
@@ -225,12 +237,12 @@ def _add_days(target: Target, log: list[str], dataset: Any, counting: dict[str, 
     """Count a log by day, and add it to a folder of days."""
     from cldrank.clicks.days import DayFolder
 
-    if target.add_to is None:
+    if target.earlier is None:
         raise AssertionError("there is no folder to add to")
-    folder = DayFolder(target.add_to)
+    folder = DayFolder(target.earlier)
     found = folder.add(log, dataset, day=target.day, replace=target.replace, **counting)
     written = {folder.file(day): cells for day, cells in sorted(found.written.items())}
-    return Added(target.add_to, found.counted, written, tuple(map(folder.file, found.removed)))
+    return Added(target.earlier, found.counted, written, tuple(map(folder.file, found.removed)))
 
 
 @app.command()
@@ -280,7 +292,7 @@ def show(
         raise UsageError(f"{cells}: no such file.")
     if not is_cells(cells) and not DayFolder.is_one(cells):
         raise DataError(f"{cells} does not hold cells; make some with `cldrank clicks aggregate`.")
-    table = ClickTable.read(cells, options.load_features(features), **vars(window))
+    table = ClickTable.read(cells, options.load_features(features), **window.window())
     summary = _summary(table)
     if as_json:
         print_json({"cells": str(cells), **summary})

@@ -46,7 +46,7 @@ def audit(
     options.check_outputs([html], [*source.log, *(features or [])])
     dataset = options.load_features(features)
     with working(f"auditing {', '.join(source.log)} …"):
-        result = run(source.log, dataset, **source.reading(), **vars(window)).said("shell")
+        result = run(source.log, dataset, **source.reading(), **window.window()).said("shell")
     if html:
         save_text(html, result.to_html())
     if as_json:

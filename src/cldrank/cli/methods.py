@@ -213,8 +213,9 @@ def _explain(name: str, spelled: str, model: str | None) -> None:
             if _is_option(setting, Run, one) and setting not in unused_settings(kind, one)
         ]
         if others and fitted.name not in others:
-            why = fitted.why_cold if setting == "warm_start" else ""
-            raise UsageError(f"{spelled} is not for {fitted.label}{why}; choose --model {others[0]}.")
+            if setting == "warm_start":
+                raise UsageError(f"{spelled} is not for {name} with {fitted.label}{fitted.why_cold}; leave it out.")
+            raise UsageError(f"{spelled} is not for {fitted.label}; choose --model {others[0]}.")
         raise UsageError(f"{name} has no use for {spelled}; leave it out.")
     owners = [one.name for one in methods().values() if _is_option(setting, one)]
     if owners:

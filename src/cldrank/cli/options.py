@@ -177,6 +177,10 @@ class LogShape:
         str | None,
         _reading("--paging restarts|continues", "Whether positions begin anew on each `page`. [default: found]"),
     ] = None
+    first_page: Annotated[
+        int | None,
+        _reading("--first-page 0|1", "Logs with a `page` column: the first page. [default: found]", min=0, max=1),
+    ] = None
     grid_columns: Annotated[
         int | None,
         _reading(
@@ -281,11 +285,15 @@ class LogReading(LogShape, Window):
     log_column: Annotated[
         list[str] | None, _reading("--log-column ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
     ] = None
+    segment: Annotated[
+        str | None, _reading("--segment COLUMN", "Count a raw log by this column, such as devices or layouts.")
+    ] = None
 
     @property
     def columns(self) -> dict[str, str] | None:
         """The columns that have other names."""
-        return _log_columns(self.log_column, "--log-column")
+        segment = [] if self.segment is None else [f"segment={self.segment}"]
+        return _log_columns([*(self.log_column or ()), *segment], "--log-column")
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""

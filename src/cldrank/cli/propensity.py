@@ -259,7 +259,7 @@ def _say_next(
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
     clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
     clicks += source.typed()
-    clicks += "" if segment is None else f" --log-column {shlex.quote(f'segment={segment}')}"
+    clicks += "" if segment is None else f" --segment {shlex.quote(segment)}"
     clicks += "".join(f" --{name} {value}" for name, value in source.window().items())
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")

@@ -56,12 +56,12 @@ class LogSource(options.Window, options.LogOptions):
         """Whether all files hold cells already."""
         from cldrank.clicks.cell_file import is_cells
         from cldrank.clicks.log import existing
+        from cldrank.clicks.log.layout import refuse_for_cells
 
         files = existing(self.log)
         if not self.holds_days() and not all(is_cells(file) for file in files):
             return False
-        if self.layout():
-            raise UsageError(f"{files[0]} holds cells already; --column and the like are for raw logs.")
+        refuse_for_cells(files[0], self.layout())
         return True
 
     def table(self, dataset: RankingDataset | None, segment: str | None = None) -> ClickTable:

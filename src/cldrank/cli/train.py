@@ -261,7 +261,7 @@ def _print(method: Method, ranker: Ranker, facts: dict[str, Any], warned: list[s
     if summary:
         print_line(method.summary())
     if facts["warm_start"]:
-        print_line(f"begun from {facts['warm_start']}: {facts['status']} after {count(facts['steps'], 'step')}")
+        print_line(f"started from {facts['warm_start']}: {facts['status']} after {count(facts['steps'], 'step')}")
     if facts["best_epoch"]:
         print_line(_kept_steps(facts, _step(method)))
         if facts["held_out_queries"]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,9 +21,11 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cell_file import is_cells, segments_of
+from cldrank.clicks.cell_kind import position_layout
 from cldrank.clicks.counting import Counted, by_view, count_cells
 from cldrank.clicks.day_cells import NO_DAYS, by_day, cells_by_day, rows_without_day
 from cldrank.clicks.log.engines import Engine, connected, engine_of, querying
+from cldrank.clicks.log.frame_source import frame_sources
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.paths import LogFile, LogSource, Paths, counted_before, existing, log_files
 from cldrank.clicks.log.roles import SEGMENT
@@ -206,11 +209,11 @@ def aggregate(
     files = existing(paths)
     _refuse_cells(files)
     with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:
-        sources = log_files(files, again=again)
+        sources = log_files(files, again=again) | frame_sources(files, layout)
         known = {} if again else counted_before(sources, tuple(counted))
         if known and len(known) == len(sources):
             return _nothing_new(dataset, every_click, tuple(known.values()))
-        opened.left_out = frozenset(known)
+        opened.left_out = frozenset(file for file in known if isinstance(file, Path))
         fresh = tuple(one for file, one in sources.items() if file not in known)
         result = aggregate_any(files, dataset, opened, layout, fresh, every_click=every_click, days=days)
         result = replace(result, left_out=tuple(known.values()))
@@ -261,6 +264,7 @@ def aggregate_any(
         if not rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
         clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        clicks = replace(clicks, layout=position_layout(log.layout))
         rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, layout.first_position)
     account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found, log.layout)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
+from cldrank.clicks.cell_kind import CellKind, joined_kind
 from cldrank.clicks.log.paths import LogFile, LogSource, Paths, existing, frame_of, in_both
 from cldrank.clicks.log.roles import NO_SEGMENT, SEGMENT
 from cldrank.clicks.table import ClickTable
@@ -61,7 +62,11 @@ def save_cells(table: ClickTable, path: Path) -> None:
     if table.has_segments:
         names = pa.DictionaryArray.from_arrays(pa.array(table.segment), pa.array(table.segment_names))
         content = content.append_column(SEGMENT, names)
-    described = {"every_click": table.every_click, "sources": [asdict(source) for source in table.sources]}
+    described = {
+        "every_click": table.every_click,
+        "layout": dict(table.layout),
+        "sources": [asdict(source) for source in table.sources],
+    }
     content = content.replace_schema_metadata({_METADATA: json.dumps(described).encode()})
     with replacing(path) as temporary:
         pq.write_table(content, temporary, compression="zstd", write_page_checksum=True)
@@ -79,13 +84,14 @@ def load_cells(
     """
     files = existing(paths)
     contents = [_content(file) for file in files]
-    described = [_described(content.schema.metadata or {}, file) for content, file in zip(contents, files, strict=True)]
-    every_click, sources = described[0]
+    described = [_described(content.schema, len(content), file) for content, file in zip(contents, files, strict=True)]
+    kind = joined_kind((str(file), own) for file, (own, _) in zip(files, described, strict=True))
+    sources = described[0][1]
     if len(files) > 1:
         counted: list[LogFile] = []
-        differ = not _can_be_added(contents, every_click)
-        for other, own in described:
-            differ |= other != every_click or bool(in_both(counted, own))
+        differ = not _can_be_added(contents, kind.every_click)
+        for _, own in described:
+            differ |= bool(in_both(counted, own))
             counted += own
         if differ:  # then one by one, with all checks
             return ClickTable.merged([load_cells(file, dataset, known_only=known_only) for file in files])
@@ -107,10 +113,11 @@ def load_cells(
             position,
             impressions,
             clicks,
-            every_click,
+            kind.every_click,
             sources,
             segment=segment[known],
             segment_names=names,
+            layout=kind.layout,
         )
     except DataError as error:
         raise FormatError(error.message, *error.words, path=some(files, 1)) from None
@@ -135,15 +142,25 @@ def _added(contents: list[pa.Table]) -> pa.Table:
     """The cells of all files, those of equal keys added up, before anything is done with their ids."""
     counts = COLUMNS[3:]
     keys = [name for name in contents[0].column_names if name not in counts]
+    contents = [_with_plain_segments(content) for content in contents]
     found = pa.concat_tables(contents).group_by(keys).aggregate([(name, "sum") for name in counts])
     return found.rename_columns([*keys, *counts])
 
 
-def load_sources(path: Path) -> tuple[LogFile, ...]:
-    """The log files that went into a file of cells, without reading the cells."""
+def _with_plain_segments(content: pa.Table) -> pa.Table:
+    """The names of segments as text: codes of other days stand for other segments, and Arrow does not group by both."""
+    if SEGMENT not in content.column_names:
+        return content
+    place = content.column_names.index(SEGMENT)
+    return content.set_column(place, SEGMENT, content[SEGMENT].cast(pa.string()))
+
+
+def describe_cells(path: Path) -> tuple[CellKind, tuple[LogFile, ...]]:
+    """How the cells of a file were counted, and from which log files, without reading the cells."""
     with reading(path, "a readable Parquet file"):
-        metadata = pq.read_schema(path).metadata or {}
-    return _described(metadata, path)[1]
+        found = pq.read_metadata(path)
+        schema = found.schema.to_arrow_schema()
+    return _described(schema, found.num_rows, path)
 
 
 def _explain_unknown(
@@ -228,13 +245,15 @@ def _ids(content: pa.Table, name: str, path: LogSource) -> NDArray[Any]:
     return ids
 
 
-def _described(metadata: dict[bytes, bytes], path: LogSource) -> tuple[bool, tuple[LogFile, ...]]:
-    """Whether every click was counted, and the sources; cells that others made record neither."""
+def _described(schema: pa.Schema, n_cells: int, path: LogSource) -> tuple[CellKind, tuple[LogFile, ...]]:
+    """How cells were counted, and their sources; cells that others made record neither."""
+    metadata = schema.metadata or {}
+    segments = SEGMENT in schema.names if n_cells else None
     if _METADATA not in metadata:
-        return False, ()
+        return CellKind(has_segments=segments), ()
     with reading(path, "a file of cells with metadata that can be read"):
         described = json.loads(metadata[_METADATA])
-        every_click = described.get("every_click", False)
+        every_click, layout = described.get("every_click", False), dict(described.get("layout", {}))
         sources = tuple(LogFile(**entry) for entry in described.get("sources", ()))
     strange = [
         source
@@ -242,7 +261,9 @@ def _described(metadata: dict[bytes, bytes], path: LogSource) -> tuple[bool, tup
         if not all(isinstance(value, str) for value in (source.name, source.sha256, source.part))
         or type(source.size) is not int
     ]
-    if not isinstance(every_click, bool) or strange:
+    odd_layout = [name for name, value in layout.items() if type(value) is not int]
+    if not isinstance(every_click, bool) or strange or odd_layout:
         odd = f"source {strange[0]}" if strange else f"every_click is {every_click!r}"
+        odd = f"{odd_layout[0]} is {layout[odd_layout[0]]!r}" if odd_layout else odd
         raise FormatError(f"the metadata of the cells is damaged ({odd[:200]}); aggregate the log again.", path=path)
-    return every_click, sources
+    return CellKind(every_click, segments, layout), sources

@@ -91,6 +91,7 @@ def cells_by_day(
             sources=whole.sources,
             segment=segment[mine],
             segment_names=names,
+            layout=whole.layout,
         )
     return _of_days(found)
 

@@ -4,7 +4,7 @@
     cells/2026-11-15.parquet
 
 A log file counts once, by its content: named again, it is left out before anything is counted. New files are added to
-their days. A file that was counted and has other content now is refused, unless its days are to be made anew. Whatever
+their days. A file that was counted and has other content now is refused, unless its days are to be rebuilt. Whatever
 is changed is changed as a whole: a killed process leaves the folder as it was.
 """
 
@@ -15,12 +15,13 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from cldrank.clicks.log.paths import LogFile, Paths, existing, in_both, log_files, names_of
+from cldrank.clicks.cell_kind import CellKind, joined_kind
+from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, frame_of, in_both, names_of
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.parquet")
 _SPAN = re.compile(r"([1-9]\d{0,4})([dw])")
+_REPLACE = Spelling("replace=True", "--replace")
 _MOST_NAMED = 5  # days, in a message
 
 
@@ -96,7 +98,7 @@ class DayFolder:
     def read(
         self, dataset: RankingDataset | None = None, *, last: str | None = None, until: date | str | None = None
     ) -> ClickTable:
-        """The cells of a window of days, added up; days without a file are warned of.
+        """The cells of a window of days, added up, with a warning about days without a file.
 
         Cells of candidates that the dataset does not have, such as documents that were deleted meanwhile, are left out
         with a warning.
@@ -109,7 +111,7 @@ class DayFolder:
         return load_cells([self.files()[day] for day in self.window(last, until)], dataset, known_only=True)
 
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
-        """The days of a window that there are, the first one first; those that are missing are warned of."""
+        """The days of a window that there are, the first one first, with a warning about those that are missing."""
         there = list(self.files())
         if not there:
             raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
@@ -148,7 +150,7 @@ class DayFolder:
 
         day       the day of all rows; by default that of each row's timestamp, in UTC
         again     count files that were counted before once more
-        replace   make the days of these files anew, from these files alone: all files of such a day must be named
+        replace   rebuild the days of these files, from these files alone: all files of such a day must be named
         options   those of `cldrank.clicks.aggregate.aggregate`
         """
         from cldrank.clicks.aggregate import aggregate
@@ -156,18 +158,24 @@ class DayFolder:
         if again and replace:
             raise UsageError("{} and {} exclude each other.", setting("again"), setting("replace"))
         self._check()
-        earlier = self.sources()
+        _check_known(paths, again)
+        described = self._described()
+        earlier = {day: sources for day, (_, sources) in described.items()}
         known = [one for sources in earlier.values() for one in sources]
         days = True if day is None else as_day(day)
         options |= {"again": again, "counted": () if replace else known, "days": days}
         counted = aggregate(paths, dataset, **options)
-        removed: tuple[date, ...] = ()
-        if replace:
-            named = tuple(log_files(existing(paths)).values())
-            removed = tuple(sorted(self._made_anew(earlier, named, counted.days) - counted.days.keys()))
+        rebuilt = self._rebuilt(earlier, counted.clicks.sources, counted.days) if replace else set()
+        removed = tuple(sorted(rebuilt - counted.days.keys()))
+        if counted.days:
+            kept = [(str(self.file(one)), kind) for one, (kind, _) in described.items() if one not in rebuilt]
+            try:
+                joined_kind([*kept, ("the log", counted.clicks.kind)])
+            except DataError as error:
+                raise DataError(f"{error.message} To count a day again, use {{}}.", *error.words, _REPLACE) from None
         make_folder(self.path)
         with holding(self.path.resolve().parent):
-            if self.sources() != earlier:
+            if self._described() != described:
                 raise DataError(f"{self.path} was changed by another process while the log was counted; run it again.")
             cells = dict(counted.days)
             for one in cells.keys() & earlier.keys() if not replace else ():
@@ -189,11 +197,15 @@ class DayFolder:
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
         """The log files that went into each day."""
-        from cldrank.clicks.cell_file import load_sources
+        return {day: sources for day, (_, sources) in self._described().items()}
 
-        return {day: load_sources(file) for day, file in self.files().items()}
+    def _described(self) -> dict[date, tuple[CellKind, tuple[LogFile, ...]]]:
+        """How each day was counted, and from which log files."""
+        from cldrank.clicks.cell_file import describe_cells
 
-    def _made_anew(
+        return {day: describe_cells(file) for day, file in self.files().items()}
+
+    def _rebuilt(
         self, earlier: Mapping[date, Sequence[LogFile]], named: Sequence[LogFile], days: Mapping[date, ClickTable]
     ) -> set[date]:
         """The days that hold any of the named files, or will; refused if such a day holds another file as well."""
@@ -206,9 +218,10 @@ class DayFolder:
             others = [one for one in sources if one not in again]
             if others:
                 raise DataError(
-                    "{} also holds {}, which would be lost; name all files of that day.",
+                    "{} also holds {}, which would be lost; name all files of that day, or delete {} first.",
                     self.file(day),
                     names_of(others),
+                    self.file(day),
                 )
         return found
 
@@ -228,7 +241,9 @@ class DayFolder:
                 table.save(temporary / self.file(day).name)
 
     def _check(self) -> None:
-        """Refuse a folder with anything else in it."""
+        """Refuse a folder with anything else in it: files that are written here replace what was there."""
+        from cldrank.clicks.cell_file import is_cells
+
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file; name a folder of days.")
         foreign = [file.name for file in self.path.iterdir()] if self.path.is_dir() else []
@@ -238,22 +253,39 @@ class DayFolder:
                 f"{self.path} holds {foreign[0]!r}; a folder of days holds files such as 2026-11-15.parquet and "
                 "nothing else. Name another folder."
             )
+        for file in self.files().values():
+            if not is_cells(file):
+                raise UsageError(f"{file} does not hold cells, so {self.path} is not a folder of days; name another.")
 
     def file(self, day: date) -> Path:
         """The file of a day, whether it is there or not."""
         return self.path / f"{day.isoformat()}.parquet"
 
 
-def as_day(value: date | str) -> date:
-    """A day from a text such as 2026-11-15.
+def _check_known(paths: Paths, again: bool) -> None:
+    """Refuse a frame that could not be told from others, so that each call would count it once more."""
+    from cldrank.data.frames import is_lazy
 
-    >>> as_day("2026-11-15")
-    datetime.date(2026, 11, 15)
+    frame = frame_of(paths)
+    if frame is not None and not again and is_lazy(frame.frame):
+        raise UsageError(
+            "{} is yet to be computed, so whether it was counted before cannot be known; compute it first, or set {} "
+            "if it is new.",
+            frame,
+            AGAIN,
+        )
+
+
+def as_day(value: date | str) -> date:
+    """A day from a text such as 2026-11-15, or from a time of that day.
+
+    >>> as_day("2026-11-15"), as_day(datetime(2026, 11, 15, 23, 59))
+    (datetime.date(2026, 11, 15), datetime.date(2026, 11, 15))
     """
-    if isinstance(value, date):
-        return value
     try:
-        return date.fromisoformat(value)
+        if isinstance(value, datetime):  # which is a date too, but neither written nor compared like one
+            return date(value.year, value.month, value.day)  # a missing one of pandas has no year
+        return value if isinstance(value, date) else date.fromisoformat(value)
     except (TypeError, ValueError):
         raise UsageError(f"a day is written as 2026-11-15, not {value!r}.") from None
 

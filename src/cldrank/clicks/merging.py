@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.cell_arrays import joined_sources
+from cldrank.clicks.cell_kind import joined_kind
 from cldrank.clicks.log.values import DEEPEST
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import DataError, UsageError, setting
+from cldrank.errors import DataError, UsageError
 
 
 def merged_tables(tables: Sequence[ClickTable], again: bool) -> ClickTable:
@@ -22,9 +23,8 @@ def merged_tables(tables: Sequence[ClickTable], again: bool) -> ClickTable:
         raise UsageError("there are no tables to merge.")
     first, *others = tables
     candidates = first.candidates
+    kind = joined_kind((f"table {number}", table.kind) for number, table in enumerate(tables, 1))
     for other in others:
-        if first.every_click != other.every_click:
-            raise DataError("one table counts every click, the other one click per impression; they cannot be merged.")
         _check_same_display(first, other)
     if not all(candidates.equals(other.candidates) for other in others):
         candidates = Candidates.joined(table.candidates for table in tables)
@@ -40,11 +40,12 @@ def merged_tables(tables: Sequence[ClickTable], again: bool) -> ClickTable:
         np.concatenate([one.position for one in tables]),
         np.concatenate([one.impressions for one in tables]),
         np.concatenate([one.clicks for one in tables]),
-        first.every_click,
+        kind.every_click,
         joined_sources(parts, again=again),
         first.display,
         np.concatenate(segments),
         names,
+        kind.layout,
     )
 
 
@@ -57,13 +58,7 @@ def _ids(table: ClickTable) -> tuple[NDArray[Any], NDArray[Any]]:
 def _joined_segments(tables: Sequence[ClickTable]) -> tuple[tuple[str, ...], list[IntArray]]:
     """The segments that any of the tables has, and of each table the codes of its cells among them."""
     named = [table for table in tables if table.n_cells] or list(tables)
-    if len({table.has_segments for table in named}) > 1:
-        raise DataError(
-            "one table has segments ({}), the other has none; aggregate both logs with {}.",
-            ", ".join(next(table.segment_names for table in named if table.has_segments)),
-            setting("segment"),
-        )
-    names = tuple(sorted({name for table in named for name in table.segment_names}))
+    names = tuple(sorted({name for table in named for name in table.segment_names if name})) or ("",)
     return names, [
         np.array([names.index(name) if name in names else 0 for name in table.segment_names])[table.segment]
         for table in tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from os import PathLike
 from pathlib import Path
@@ -17,6 +17,8 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.clicks.candidates import Candidates, check_same
 from cldrank.clicks.cell_arrays import display_table, merged_cells, most_impressions, named_segments, segment_codes
+from cldrank.clicks.cell_kind import CellKind
+from cldrank.clicks.log.layout import refuse_for_cells
 from cldrank.clicks.log.paths import LogFile, Paths, existing
 from cldrank.clicks.log.values import DEEPEST
 from cldrank.data.checks import LARGEST, whole_numbers
@@ -40,6 +42,7 @@ class ClickTable:
                   `with_display`; None where it is not known
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
     segment_names   what the codes stand for, in order; a log without segments has one, which has no name
+    layout        what was found out about the log and decides its positions, such as {"grid_columns": 4}
 
     A candidate may have cells at several positions; one without any was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -62,6 +65,7 @@ class ClickTable:
     display: NDArray[np.float64] | None = None
     segment: IntArray = None  # type: ignore[assignment]  # given None: all cells are of one segment
     segment_names: tuple[str, ...] = ("",)
+    layout: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -154,8 +158,8 @@ class ClickTable:
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
 
-        Either may be in a frame (pandas, Polars, Arrow, …) in place of a file. A frame has no name to be known by, so
-        `merge` cannot tell when one is counted twice.
+        Either may be in a frame (pandas, Polars, Arrow, …) in place of a file. `merge` knows a frame by its content,
+        unless it is yet to be computed.
 
         With a dataset, cells are aligned to its rows; without one, the candidates are those that the file names.
 
@@ -165,13 +169,11 @@ class ClickTable:
         from cldrank.clicks.days import DayFolder, refuse_window
 
         if DayFolder.is_one(path):
-            if columns or options:
-                raise UsageError(f"{path} holds cells already; columns and options are for raw logs.")
+            refuse_for_cells(path, columns or options)
             return DayFolder(path).read(dataset, last=last, until=until)
         refuse_window(path, last, until)
         if is_cells(path):
-            if columns or options:
-                raise UsageError(f"{existing(path)[0]} holds cells already; columns and options are for raw logs.")
+            refuse_for_cells(existing(path)[0], columns or options)
             return load_cells(path, dataset)
         from cldrank.clicks.aggregate import aggregate
 
@@ -247,6 +249,11 @@ class ClickTable:
         segment, pages = most_impressions(self.segment_query, self.position, self.impressions)
         np.add.at(most, segment // self.n_segments, pages)
         return most
+
+    @property
+    def kind(self) -> CellKind:
+        """How it was counted, which tables to be merged must have in common."""
+        return CellKind(self.every_click, self.has_segments if self.n_cells else None, self.layout)
 
     # -- segments ------------------------------------------------------------------------------------------------
 
@@ -341,6 +348,7 @@ class ClickTable:
             None if self.display is None else self.display[rows],
             self.segment[kept],
             self.segment_names,
+            self.layout,
         )
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:

@@ -29,7 +29,7 @@ class Model(Value):
     pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
     unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
     takes_missing   whether features may be missing
-    why_cold        why it cannot begin with an earlier ranker, as the end of a sentence
+    why_cold        why it cannot start from an earlier ranker, as the end of a sentence
     """
 
     name: ClassVar[str]

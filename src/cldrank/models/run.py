@@ -77,7 +77,7 @@ class Run(Value):
     )
     resume: bool = parameter(default=False, about="continue from the checkpoint", compare=False)
     warm_start: str | PathLike[Any] | Ranker | None = parameter(
-        default=None, about="a ranker to begin with, such as yesterday's", compare=False
+        default=None, about="a ranker to start from, such as yesterday's", compare=False
     )
     tensorboard: str | PathLike[Any] | None = parameter(
         default=None, about="folder for learning curves in TensorBoard", compare=False

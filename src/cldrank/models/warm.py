@@ -29,7 +29,7 @@ _SELECTION = ("selection_coefficients", "selection_intercept")
 class WarmStart:
     """An earlier ranker, for features of today with the scaling of today.
 
-    Features are matched by name: one that is new begins without any weight, one that is gone is dropped. The scaling is
+    Features are matched by name: one that is new starts at zero, one that is gone is dropped. The scaling is
     that of today, since one that is kept would be that of the first day for ever. Per feature, the earlier scaled value
     is about `slope` times that of today plus `shift`: exactly so where a scaling is linear.
 
@@ -44,14 +44,14 @@ class WarmStart:
 
     @classmethod
     def of(cls, context: Context, scaling: Scaling) -> WarmStart | None:
-        """What a run asks to begin with; None if nothing."""
+        """What a run asks to start from; None if nothing."""
         named = context.run.warm_start
         if named is None:
             return None
         earlier = load_ranker(named) if isinstance(named, str | PathLike) else named
         if not isinstance(earlier, LinearRanker | NetworkRanker):
             raise UsageError(
-                "{} can begin with a linear ranker or a network, not with {}; leave {} out.",
+                "{} can start from a linear ranker or a network, not from {}; leave {} out.",
                 context.user,
                 kind_of(earlier),
                 setting("warm_start"),
@@ -82,7 +82,7 @@ class WarmStart:
             return None
         coefficients, intercept = (np.asarray(start[name], dtype=np.float64) for name in _SELECTION)
         if coefficients.shape != (len(self.ranker.feature_names),) or intercept.shape != (1,):
-            raise DataError("the model of selection of the ranker to begin with is damaged.")
+            raise DataError("the model of selection of the ranker to start from is damaged.")
         if not (np.isfinite(coefficients).all() and np.isfinite(intercept).all()):
             return None
         return self.linear(coefficients, float(intercept[0]))
@@ -114,14 +114,14 @@ def _places(earlier: Ranker, data: RankingDataset) -> IntArray:
     place = np.array([known.get(name, -1) for name in data.feature_names], dtype=np.int64)
     if (place < 0).all():
         raise DataError(
-            "the ranker to begin with knows none of the features of {!r}; leave {} out.", data, setting("warm_start")
+            "the ranker to start from knows none of the features of {!r}; leave {} out.", data, setting("warm_start")
         )
     new = [name for name, at in zip(data.feature_names, place, strict=True) if at < 0]
     gone = [name for name in known if name not in set(data.feature_names)]
     if new or gone:
-        parts = [f"{some(new)} begin without any weight"] if new else []
-        parts += [f"{some(gone)} are dropped"] if gone else []
-        warn(CldrankWarning(f"the ranker to begin with has other features: {'; '.join(parts)}."))
+        parts = [f"new features start at zero: {some(new)}"] if new else []
+        parts += [f"dropped: {some(gone)}"] if gone else []
+        warn(CldrankWarning(f"the ranker to start from has other features; {'; '.join(parts)}."))
     return place
 
 

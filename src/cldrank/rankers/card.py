@@ -190,7 +190,7 @@ def _fit(fit: FitRecord) -> dict[str, Any]:
     known: dict[str, Any] = {
         "status": fit.status,
         "steps": fit.steps,
-        "begun from": fit.warm_start or None,
+        "started from": fit.warm_start or None,
         "log-likelihood": fit.log_likelihood,
         "weighted rows": fit.rows,
         "their total weight": None if fit.weight is None else f"{fit.weight:,.0f}",

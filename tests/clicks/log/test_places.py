@@ -42,7 +42,7 @@ class TestPages:
         found, result = read(path, engine, columns=PAGE)
         assert found == expected()
         assert result.account.found == ("positions restart on each page of 2",)
-        assert result.account.layout == {"first_position": 1, "page_size": 2, "paging": "restarts"}
+        assert result.account.layout == {"first_position": 1, "first_page": 1, "page_size": 2, "paging": "restarts"}
         assert "found: positions restart on each page of 2" in str(result.account)
 
     def test_positions_continue(self, tmp_path: Path, engine: Any) -> None:
@@ -50,7 +50,7 @@ class TestPages:
         found, result = read(path, engine, columns=PAGE)
         assert found == expected()
         assert result.account.found == ("positions continue from page to page of 4",)
-        assert result.account.layout == {"first_position": 1, "page_size": 4, "paging": "continues"}
+        assert result.account.layout == {"first_position": 1, "first_page": 1, "page_size": 4, "paging": "continues"}
         assert read(path, engine, columns=PAGE, paging="continues")[1].account.layout["paging"] == "continues"
 
     @pytest.mark.parametrize("restarts", [True, False])

@@ -18,7 +18,7 @@ from cldrank.clicks.audit.ways import PropensityWay, ways
 from cldrank.clicks.cell_file import is_cells, load_cells
 from cldrank.clicks.days import DayFolder, refuse_window
 from cldrank.clicks.log.engines import connected, engine_of, querying
-from cldrank.clicks.log.layout import LogLayout
+from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
 from cldrank.clicks.log.paths import Paths, existing, log_files
 from cldrank.clicks.table import ClickTable
 from cldrank.clicks.units import clicked_more_than
@@ -65,7 +65,7 @@ def audit(
     if not days:
         refuse_window(source, last, until)
     if days or all(is_cells(file) for file in files):
-        layout.check_unused(source)
+        refuse_for_cells(source, layout != LogLayout())
         cells = DayFolder(files[0]).read(dataset, last=last, until=until) if days else load_cells(files, dataset)
         return audit_table(cells, knows_candidates=dataset is not None, source=source)
     with connected(engine_of(files, engine), memory_limit=memory_limit, threads=threads, master=master) as opened:

@@ -13,6 +13,7 @@ places    positions counted page by page, and grids
 dwell     clicks that lasted
 times     timestamps of any kind, in UTC
 schema    `open_log`: from whatever columns a log has to the ones that everything else knows
+frame_source    a fingerprint of a frame, as `paths` has one of each file
 """
 
 from __future__ import annotations

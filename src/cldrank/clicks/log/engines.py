@@ -77,10 +77,11 @@ class Engine(ABC):
         there = log.table_in(self.connection)
         if there is not None:
             return there.select(*_roots(there.columns, choose))
-        from cldrank.data.frames import FramePart, frame_columns
+        from cldrank.data.frames import FramePart, frame_columns, is_lazy
 
         wanted = _roots(frame_columns(log.frame), choose)
-        return self.in_memory(FramePart(log.frame, wanted).table(wanted))
+        part = FramePart(log.frame, wanted) if is_lazy(log.frame) else log.part
+        return self.in_memory(part.table(wanted))
 
     def in_memory(self, table: pa.Table) -> ir.Table:
         """An Arrow table, which the engine reads where it lies if it can."""

@@ -28,6 +28,7 @@ class LogLayout:
     by_time          count what a session saw of a query at different times as different pages
     page_size        how many results a page of results has, for logs with a `page` column
     paging           whether positions restart on each page ("restarts") or not ("continues"); None: found out
+    first_page       the number of the first page, 0 or 1; None: found out
     grid_columns     how many columns a grid has, for logs with `row` and `column`; None: the largest in the log
     satisfied        count a click only if its `dwell` time is at least this, in seconds, or unknown
     dwell_unit       the unit of dwell times in the log, "s" or "ms"
@@ -46,6 +47,7 @@ class LogLayout:
     by_time: bool = False
     page_size: int | None = None
     paging: str | None = None
+    first_page: int | None = None
     grid_columns: int | None = None
     satisfied: float | None = None
     dwell_unit: str = "s"
@@ -58,6 +60,8 @@ class LogLayout:
         for name in ("page_size", "grid_columns"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), least=1, optional=True)
+        if self.first_page is not None:
+            check_choice("first_page", self.first_page, (0, 1))
         if self.paging is not None:
             check_choice("paging", self.paging, PAGING)
         if self.satisfied is not None:
@@ -83,13 +87,8 @@ class LogLayout:
         """The number of the first position, as far as it is said."""
         return 1 if self.first_position is None else self.first_position
 
-    def check_unused(self, source: object) -> None:
-        """Refuse a layout for something that holds cells already."""
-        if self != LogLayout():
-            raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
-
     def _check_together(self) -> None:
-        for name in ("page_size", "paging"):
+        for name in ("page_size", "paging", "first_page"):
             if getattr(self, name) is not None and "page" not in self.columns:
                 raise UsageError(
                     "{} is for logs with numbered pages of results; name their column with {}.",
@@ -108,13 +107,19 @@ class LogLayout:
             raise UsageError("{} is for dwell times, which only {} reads.", setting("dwell_unit"), setting("satisfied"))
 
 
+def refuse_for_cells(source: object, given: object) -> None:
+    """Refuse columns and options, if any are given, for something that holds cells already."""
+    if given:
+        raise UsageError(f"{source} holds cells already; columns and options are for raw logs.")
+
+
 @dataclass(frozen=True)
 class LayoutFound:
     """How a log turned out to be laid out; its reader fills it in.
 
     sentences   what was found out, in words
     values      what holds for this log, said or found: first_position, and where the log has them page_size, paging,
-                grid_columns, time_unit
+                first_page, grid_columns, time_unit
     """
 
     sentences: list[str] = field(default_factory=list)

@@ -11,10 +11,10 @@ import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,6 +23,9 @@ import pyarrow.parquet as pq
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.reading import reading
 from cldrank.wording import some
+
+if TYPE_CHECKING:
+    from cldrank.data.frames import FramePart
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | Any  # or a frame
 Format = Literal["parquet", "csv", "json"]
@@ -58,6 +61,13 @@ class LogFrame:
         from cldrank.data.frames import frame_name
 
         return frame_name(self.frame)
+
+    @cached_property
+    def part(self) -> FramePart:
+        """Its columns, each converted to Arrow once; not for a frame that is yet to be computed."""
+        from cldrank.data.frames import FramePart
+
+        return FramePart(self.frame)
 
     def __str__(self) -> str:
         return self.name
@@ -235,7 +245,7 @@ class LogFile:
         return self.place == earlier.place and (self.size, self.sha256) != (earlier.size, earlier.sha256)
 
 
-def log_files(paths: Sequence[LogSource], *, part: str = "", again: bool = False) -> dict[Path, LogFile]:
+def log_files(paths: Sequence[LogSource], *, part: str = "", again: bool = False) -> dict[LogSource, LogFile]:
     """The files below the paths, each content once; those without rows are left out.
 
     again   accept a file that is named twice, or two of the same content
@@ -266,10 +276,10 @@ def in_both(one: Iterable[LogFile], two: Iterable[LogFile]) -> list[LogFile]:
 class ChangedFileError(DataError):
     """A file that was counted before has other content now."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: LogSource) -> None:
         super().__init__(
             "{} was counted before, with other content, and cells cannot be taken away again. If it was corrected, "
-            "make the cells anew from all logs, or, in a folder of days, its days with {}; if it is another file that "
+            "rebuild the cells from all logs, or, in a folder of days, its days with {}; if it is another file that "
             "has the same name, rename it, or add it with {}.",
             file,
             Spelling("replace=True", "--replace"),
@@ -277,7 +287,7 @@ class ChangedFileError(DataError):
         )
 
 
-def counted_before(sources: Mapping[Path, LogFile], counted: tuple[LogFile, ...]) -> dict[Path, LogFile]:
+def counted_before(sources: Mapping[LogSource, LogFile], counted: tuple[LogFile, ...]) -> dict[LogSource, LogFile]:
     """The files that were counted; one that has changed since is refused, as what it held cannot be taken away."""
     before = set(in_both(counted, sources.values()))
     for file, one in sources.items():

@@ -108,7 +108,8 @@ class PlaceReader:
         page, odd = self.values.whole(self.raw["page"], "page")
         first, shown, sessions = self._shown(page, position)
         way = pagination_of(shown, sessions, self.layout)
-        if first == 0:
+        found.values["first_page"] = first
+        if first == 0 and self.layout.first_page is None:
             found.sentences.append("pages count from 0")
         if way is None or not any(number > 1 for number, _ in shown):
             found.sentences.append("all results are on the first page")
@@ -134,7 +135,9 @@ class PlaceReader:
         grouped = rows.group_by("page", "position").aggregate(rows=rows.count(), session=rows.session.min())
         entries = self.values.rows(grouped.order_by("page", "position").limit(_MOST_PLACES))
         zero, one = (sum(entry["rows"] for entry in entries if entry["page"] == number) for number in (0, 1))
-        first = 0 if zero > STRAY * one else 1
+        first = self.layout.first_page
+        if first is None:
+            first = 0 if zero > STRAY * one else 1
         shown, sessions = {}, {}
         for entry in entries:
             place = int(entry["page"]) + 1 - first, int(entry["position"])

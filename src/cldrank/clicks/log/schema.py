@@ -40,7 +40,7 @@ class Log:
     found       what was found out about the layout, in words
     clock       how timestamps are read; None where there are none
     layout      the same as data, and what the caller said of it: first_position, and where the log has them page_size,
-                paging, grid_columns, time_unit (once times were looked at)
+                paging, first_page, grid_columns, time_unit (once times were looked at)
     """
 
     rows: ir.Table

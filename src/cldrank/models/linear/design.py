@@ -21,7 +21,7 @@ _BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the step
 _DEVICE_VALUES = 1 << 25  # on an accelerator, few large blocks
 _WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
 _MOST_THREADS = 8  # beyond, memory is the limit
-_KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made anew in each pass
+_KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made again in each pass
 
 
 class Block:

@@ -46,7 +46,7 @@ class Linear(ScaledModel):
 
     name = "linear"
     label = "a linear model"
-    why_cold = " in closed form, or by few steps"
+    why_cold = ": such a fit has nothing to start from"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("fit_intercept", "solver", "device", "warm_start", *_OF_NETWORKS),
         "fit_points": _OF_NETWORKS,
@@ -109,7 +109,7 @@ class Linear(ScaledModel):
         return fit_likelihood(self, problem, context)
 
     def gamma_path(self, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
-        """The same for several γ, each begun where the one before ended."""
+        """The same for several γ, each started where the one before ended."""
         from cldrank.models.linear.points import gamma_path
 
         return gamma_path(self, problem, context, gammas)

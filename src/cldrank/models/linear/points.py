@@ -82,7 +82,7 @@ def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> 
 
 
 def gamma_path(model: Linear, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:
-    """How fit and ranking depend on γ: one fit for each, each begun where the one before ended."""
+    """How fit and ranking depend on γ: one fit for each, each started where the one before ended."""
     if model.solver != "newton":
         raise UsageError("gamma_path needs solver='newton'.")
     work = _Work.of(model, problem, context)
@@ -150,13 +150,13 @@ class _Work:
 
     @property
     def start(self) -> Vector:
-        """The parameters of an earlier ranker, if there is one to begin with."""
+        """The parameters of an earlier ranker, if there is one to start from."""
         start = self.cold_start
         if self.warm is None:
             return start
         if not isinstance(self.warm.ranker, LinearRanker):
             raise UsageError(
-                "{} fits a linear model, and cannot begin with a network; leave {} out.",
+                "{} fits a linear model, and cannot start from a network; leave {} out.",
                 self.context.user,
                 setting("warm_start"),
             )

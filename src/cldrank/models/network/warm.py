@@ -24,10 +24,10 @@ def begin_with(warm: WarmStart, task: Task, user: str) -> None:
     network = task.networks["relevance"]
     layers, own = _layers(warm), plain_layers(network)
     if own is None:
-        raise UsageError("a torch module of your own begins with its own weights; leave {} out.", setting("warm_start"))
+        raise UsageError("a torch module of your own starts from its own weights; leave {} out.", setting("warm_start"))
     if _shapes(layers) != _shapes(own):
         raise UsageError(
-            "{} cannot begin with a network of other layers: it has {}, the earlier one {}; leave {} out.",
+            "{} cannot start from a network of other layers: it has {}, the earlier one {}; leave {} out.",
             user,
             _shapes(own),
             _shapes(layers),
@@ -48,7 +48,7 @@ def begin_with(warm: WarmStart, task: Task, user: str) -> None:
 
 
 def start_of(task: Task, held: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """What a later fit can begin with, beside the network of relevance; `held` are the queries held out."""
+    """What a later fit can start from, beside the network of relevance; `held` are the queries held out."""
     found: dict[str, NDArray[Any]] = dict(held_start(held))
     if "selection" in task.networks:
         found |= selection_start(*task.linear_part("selection"))

@@ -43,7 +43,7 @@ class DaysStep(Step):
         try:
             added = days.add(paths, **_reading(bench))
         except ChangedFileError:  # such as the log of today, which has grown since
-            bench.say("a file has changed: counting its days anew")
+            bench.say("a file has changed: rebuilding its days")
             added = days.add(paths, replace=True, **_reading(bench))
         account = added.counted.account
         there = sorted(map(str, days.files()))
