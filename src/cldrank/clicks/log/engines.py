@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 INSTANT = "timestamp('UTC')"  # what names its time zone, or is known to be UTC
 _MOST_NAMED = 3  # files, in a message
 _OF_DUCKDB, _OF_HADOOP = "*?[", "{}[]*?\\"  # letters that would turn a path into a pattern
+_LARGEST_DICTIONARY = 2000  # entries, in a Parquet file that is written
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -100,6 +101,15 @@ class Engine(ABC):
         """The rows of a part, where its format allows it with the fields and types of a schema; others are null."""
         del schema
         return self.read(part)
+
+    def keyed(self, rows: ir.Table, name: str) -> ir.Table:
+        """A table that is held, with a column `key`: short, where the engine has something short, or the id `name`."""
+        return rows.mutate(key=rows[name])
+
+    def differ(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+        """Whether it is cheap to prove that no two rows agree in some columns, and true. False proves nothing."""
+        del rows, columns
+        return False
 
     def lines(self, files: Sequence[Path]) -> ir.Table:
         """The lines of text files, and a number that grows from line to line of a file."""
@@ -209,9 +219,23 @@ class DuckDB(Engine):
         table = self.connection.table(name)
         return table.select(line=table.line, number=table.rowid())
 
+    def keyed(self, rows: ir.Table, name: str) -> ir.Table:
+        """A table that is held, with its row numbers as `key`."""
+        del name
+        return rows.mutate(key=rows.rowid())
+
+    def differ(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+        """Whether the hashes of some columns differ: a table of numbers, which is small beside one of texts."""
+        inner = self.connection.compile(rows.select(*columns))
+        hashed = ", ".join(f'"{column}"' for column in columns)
+        sql = f"SELECT count(*) = count(DISTINCT hash({hashed})) FROM ({inner})"
+        return bool(self.connection.con.execute(sql).fetchall()[0][0])
+
     def save(self, rows: ir.Table, path: Path) -> None:
         """Write a table as a Parquet file, in a stream."""
-        self.connection.to_parquet(rows, path, compression="zstd", compression_level=1)
+        # most texts are ids that hardly repeat: trying dictionaries for them costs more time than all else
+        options = {"compression": "zstd", "compression_level": 1, "dictionary_size_limit": _LARGEST_DICTIONARY}
+        self.connection.to_parquet(rows, path, **options)
 
 
 class Backend(Engine):
