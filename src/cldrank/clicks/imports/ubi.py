@@ -61,7 +61,8 @@ def ubi_records(
     if not pages.count:
         raise DataError(f"{some(queries, 3)}: there are no queries.")
     progress("reading events …")
-    read = held.enter_context(_events(events, engine, options, pages).cache())
+    with engine.streaming_left():  # engines cannot know that there are more events than pages
+        read = held.enter_context(_events(events, engine, options, pages).cache())
     counts = _counts(read)
     _check_events(read, counts, events, options)
     shown = options.impressions == "events" or (options.impressions == "auto" and counts["impression"] > 0)

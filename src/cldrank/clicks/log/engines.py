@@ -106,6 +106,11 @@ class Engine(ABC):
         """A table that is held, with a column `key`: short, where the engine has something short, or the id `name`."""
         return rows.mutate(key=rows[name])
 
+    @contextmanager
+    def streaming_left(self) -> Iterator[None]:
+        """Joins of a table that is read, with one on the right that is held: the one on the left is not held as well."""
+        yield
+
     def differ(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         """Whether it is cheap to prove that no two rows agree in some columns, and true. False proves nothing."""
         del rows, columns
@@ -223,6 +228,17 @@ class DuckDB(Engine):
         """A table that is held, with its row numbers as `key`."""
         del name
         return rows.mutate(key=rows.rowid())
+
+    @contextmanager
+    def streaming_left(self) -> Iterator[None]:
+        """Joins without a choice of sides: for files, of whose length DuckDB knows nothing, it chooses the wrong one."""
+        con = self.connection.con
+        (before,) = con.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0]
+        con.execute(f"SET disabled_optimizers = '{','.join(filter(None, [before, 'build_side_probe_side']))}'")
+        try:
+            yield
+        finally:
+            con.execute(f"SET disabled_optimizers = '{before}'")
 
     def differ(self, rows: ir.Table, columns: Sequence[str]) -> bool:
         """Whether the hashes of some columns differ: a table of numbers, which is small beside one of texts."""
