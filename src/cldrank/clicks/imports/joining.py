@@ -84,7 +84,8 @@ def join(
     progress("accounting for every record …")
     facts = facts_of(records, fine_events(records), shown, results, clicked, clicks)
     rejects = [_typed(one) for one in _rejects(records, shown, results, clicks, kind, facts)]
-    aside = held.enter_context(stacked(rejects or [_typed(records.pages.filter(constant(False)))]).cache())
+    nothing = _typed(records.pages.filter(constant(False)))
+    aside = held.enter_context(stacked(rejects).cache()) if rejects else nothing
     set_aside = by_reason(aside, records) if rejects else ()
     came_in = dict(records.came_in)
     if not records.shown:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 INSTANT = "timestamp('UTC')"  # what names its time zone, or is known to be UTC
 _MOST_NAMED = 3  # files, in a message
 _OF_DUCKDB, _OF_HADOOP = "*?[", "{}[]*?\\"  # letters that would turn a path into a pattern
-_LARGEST_DICTIONARY = 2000  # entries, in a Parquet file that is written
+_ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each thread
+_LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -249,9 +250,8 @@ class DuckDB(Engine):
 
     def save(self, rows: ir.Table, path: Path) -> None:
         """Write a table as a Parquet file, in a stream."""
-        # most texts are ids that hardly repeat: trying dictionaries for them costs more time than all else
-        options = {"compression": "zstd", "compression_level": 1, "dictionary_size_limit": _LARGEST_DICTIONARY}
-        self.connection.to_parquet(rows, path, **options)
+        options = {"row_group_size": _ROW_GROUP, "dictionary_size_limit": _LARGEST_DICTIONARY}
+        self.connection.to_parquet(rows, path, compression="zstd", compression_level=1, **options)
 
 
 class Backend(Engine):
