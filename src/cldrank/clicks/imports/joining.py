@@ -228,9 +228,7 @@ def _copies(shown: ir.Table, results: ir.Table, kind: str) -> ir.Table:
 
 def _copied_clicks(clicks: ir.Table) -> ir.Table:
     twice = clicks.filter(clicks.copies > 1)
-    return twice.select(
-        *_KEYS, "action", record=constant("click"), reason=constant("repeated"), rows=twice.copies - 1
-    )
+    return twice.select(*_KEYS, "action", record=constant("click"), reason=constant("repeated"), rows=twice.copies - 1)
 
 
 def _lost_clicks(clicks: ir.Table, results: ir.Table) -> ir.Table:
@@ -253,9 +251,7 @@ def _empty_pages(records: Records, results: ir.Table) -> ir.Table:
 def _nameless(returned: ir.Table) -> ir.Table:
     """Places in the lists of pages that name no document."""
     rows = returned.filter(returned.doc_id.isnull())
-    return rows.select(
-        "key", "position", record=constant("result"), reason=constant("no document"), rows=constant(1)
-    )
+    return rows.select("key", "position", record=constant("result"), reason=constant("no document"), rows=constant(1))
 
 
 def _typed(rejects: ir.Table) -> ir.Table:
