@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import clicks_audit, clicks_import, options
+from cldrank.cli import clicks_audit, clicks_import, log_options, options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import (
     check_parquet_name,
@@ -109,7 +109,7 @@ class Target:
 @app.command()
 @with_options
 def aggregate(
-    source: options.LogOptions,
+    source: log_options.LogOptions,
     target: Target,
     features: options.OptionalFeatures = None,
     every_click: Annotated[
@@ -275,7 +275,7 @@ def forget(
 @with_options
 def show(
     cells: Annotated[Path, typer.Argument(help="A file of cells, or a folder of days.", show_default=False)],
-    window: options.Window,
+    window: log_options.Window,
     features: options.OptionalFeatures = None,
     as_json: options.Json = False,
 ) -> None:

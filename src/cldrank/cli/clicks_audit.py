@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cldrank.cli import options
+from cldrank.cli import log_options, options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import console, new_table, print_json, print_line, print_title, say, working
 from cldrank.files import save_text
@@ -25,8 +25,8 @@ BLOCKED = 3  # the exit code of a log that should not be trained on
 
 @with_options
 def audit(
-    source: options.LogOptions,
-    window: options.Window,
+    source: log_options.LogOptions,
+    window: log_options.Window,
     features: options.OptionalFeatures = None,
     html: Annotated[
         Path | None, options.spelled("--html FILE", "Write a page with charts that needs no other files.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import options
+from cldrank.cli import log_options, options
 from cldrank.cli.derived import with_options
 from cldrank.cli.judging import (
     BY_CLICKS,
@@ -87,7 +87,7 @@ def compare(
     measuring: Measuring,
     verdict: VerdictOptions,
     reading: options.Reading,
-    log: options.LogReading,
+    log: log_options.LogReading,
     as_json: options.JsonFile = None,
 ) -> None:
     """Compare two rankers: by labels, query by query, or by clicks alone, with a verdict.

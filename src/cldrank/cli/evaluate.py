@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cldrank.cli import options
+from cldrank.cli import log_options, options
 from cldrank.cli.derived import with_options
 from cldrank.cli.judging import (
     PRODUCTION,
@@ -46,7 +46,7 @@ def evaluate(
     measuring: Measuring,
     judging: ClickJudging,
     reading: options.Reading,
-    log: options.LogReading,
+    log: log_options.LogReading,
     as_json: options.JsonFile = None,
 ) -> None:
     """Measure how well a ranker orders candidates, with intervals over queries: by labels, or by clicks alone.

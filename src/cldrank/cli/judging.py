@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cldrank.cli import options
+from cldrank.cli import log_options, options
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import print_json, save_as_json, say
 from cldrank.errors import CldrankWarning, UsageError, setting, warn
@@ -110,7 +110,7 @@ class JudgedData:
 
     @classmethod
     def read(
-        cls, named: tuple[str, ...], sources: Sources, reading: options.Reading, log: options.LogReading
+        cls, named: tuple[str, ...], sources: Sources, reading: options.Reading, log: log_options.LogReading
     ) -> JudgedData:
         """Read all that is named."""
         dataset, *rankers = _loaded(named, sources, reading)
@@ -124,7 +124,7 @@ class JudgedData:
         return {"clicks": self.clicks, "propensities": self.propensities}
 
 
-def check_sources(named: tuple[str, ...], sources: Sources, log: options.LogReading, **only_clicks: Any) -> None:
+def check_sources(named: tuple[str, ...], sources: Sources, log: log_options.LogReading, **only_clicks: Any) -> None:
     """Refuse what does not fit together before anything is read.
 
     only_clicks   options that labels have no use for, as they were given

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cldrank.cli import options
+from cldrank.cli import log_options, options
 from cldrank.cli.output import working
 from cldrank.errors import UsageError
 
@@ -43,7 +43,7 @@ class Sources:
         options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
     ] = None
 
-    def clicks_on(self, dataset: RankingDataset, log: options.LogReading) -> ClickTable:
+    def clicks_on(self, dataset: RankingDataset, log: log_options.LogReading) -> ClickTable:
         """The clicks that are named, on the candidates of a dataset."""
         from cldrank.clicks.table import ClickTable
 
@@ -79,7 +79,7 @@ class LearningTask(Sources):
     """What a command was asked for: a method, and where to find what it learns from."""
 
     method: Method
-    log: options.LogReading = field(default_factory=options.LogReading)
+    log: log_options.LogReading = field(default_factory=log_options.LogReading)
     reading: options.Reading = field(default_factory=options.Reading)
 
     def check(self, *, judges: bool = False, safe: bool = False) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cldrank.cli import options
+from cldrank.cli import log_options, options
 from cldrank.cli.derived import Option, field_options, made, no_option, option, option_of, parsed, taken
 from cldrank.cli.learning_task import LearningTask, Sources, corrects_if_asked
 from cldrank.errors import UsageError
@@ -152,7 +152,7 @@ def _reading(kind: type[Method]) -> list[Option]:
     """The options that say how files are to be read."""
     from cldrank.estimators.needs import uses_clicks
 
-    of_logs = field_options(options.LogReading) if uses_clicks(kind.needs) else []
+    of_logs = field_options(log_options.LogReading) if uses_clicks(kind.needs) else []
     return [*of_logs, *field_options(options.Reading)]
 
 
@@ -190,7 +190,7 @@ def _chosen(kind: type[Method], settings: Settings, values: dict[str, Any]) -> L
 
     given = parsed({name: one for name, (one, _) in settings.items()}, values)
     method = configured(kind, {"model": values["model"], **given})
-    log, reading = taken(options.LogReading, values), taken(options.Reading, values)
+    log, reading = taken(log_options.LogReading, values), taken(options.Reading, values)
     return LearningTask(method=method, log=log, reading=reading, **vars(taken(Sources, values)))
 
 
@@ -202,7 +202,7 @@ def _explain(name: str, spelled: str, model: str | None) -> None:
     from cldrank.models import Run, models
 
     kind, setting = methods()[name], _SHORT.get(spelled, spelled.lstrip("-").removeprefix("no-").replace("-", "_"))
-    if setting in {one.name for part in (Sources, options.LogReading) for one in fields(part)}:
+    if setting in {one.name for part in (Sources, log_options.LogReading) for one in fields(part)}:
         why = "does not use propensities" if uses_clicks(kind.needs) else "learns from labels, not from clicks"
         raise UsageError(f"{name} {why}; leave {spelled} out.")
     fitted = type(configured(kind, {"model": model}).model)

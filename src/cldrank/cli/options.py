@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from cldrank.cli.output import console, working
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError, setting
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.files import check_writable
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def spelled(usage: str, about: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=last, help=about, **more)
 
 
-def _reading(usage: str, about: str, **more: Any) -> Any:
+def of_reading(usage: str, about: str, **more: Any) -> Any:
     """An option about how files are read."""
     return spelled(usage, about, rich_help_panel="Reading files", show_default=False, **more)
 
@@ -154,182 +153,28 @@ def check_ranker_folder(path: Path) -> None:
 # -- options that belong together: each field is one ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogShape:
-    """How a raw log is laid out, but for the names of its columns: the fields of `cldrank.clicks.log.LogLayout`."""
-
-    first_position: Annotated[
-        int | None,
-        _reading("--first-position 0|1", "The number of the top position in a raw log. [default: 1]", min=0, max=1),
-    ] = None
-    one_query: Annotated[
-        bool, _reading("--one-query", "The log has no queries (recommendations): all pages belong to one.")
-    ] = False
-    by_time: Annotated[
-        bool,
-        _reading("--by-time", "If a session sees a page of the same query at another time, count it as another page."),
-    ] = False
-    page_size: Annotated[
-        int | None,
-        _reading("--page-size INTEGER", "Logs with a `page` column: results per page. [default: found]", min=1),
-    ] = None
-    paging: Annotated[
-        str | None,
-        _reading("--paging restarts|continues", "Whether positions begin anew on each `page`. [default: found]"),
-    ] = None
-    first_page: Annotated[
-        int | None,
-        _reading("--first-page 0|1", "Logs with a `page` column: the first page. [default: found]", min=0, max=1),
-    ] = None
-    grid_columns: Annotated[
-        int | None,
-        _reading(
-            "--grid-columns INTEGER", "Logs with `row` and `column`: columns of the grid. [default: found]", min=1
-        ),
-    ] = None
-    satisfied: Annotated[
-        float | None,
-        _reading("--satisfied SECONDS", "Count a click only if its `dwell` time is at least this, or unknown."),
-    ] = None
-    dwell_unit: Annotated[str | None, _reading("--dwell-unit s|ms", "The unit of `dwell` times. [default: s]")] = None
-    time_zone: Annotated[
-        str | None,
-        _reading("--time-zone NAME", "Of times that name none, such as Europe/Berlin. [default: UTC]"),
-    ] = None
-
-    def layout(self) -> dict[str, Any]:
-        """The fields of `LogLayout` that were given."""
-        given = {entry.name: getattr(self, entry.name) for entry in fields(LogShape)}
-        columns = {"columns": self.columns} if self.columns else {}
-        return {**columns, **{name: value for name, value in given.items() if value is not None and value is not False}}
-
-    def typed(self) -> str:
-        """The same as options of commands that read features too, each behind a space."""
-        named = [f"--log-column {shlex.quote(f'{role}={name}')}" for role, name in (self.columns or {}).items()]
-        given = {name: value for name, value in self.layout().items() if name != "columns"}
-        options = [setting(name, None if value is True else value).shell for name, value in given.items()]
-        return "".join(f" {option}" for option in [*named, *options])
-
-    @property
-    def columns(self) -> dict[str, str] | None:
-        """The columns that have other names."""
-        return None
-
-
-_Last = Annotated[str | None, _reading("--last DAYS", "Of a folder of days, only the last: 28d, say, or 4w.")]
-_Until = Annotated[str | None, _reading("--until DAY", "The last day of --last, if not the newest.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """Which days of a folder of days are read."""
-
-    last: _Last = None
-    until: _Until = None
-
-    def window(self) -> dict[str, Any]:
-        """The window, as far as it was given."""
-        given = {"last": self.last, "until": self.until}
-        return {name: value for name, value in given.items() if value is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogOptions(LogShape):
-    """A log, or cells, and how to read it."""
-
-    log: Annotated[
-        list[str],
-        typer.Argument(
-            help="Log files, folders or patterns: Parquet, CSV, JSON Lines.", metavar="LOG...", show_default=False
-        ),
-    ]
-    column: Annotated[
-        list[str] | None,
-        _reading(
-            "--column ROLE=NAME",
-            "Which column of the log holds `session_id`, `query_id`, `doc_id`, `position`, `clicked` (or lists: "
-            "`documents`, `clicked_positions`, `clicked_documents`), `timestamp`, `user_id`, `ranker_id`, `surface`, "
-            "`propensity`, `dwell`, if it has another name; and which hold `page`, or `row` and `column`, if any. A "
-            "field inside of a column by its path: doc_id=event.object.id.",
-        ),
-    ] = None
-    engine: Annotated[
-        str,
-        _reading("--engine duckdb|spark", "The engine that counts; duckdb runs in this process. [default: duckdb]"),
-    ] = "duckdb"
-    master: Annotated[str, _reading("--master URL", "Spark: where it runs. [default: local[*]]")] = "local[*]"
-    memory_limit: Annotated[
-        str,
-        _reading("--memory-limit SIZE", "DuckDB: spill to disk beyond this; Spark: driver memory. [default: 3GB]"),
-    ] = "3GB"
-
-    @property
-    def columns(self) -> dict[str, str] | None:
-        """The columns that have other names."""
-        return _log_columns(self.column, "--column")
-
-    def reading(self) -> dict[str, Any]:
-        """The arguments for functions that read logs."""
-        return {
-            "engine": self.engine,
-            "master": self.master,
-            "memory_limit": self.memory_limit,
-            **self.layout(),
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class LogReading(LogShape, Window):
-    """How to read click logs, where features are read as well."""
-
-    log_column: Annotated[
-        list[str] | None, _reading("--log-column ROLE=NAME", "Which column of a raw log is `query_id` and so on.")
-    ] = None
-    segment: Annotated[
-        str | None, _reading("--segment COLUMN", "Count a raw log by this column, such as devices or layouts.")
-    ] = None
-
-    @property
-    def columns(self) -> dict[str, str] | None:
-        """The columns that have other names."""
-        segment = [] if self.segment is None else [f"segment={self.segment}"]
-        return _log_columns([*(self.log_column or ()), *segment], "--log-column")
-
-    def chosen(self) -> dict[str, Any]:
-        """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        return {**self.layout(), **self.window()}
-
-
-def _log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:
-    columns = _column_names(named, option)
-    for role, name in (columns or {}).items():
-        if not isinstance(name, str):
-            raise UsageError(f"{option} {role} takes one column, not several.")
-    return columns  # type: ignore[return-value]
-
-
 @dataclass(frozen=True)
 class Layout:
     """How feature files are laid out."""
 
     column: Annotated[
         list[str] | None,
-        _reading(
+        of_reading(
             "--column ROLE=NAME",
             "Parquet: which column is `query_id`, `doc_id`, `label` or `features` (one of lists, or several: a,b,c).",
         ),
     ] = None
     groups: Annotated[
         list[Path] | None,
-        _reading("--groups FILE", "LETOR without `qid`: a file with the number of rows of each query."),
+        of_reading("--groups FILE", "LETOR without `qid`: a file with the number of rows of each query."),
     ] = None
     n_features: Annotated[
         int | None,
-        _reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
+        of_reading("--n-features INTEGER", "LETOR: the number of features, if rows may leave out the last.", min=1),
     ] = None
     missing: Annotated[
         str | None,
-        _reading(
+        of_reading(
             "--missing VALUE|keep",
             "Fill in missing values with this, or keep them for trees.",
         ),
@@ -340,7 +185,7 @@ class Layout:
         from cldrank.clicks.log import ROLES
         from cldrank.data.formats.parquet_columns import ARGUMENTS
 
-        columns = _column_names(self.column, "--column") or {}
+        columns = named_columns(self.column, "--column") or {}
         for role in columns:
             if role in ROLES and role not in ARGUMENTS:
                 raise UsageError(f"--column is for features here; for columns of the log, write --log-column {role}=…")
@@ -369,7 +214,7 @@ class Layout:
 class Reading(Layout):
     """How to read feature files."""
 
-    cache: Annotated[bool, _reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
+    cache: Annotated[bool, of_reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
 
     def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
@@ -409,7 +254,8 @@ def load_features(features: list[str] | None) -> RankingDataset | None:
     return Reading().load(features) if features else None
 
 
-def _column_names(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:
+def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:
+    """The columns that options such as `query_id=qid` name, by their roles; None, if there are no such options."""
     if not options:
         return None
     columns: dict[str, str | list[str]] = {}

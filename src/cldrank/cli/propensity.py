@@ -257,9 +257,12 @@ def _say_next(
         say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
         return
     wanted = " ".join(f"--features {shlex.quote(path)}" for path in features or ["FEATURES"])
-    clicks = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log)
-    clicks += source.typed()
-    clicks += "" if segment is None else f" --segment {shlex.quote(segment)}"
+    clicks, typed = " ".join(f"--clicks {shlex.quote(path)}" for path in source.log), source.typed()
+    if typed is None:
+        say("next: aggregate the log with the same options (`cldrank clicks aggregate … --out cells.parquet`), then")
+        clicks = "--clicks cells.parquet"
+    else:
+        clicks += typed + ("" if segment is None else f" --segment {shlex.quote(segment)}")
     clicks += "".join(f" --{name} {value}" for name, value in source.window().items())
     cut = "" if depth is None else f" --depth {depth}"
     say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")

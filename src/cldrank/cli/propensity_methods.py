@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from cldrank.cli import options
+from cldrank.cli import log_options
 from cldrank.cli.derived import built
 from cldrank.cli.output import say, working
 from cldrank.errors import CldrankError, DataError, UnidentifiableError, UsageError, setting
@@ -40,7 +40,7 @@ class Smoothing(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogSource(options.Window, options.LogOptions):
+class LogSource(log_options.Window, log_options.LogOptions):
     """A log, or cells, as the options name it."""
 
     def holds_days(self) -> bool:

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from cldrank.clicks.aggregate import aggregate
-from cldrank.clicks.log.engines import connected, memory_bytes, querying
+from cldrank.clicks.log.engines import Engine, connected, memory_bytes, querying
 from cldrank.errors import CldrankError, UsageError
 
 HEADER = "session_id,query_id,doc_id,position,clicked\n"
@@ -73,3 +74,28 @@ def test_what_a_killed_process_spilled_is_removed(tmp_path: Path, monkeypatch: p
         folder = engine.connection.raw_sql("SELECT current_setting('temp_directory')").fetchone()[0]
         assert Path(folder).parent == tmp_path
     assert list(tmp_path.iterdir()) == []
+
+
+class TestImports:
+    """What imports ask of an engine."""
+
+    def test_rows_differ_or_may_not(self) -> None:
+        with connected() as engine:
+            rows = engine.in_memory(pa.table({"page": [1, 1, 2], "doc": ["a", "b", "a"], "one": [1, 1, 1]}))
+            assert engine.differ(rows, ["page", "doc"])
+            assert not engine.differ(rows, ["page", "one"])
+            assert not Engine.differ(engine, rows, ["page", "doc"])  # without a proof
+
+    def test_keys_tell_rows_apart(self) -> None:
+        with connected() as engine, engine.in_memory(pa.table({"page": ["a", "b"]})).cache() as rows:
+            assert engine.keyed(rows, "page").to_pyarrow()["key"].to_pylist() == [0, 1]
+            assert Engine.keyed(engine, rows, "page").to_pyarrow()["key"].to_pylist() == ["a", "b"]
+
+    def test_a_join_that_streams_leaves_the_settings_as_they_were(self) -> None:
+        with connected() as engine:
+            setting = "SELECT current_setting('disabled_optimizers')"
+            engine.connection.con.execute("SET disabled_optimizers = 'top_n'")
+            with engine.streaming_left():
+                (inside,) = engine.connection.con.execute(setting).fetchall()[0]
+            assert set(inside.split(",")) == {"top_n", "build_side_probe_side"}
+            assert engine.connection.con.execute(setting).fetchall() == [("top_n",)]

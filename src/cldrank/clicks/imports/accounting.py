@@ -20,20 +20,25 @@ if TYPE_CHECKING:
 _MOST_EXAMPLES = 3
 
 
-def facts_of(records: Records, joined: ir.Table, clicks: ir.Table) -> dict[str, int]:
-    """Counts of what was joined, from which follows what has to be set aside."""
-    found = joined.clicks.fill_null(0)
-    counted = joined.aggregate(
-        rows=joined.count(),
-        pages=joined.page.nunique(),
-        clicked=joined.count(where=found > 0),
-        clicks=found.sum(),
-        shown=joined.copies.sum(),
-    )
-    there = clicks.text.fill_null(False)
-    pressed = clicks.aggregate(distinct_clicks=clicks.count(where=there), click_copies=clicks.copies.sum(where=there))
-    asked = records.pages.aggregate(asked=records.pages.count())
-    return count_row(counted) | count_row(pressed) | count_row(asked)
+def facts_of(
+    records: Records, fine: ir.BooleanValue, shown: ir.Table, results: ir.Table, clicked: ir.Table, clicks: ir.Table
+) -> dict[str, int]:
+    """Counts of what was joined, from which follows what has to be set aside.
+
+    fine      which of the events can be joined
+    shown     what was shown; `results` has each document of a page once
+    clicked   the number of clicks on each document of a page; `clicks` are those that differ
+    """
+    there = clicked.semi_join(results, ["key", "doc_id"])
+    counts = [
+        records.events.aggregate(bad_events=records.events.count(where=~fine)),
+        results.aggregate(rows=results.count(), pages=results.key.nunique()),
+        there.aggregate(clicked=there.count(), clicks=there.clicks.sum()),
+        clicks.aggregate(distinct_clicks=clicks.count(), click_copies=clicks.copies.sum()),
+        records.pages.aggregate(asked=records.pages.count()),
+    ]
+    facts = {name: number for one in counts for name, number in count_row(one).items()}
+    return facts | ({"shown": facts["rows"]} if results is shown else count_row(shown.aggregate(shown=shown.count())))
 
 
 def by_reason(aside: ir.Table, records: Records) -> tuple[SetAside, ...]:

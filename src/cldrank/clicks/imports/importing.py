@@ -97,7 +97,7 @@ def import_log(
     ):
         _check_target(Path(out), opened)
         records = _records(source, files, opened, ubi, query_field, held, tell)
-        joined = join(records, min_joined, held, tell)
+        joined = join(records, opened, min_joined, held, tell)
         if not joined.facts["rows"]:
             raise DataError(_nothing(joined))
         tell("writing the log …")

@@ -20,7 +20,10 @@ from cldrank.wording import some
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+    from cldrank.clicks.log.engines import Engine
+
 KNOWN = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
+_KEYS = ("key", "doc_id")
 ASIDE = ("record", "reason", "session_id", "query_id", "doc_id", "position", "action", "rows")
 
 
@@ -28,11 +31,12 @@ ASIDE = ("record", "reason", "session_id", "query_id", "doc_id", "position", "ac
 class Records:
     """What came in, in the terms of all formats.
 
-    pages      page, query, timestamp, user_id, surface; each page once, with its query
-    returned   page, doc_id, position (from 1): what each page listed
-    known      page, text: whether it has a query; pages without one as well
-    events     record ("impression", "click" or "other"), page, doc_id, position (from 1), mark, action. Clicks on one
-               result with the same action and mark are copies
+    pages      key, page, query, timestamp, user_id, surface; each page once, with its query. The key stands for the
+               page in the other tables
+    returned   key, doc_id, position (from 1): what each page listed
+    known      key, page, text: whether it has a query; pages without one as well
+    events     record ("impression", "click" or "other"), key, text, page (where no such page came in), doc_id, position
+               (from 1), mark, action. Clicks on one result with the same action and mark are copies
     shown      whether impressions are among the events; else all that was returned counts as shown
     came_in    the number of records of each kind
     rejects    records that were set aside before, with the columns of `ASIDE`
@@ -68,18 +72,21 @@ class Joined:
     joined: Mapping[str, float] = field(default_factory=dict)
 
 
-def join(records: Records, min_joined: float, held: ExitStack, progress: Callable[[str], None]) -> Joined:
+def join(
+    records: Records, engine: Engine, min_joined: float, held: ExitStack, progress: Callable[[str], None]
+) -> Joined:
     """Join clicks to what was shown, and that to its page; `held` keeps tables until the caller is done."""
     progress("joining clicks to results …")
     clicks = held.enter_context(_distinct_clicks(records).cache())
+    clicked = clicks.group_by(_KEYS).aggregate(clicks=clicks.count())
     shown, kind = (_impressions(records), "impression") if records.shown else (_listed(records.returned), "result")
-    grouped = held.enter_context(_grouped(shown, clicks, records).cache())
-    joined = grouped.filter(grouped.text.fill_null(False))
+    results = shown if engine.differ(shown, _KEYS) else held.enter_context(_uppermost(shown).cache())
     progress("accounting for every record …")
-    facts = facts_of(records, joined, clicks)
-    rejects = [one.cache() for one in _rejects(records, shown, grouped, clicks, kind, facts)]
-    aside = stacked([_typed(held.enter_context(one)) for one in rejects])
-    set_aside = by_reason(aside, records)
+    facts = facts_of(records, fine_events(records), shown, results, clicked, clicks)
+    rejects = [_typed(one) for one in _rejects(records, shown, results, clicks, kind, facts)]
+    nothing = _typed(records.pages.filter(constant(False)))
+    aside = held.enter_context(stacked(rejects).cache()) if rejects else nothing
+    set_aside = by_reason(aside, records) if rejects else ()
     came_in = dict(records.came_in)
     if not records.shown:
         nameless = sum(one.count for one in set_aside if (one.record, one.reason) == (kind, "no document"))
@@ -87,28 +94,26 @@ def join(records: Records, min_joined: float, held: ExitStack, progress: Callabl
     shares = shares_of(came_in, set_aside, kind)
     check_join(records, shares, aside, min_joined)
     check_account(came_in, facts, set_aside, records.page, kind)
-    return Joined(_log(joined, records), aside, came_in, facts, set_aside, shares)
+    return Joined(_log(results, clicked, records), aside, came_in, facts, set_aside, shares)
 
 
 def _rejects(
-    records: Records, shown: ir.Table, grouped: ir.Table, clicks: ir.Table, kind: str, facts: Mapping[str, int]
+    records: Records, shown: ir.Table, results: ir.Table, clicks: ir.Table, kind: str, facts: Mapping[str, int]
 ) -> Iterator[ir.Table]:
     """What was set aside; what the counts rule out is not looked for."""
-    joined, pressed = (table.filter(table.text.fill_null(False)) for table in (grouped, clicks))
     yield from records.rejects
-    yield _bad_events(records)
-    yield _strays(grouped, kind)
-    yield _strays(clicks, "click")
+    if facts["bad_events"]:
+        yield _bad_events(records)
     if facts["shown"] > facts["rows"]:
-        yield _copies(shown, joined, kind)
+        yield _named(_copies(shown, results, kind), records)
     if facts["click_copies"] > facts["distinct_clicks"]:
-        yield _copied_clicks(pressed)
+        yield _named(_copied_clicks(clicks), records)
     if facts["distinct_clicks"] > facts["clicks"]:
-        yield _lost_clicks(pressed, joined)
+        yield _named(_lost_clicks(clicks, results), records)
     if facts["asked"] > facts["pages"]:
-        yield _empty_pages(records, joined)
+        yield _empty_pages(records, results)
     if not records.shown:
-        yield _nameless(records.returned)
+        yield _named(_nameless(records.returned), records)
 
 
 def other_actions(events: ir.Table, column: str = "record") -> str:
@@ -122,17 +127,17 @@ def other_actions(events: ir.Table, column: str = "record") -> str:
 # -- what was shown and clicked ----------------------------------------------------------------------------------------
 
 
-def _has_keys(events: ir.Table) -> ir.BooleanValue:
-    return events.page.notnull() & events.doc_id.notnull()
-
-
-def _is_placed(events: ir.Table) -> ir.BooleanValue:
-    return events.position.between(1, DEEPEST).fill_null(False)
+def fine_events(records: Records) -> ir.BooleanValue:
+    """Which events are impressions and clicks of a document on a page with a query, at a position if they need one."""
+    events = records.events
+    impression = (events.record == "impression") & records.shown
+    placed = ~impression | events.position.between(1, DEEPEST).fill_null(False)
+    return (events.record != "other") & events.text.fill_null(False) & events.doc_id.notnull() & placed
 
 
 def _impressions(records: Records) -> ir.Table:
-    events = records.events.filter(records.events.record == "impression")
-    return events.filter(_has_keys(events) & _is_placed(events)).select("page", "doc_id", "position")
+    events = records.events
+    return events.filter(fine_events(records) & (events.record == "impression")).select(*_KEYS, "position")
 
 
 def _listed(returned: ir.Table) -> ir.Table:
@@ -140,36 +145,31 @@ def _listed(returned: ir.Table) -> ir.Table:
 
 
 def _distinct_clicks(records: Records) -> ir.Table:
-    """Clicks, copies of one counted together, and whether their page has a query; null: there is no such page."""
+    """Clicks, copies of one counted together."""
     events = records.events
-    clicks = events.filter((events.record == "click") & _has_keys(events))
-    keys = ["page", "doc_id", "action", "mark"]
-    found = clicks.group_by(keys).aggregate(copies=clicks.count())
-    return found.left_join(records.known, "page").select(*found.columns, "text")
+    clicks = events.filter(fine_events(records) & (events.record == "click"))
+    return clicks.group_by([*_KEYS, "action", "mark"]).aggregate(copies=clicks.count())
 
 
-def _grouped(shown: ir.Table, clicks: ir.Table, records: Records) -> ir.Table:
-    """What was shown, each document of a page once, with its clicks and whether its page has a query."""
-    keys = ["page", "doc_id"]
-    results = shown.group_by(keys).aggregate(position=shown.position.min(), copies=shown.count())
-    clicked = clicks.group_by(keys).aggregate(clicks=clicks.count())
-    found = results.left_join(clicked, keys).select(*results.columns, "clicks")
-    return found.left_join(records.known, "page").select(*found.columns, "text")
+def _uppermost(shown: ir.Table) -> ir.Table:
+    """What was shown, each document of a page once."""
+    return shown.group_by(_KEYS).aggregate(position=shown.position.min(), copies=shown.count())
 
 
-def _log(joined: ir.Table, records: Records) -> ir.Table:
+def _log(results: ir.Table, clicked: ir.Table, records: Records) -> ir.Table:
     """The log: one row per result that was shown."""
-    pages = records.pages.select("page", "query", *KNOWN)
-    rows = joined.inner_join(pages, "page")
+    pages = records.pages.select("key", "page", "query", *KNOWN)
+    rows = results.inner_join(pages, "key")
+    rows = rows.left_join(clicked, _KEYS).select(*rows.columns, "clicks")
     known = _filled(pages)
-    clicked = rows.clicks.fill_null(0).cast("int32")
+    clicks = rows.clicks.fill_null(0).cast("int32")
     return rows.select(
         *known,
         session_id="page",
         query_id="query",
         doc_id="doc_id",
         position=rows.position.cast("int32"),
-        clicked=clicked,
+        clicked=clicks,
     ).select("session_id", "query_id", "doc_id", "position", "clicked", *known)
 
 
@@ -183,53 +183,42 @@ def _filled(pages: ir.Table) -> list[str]:
 
 
 def _bad_events(records: Records) -> ir.Table:
-    """Impressions and clicks without keys or a position, and all other events, which are gathered by action."""
+    """Impressions and clicks that cannot be joined, and all other events, which are gathered by action."""
     import ibis
 
-    events = records.events
-    impression = (events.record == "impression") & records.shown
-    fine = (events.record != "other") & _has_keys(events) & (~impression | _is_placed(events))
-    found = events.filter(~fine)
-    found = found.left_join(records.known, "page").select(*found.columns, "text")
+    found = records.events.filter(~fine_events(records))
     other = found.record == "other"
     reason = ibis.cases(
         (other, "other action"),
-        (found.page.isnull(), "no id"),
+        (found.page.isnull() & found.key.isnull(), "no id"),
         (found.doc_id.isnull(), "no document"),
         (found.text.isnull(), "unknown page"),
         (~found.text, "page without text"),
         (found.position.isnull(), "no position"),
         else_="position out of range",
     )
-    keys = {name: other.ifelse(None, found[name]) for name in ("page", "doc_id", "position")}
+    keys = {name: other.ifelse(None, found[name]) for name in ("key", "page", "doc_id", "position")}
     found = found.select("record", "action", **keys, reason=reason)
-    grouped = found.group_by(found.columns).aggregate(rows=found.count())
-    return grouped.rename(session_id="page")
+    grouped = _named(found.group_by(found.columns).aggregate(rows=found.count()), records)
+    return grouped.mutate(session_id=ibis.coalesce(grouped.page, grouped.session_id))
 
 
-def _strays(table: ir.Table, kind: str) -> ir.Table:
-    """Impressions or clicks whose page is unknown, or has no query."""
-    found = table.filter(~table.text.fill_null(False))
-    return found.select(
-        *(name for name in ("position", "action") if name in found.columns),
-        "doc_id",
-        record=constant(kind),
-        reason=found.text.isnull().ifelse("unknown page", "page without text"),
-        session_id=found.page,
-        rows=found.copies,
-    )
+def _named(rejects: ir.Table, records: Records) -> ir.Table:
+    """Rejects with the id of their page, for its key."""
+    ids = records.known.select("key", session_id="page")
+    return rejects.left_join(ids, "key").select(*rejects.columns, "session_id")
 
 
-def _copies(shown: ir.Table, joined: ir.Table, kind: str) -> ir.Table:
+def _copies(shown: ir.Table, results: ir.Table, kind: str) -> ir.Table:
     """Results that were shown again: at the same position, or further down."""
-    several = joined.filter(joined.copies > 1).select("page", "doc_id", top="position")
-    again = shown.inner_join(several, ["page", "doc_id"])
-    grouped = again.group_by(["page", "doc_id", "position", "top"]).aggregate(number=again.count())
+    several = results.filter(results.copies > 1).select(*_KEYS, top="position")
+    again = shown.inner_join(several, _KEYS)
+    grouped = again.group_by([*_KEYS, "position", "top"]).aggregate(number=again.count())
     same = grouped.position == grouped.top
     found = grouped.select(
         record=constant(kind),
         reason=same.ifelse("repeated", "second place"),
-        session_id=grouped.page,
+        key=grouped.key,
         doc_id=grouped.doc_id,
         position=grouped.position,
         rows=grouped.number - same.cast("int64"),
@@ -239,31 +228,17 @@ def _copies(shown: ir.Table, joined: ir.Table, kind: str) -> ir.Table:
 
 def _copied_clicks(clicks: ir.Table) -> ir.Table:
     twice = clicks.filter(clicks.copies > 1)
-    return twice.select(
-        "doc_id",
-        "action",
-        record=constant("click"),
-        reason=constant("repeated"),
-        session_id=twice.page,
-        rows=twice.copies - 1,
-    )
+    return twice.select(*_KEYS, "action", record=constant("click"), reason=constant("repeated"), rows=twice.copies - 1)
 
 
 def _lost_clicks(clicks: ir.Table, results: ir.Table) -> ir.Table:
-    lost = clicks.anti_join(results, ["page", "doc_id"])
-    found = lost.group_by(["page", "doc_id", "action"]).aggregate(rows=lost.count())
-    return found.select(
-        "doc_id",
-        "action",
-        "rows",
-        record=constant("click"),
-        reason=constant("never shown"),
-        session_id=found.page,
-    )
+    lost = clicks.anti_join(results, _KEYS)
+    found = lost.group_by([*_KEYS, "action"]).aggregate(rows=lost.count())
+    return found.mutate(record=constant("click"), reason=constant("never shown"))
 
 
 def _empty_pages(records: Records, results: ir.Table) -> ir.Table:
-    empty = records.pages.anti_join(results, "page")
+    empty = records.pages.anti_join(results, "key")
     return empty.select(
         record=constant(records.page),
         reason=constant("no results"),
@@ -276,13 +251,7 @@ def _empty_pages(records: Records, results: ir.Table) -> ir.Table:
 def _nameless(returned: ir.Table) -> ir.Table:
     """Places in the lists of pages that name no document."""
     rows = returned.filter(returned.doc_id.isnull())
-    return rows.select(
-        "position",
-        record=constant("result"),
-        reason=constant("no document"),
-        session_id=rows.page,
-        rows=constant(1),
-    )
+    return rows.select("key", "position", record=constant("result"), reason=constant("no document"), rows=constant(1))
 
 
 def _typed(rejects: ir.Table) -> ir.Table:

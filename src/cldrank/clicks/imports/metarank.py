@@ -12,7 +12,7 @@ from cldrank.clicks.counting import count_row
 from cldrank.clicks.imports import fields
 from cldrank.clicks.imports.import_report import Note
 from cldrank.clicks.imports.joining import Records, other_actions
-from cldrank.clicks.imports.paging import each_once
+from cldrank.clicks.imports.paging import each_once, located
 from cldrank.clicks.log.engines import Engine
 from cldrank.clicks.log.schema import ONE_QUERY
 from cldrank.errors import DataError, setting
@@ -55,15 +55,16 @@ def metarank_records(
     )
     _check(read, counts, paths, options)
     rankings = _with_queries(read.filter(read.kind == "ranking"), options)
-    rankings, notes = _asked(held.enter_context(rankings.cache()), paths, options)
+    rankings, notes = _asked(engine.keyed(held.enter_context(rankings.cache()), "page"), paths, options)
     pages = each_once(rankings.mutate(stray=False), "ranking", held)
     listed = pages.returned
     rest = read.filter(read.kind != "ranking")
-    events = rest.select("page", "doc_id", "mark", "action", record=rest.kind, position=fields.constant(None, "int64"))
+    rest = rest.select("page", "doc_id", "mark", "action", record=rest.kind, position=fields.constant(None, "int64"))
+    events = held.enter_context(located(rest, pages.known).cache())
     return Records(
         pages=pages.asked,
         known=pages.known,
-        returned=listed.select("page", "position", doc_id=listed.document.id.nullif("")),
+        returned=listed.select("key", "position", doc_id=listed.document.id.nullif("")),
         events=events,
         shown=False,
         came_in={"ranking": pages.count, "click": counts["clicks"], "other": counts["other"]},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.counting import count_row
 from cldrank.clicks.imports import fields
 from cldrank.clicks.imports.joining import Records, other_actions
-from cldrank.clicks.imports.paging import ImportedPages, each_once
+from cldrank.clicks.imports.paging import ImportedPages, each_once, located
 from cldrank.clicks.imports.recognising import fields_of
 from cldrank.clicks.log.engines import Engine
 from cldrank.errors import DataError, FormatError, setting
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _HITS = ("query_response_hit_ids", "query_response_objects_ids")  # the second in older versions
 _OBJECT = "event_attributes.object"
 _ORDINALS = ("event_attributes.position.ordinal", "event_attributes.rank", "ordinal", "rank")
+_KINDS = ("impression", "click", "other")
 _STRAY = 0.1  # the share of ordinals that may speak for the other start
 
 
@@ -60,17 +61,13 @@ def ubi_records(
     if not pages.count:
         raise DataError(f"{some(queries, 3)}: there are no queries.")
     progress("reading events …")
-    read = held.enter_context(_events(events, engine, options).cache())
-    counts = count_row(
-        read.aggregate(
-            **{kind: read.count(where=read.record == kind) for kind in ("impression", "click", "other")},
-            named=read.page.count(),
-        )
-    )
+    with engine.streaming_left():  # engines cannot know that there are more events than pages
+        read = held.enter_context(_events(events, engine, options, pages).cache())
+    counts = _counts(read)
     _check_events(read, counts, events, options)
     shown = options.impressions == "events" or (options.impressions == "auto" and counts["impression"] > 0)
-    placed, start = _placed(read, pages, options, held) if shown else (read.mutate(position=read.ordinal), None)
-    came_in = {"query": pages.count, **{kind: counts[kind] for kind in ("impression", "click", "other")}}
+    placed, start = _placed(read, counts, pages, options, held) if shown else (read.mutate(position=read.ordinal), None)
+    came_in = {"query": pages.count, **{kind: counts[kind] for kind in _KINDS}}
     if not shown:
         del came_in["impression"]
     return Records(
@@ -101,7 +98,7 @@ def _queries(paths: Sequence[Path], engine: Engine, options: UbiOptions, held: E
     texts = ("query_id", "user_query", "client_id", "application", "timestamp", "action_name")
     schema = _schema(dict.fromkeys(texts, "string") | dict.fromkeys(_HITS, "array<string>"))
     tables = [_query_part(part, table, options) for part, table in engine.open_each(paths, schema)]
-    return held.enter_context(fields.stacked(tables).cache())
+    return engine.keyed(held.enter_context(fields.stacked(tables).cache()), "page")
 
 
 def _query_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table:
@@ -121,14 +118,19 @@ def _query_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table
     )
 
 
-def _events(paths: Sequence[Path], engine: Engine, options: UbiOptions) -> ir.Table:
+def _events(paths: Sequence[Path], engine: Engine, options: UbiOptions, pages: ImportedPages) -> ir.Table:
+    """Events, and whether each names what its page returned first."""
     inside = "object: struct<object_id: string, internal_id: string>, position: struct<ordinal: string>, rank: string"
     texts = dict.fromkeys(("action_name", "query_id", "timestamp"), "string")
     tables = [
         _event_part(part, table, options)
         for part, table in engine.open_each(paths, _schema(texts | {"event_attributes": f"struct<{inside}>"}))
     ]
-    return fields.stacked(tables)
+    asked = pages.every["query"].notnull()
+    there = asked & (pages.every.documents.length() > 0)
+    known = pages.every.select("key", "page", text=asked, first=there.ifelse(pages.every.documents[0], None))
+    found = located(fields.stacked(tables), known)
+    return found.mutate(top=(found.first == found.doc_id).fill_null(False)).drop("first")
 
 
 def _event_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table:
@@ -153,9 +155,23 @@ def _event_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table
     )
 
 
+def _counts(read: ir.Table) -> dict[str, int]:
+    """How many events there are of each kind, and what their ordinals say."""
+    seen = read.record == "impression"
+    return count_row(
+        read.aggregate(
+            **{kind: read.count(where=read.record == kind) for kind in _KINDS},
+            **{f"at_{place}": read.count(where=seen & (read.ordinal == place)) for place in (0, 1)},
+            **{f"first_at_{place}": read.count(where=seen & read.top & (read.ordinal == place)) for place in (0, 1)},
+            missing=read.count(where=seen & read.ordinal.isnull()),
+            named=read.key.count() + read.page.count(),
+        )
+    )
+
+
 def _check_events(read: ir.Table, counts: dict[str, int], paths: Sequence[Path], options: UbiOptions) -> None:
     """Refuse events that cannot make a log: none, none with a query, none that is a click."""
-    if not sum(counts.values()):
+    if not any(counts[kind] for kind in _KINDS):
         raise DataError(f"{some(paths, 3)}: there are no events.")
     if not counts["click"] and counts["other"]:
         raise DataError(
@@ -179,45 +195,34 @@ def _check_events(read: ir.Table, counts: dict[str, int], paths: Sequence[Path],
 
 def _returned(pages: ImportedPages) -> ir.Table:
     rows = pages.returned
-    return rows.select("page", "position", doc_id=rows.document.nullif(""))
+    return rows.select("key", "position", doc_id=rows.document.nullif(""))
 
 
 # -- positions ---------------------------------------------------------------------------------------------------------
 
 
-def _placed(read: ir.Table, pages: ImportedPages, options: UbiOptions, held: ExitStack) -> tuple[ir.Table, Note | None]:
+def _placed(
+    read: ir.Table, counts: dict[str, int], pages: ImportedPages, options: UbiOptions, held: ExitStack
+) -> tuple[ir.Table, Note | None]:
     """Events with positions from 1: their ordinals or, where these are missing, their places among the hits."""
     import ibis
 
-    seen = read.filter(read.record == "impression")
-    found = count_row(
-        seen.aggregate(
-            at_0=seen.count(where=seen.ordinal == 0),
-            at_1=seen.count(where=seen.ordinal == 1),
-            missing=seen.count(where=seen.ordinal.isnull()),
-        )
-    )
-    asked = pages.asked.filter(pages.asked.documents.length() > 0)
-    tops = asked.select("page", doc_id=asked.documents[0])
-    upper = seen.filter(seen.ordinal.isin([0, 1])).semi_join(tops, ["page", "doc_id"])
-    counts = {f"first_at_{place}": upper.count(where=upper.ordinal == place) for place in (0, 1)}
-    found |= count_row(upper.aggregate(**counts))
-    start, note = _start(found, options)
+    start, note = _start(counts, options)
     events = read.mutate(position=read.ordinal + (1 - start))
-    if found["missing"]:
+    if counts["missing"]:
         listed = _returned(pages)
-        places = listed.group_by(["page", "doc_id"]).aggregate(place=listed.position.min())
-        events = events.left_join(places, ["page", "doc_id"]).drop("page_right", "doc_id_right")
+        places = listed.group_by(["key", "doc_id"]).aggregate(place=listed.position.min())
+        events = events.left_join(places, ["key", "doc_id"]).drop("key_right", "doc_id_right")
         events = events.mutate(position=ibis.coalesce(events.position, events.place)).drop("place")
         events = held.enter_context(events.cache())
     return events, note
 
 
-def _start(found: dict[str, int], options: UbiOptions) -> tuple[int, Note | None]:
+def _start(counts: dict[str, int], options: UbiOptions) -> tuple[int, Note | None]:
     """Whether ordinals count from 0 or 1: what the first hits say or, if there are none, the smallest ordinals."""
     if options.first_position is not None:
         return options.first_position, None
-    zero, one = found["first_at_0"], found["first_at_1"]
+    zero, one = counts["first_at_0"], counts["first_at_1"]
     if zero + one:
         if min(zero, one) > _STRAY * max(zero, one):
             raise DataError(
@@ -230,8 +235,8 @@ def _start(found: dict[str, int], options: UbiOptions) -> tuple[int, Note | None
             )
         words = f"ordinals count from {int(one > zero)}, as {max(zero, one):,} of {zero + one:,} results returned first"
         return int(one > zero), (f"{words} show", ())
-    start = 0 if found["at_0"] > _STRAY * found["at_1"] else 1
-    at = f"{found['at_0']:,} impressions at 0 and {found['at_1']:,} at 1"
+    start = 0 if counts["at_0"] > _STRAY * counts["at_1"] else 1
+    at = f"{counts['at_0']:,} impressions at 0 and {counts['at_1']:,} at 1"
     return start, (f"ordinals count from {start}, judged by {at}: no page lists what it returned", ())
 
 

@@ -50,21 +50,23 @@ def yandex_records(paths: Sequence[Path], engine: Engine, held: ExitStack, progr
         )
     serps = held.enter_context(_serps(read).cache())
     clicks = held.enter_context(_attributed(read, serps).cache())
-    pages = serps.select("page", "query", **{name: constant(None, "string") for name in KNOWN})
+    pages = serps.select("page", "query", key="page", **{name: constant(None, "string") for name in KNOWN})
     listed = serps.select("page", "documents").unnest("documents", offset="place")
     found = clicks.filter(clicks.turn.notnull())
     events = found.select(
         "doc_id",
         "mark",
         record=constant("click"),
-        page=found.session.cast("string") + "-" + found.turn.cast("string"),
+        key=found.session.cast("string") + "-" + found.turn.cast("string"),
+        text=constant(True),
+        page=constant(None, "string"),
         position=constant(None, "int64"),
         action=constant(None, "string"),
     )
     return Records(
         pages=pages,
-        known=pages.select("page", text=constant(True)),
-        returned=listed.select("page", doc_id="documents", position=listed.place.cast("int64") + 1),
+        known=pages.select("key", "page", text=constant(True)),
+        returned=listed.select(key="page", doc_id="documents", position=listed.place.cast("int64") + 1),
         events=events,
         shown=False,
         came_in={"query": counts["query"], "click": counts["click"], "other": counts["broken"] + counts["unknown"]},
