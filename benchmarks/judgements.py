@@ -94,8 +94,8 @@ class World:
 
     @classmethod
     def of(cls, name: str, production: str, seed: int) -> World:
-        """A data set, or a synthetic one in its shape; from seed 1000 on, MSRD has other queries."""
-        first, number = QUERIES[name] * (seed >= VALIDATION), QUERIES[name]
+        """A data set, or a synthetic one in its shape; to choose by, half as many queries, and others of MSRD."""
+        first, number = (QUERIES[name], QUERIES[name] // 2) if seed >= VALIDATION else (0, QUERIES[name])
         data = cr.load("msrd:train")[first : first + number] if name == "msrd" else synthetic.make(name, number, seed)
         labels = np.asarray(data.labels, dtype=np.float64)
         if production == "good":
