@@ -165,6 +165,17 @@ def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: A
     }
 
 
+def without_ties(estimate: Floats, truth: Floats, clicks: Any) -> Figures:
+    """The rank correlation if ties are broken at random, and if all documents without a click share a rank."""
+    order = np.lexsort((np.random.default_rng(0).random(len(estimate)), estimate))
+    broken = np.empty(len(order))
+    broken[order] = np.arange(len(order))
+    return {
+        "rank correlation, ties broken": rank_correlation(broken, truth),
+        "rank correlation, unclicked tied": rank_correlation(np.where(clicks > 0, estimate, -1.0), truth),
+    }
+
+
 # -- studies ---------------------------------------------------------------------------------------------------------
 
 
@@ -221,6 +232,7 @@ def figures(
             **measured(one, world, shown, truth, query),
             "nDCG": ndcg(np.nan_to_num(one), log, world.data),
             **covered[name],
+            **without_ties(one[shown], truth[shown], log.row_clicks[shown]),
         }
         for name, one in estimates.items()
     }
