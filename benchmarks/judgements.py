@@ -1,16 +1,19 @@
 """Judgements from clicks beside what relevance tools offer: click-through rate, and clicks over expected clicks (COEC).
 
-    CLDRANK_DATA=… python benchmarks/judgements.py [--study compare] [--data msrd] [--production good] [--seeds 2]
+    CLDRANK_DATA=… python benchmarks/judgements.py [--study compare] [--data msrd] [--production good] [--seeds 3]
 
 Production is a ranker from 1% of the labels; a good one ranks by labels with an error of standard deviation 1. A
 document of label l is clicked, if examined, with a probability r from Beta(8 a, 8 (1 - a)), where
 a = 0.05 + 0.75 (2^l - 1) / (2^max - 1); position k is examined with (1/k)^eta. Pages are those of production, or three
-in ten of them have two neighbours swapped. All figures are of the documents that were shown, beside the true r; means
-over eta, depth and seeds.
+in ten of them have two neighbours swapped. All figures are of the documents that were shown, beside the true r: means
+over eta and depth, then over seeds, with the 90% t-interval of the latter; ▲ marks what is better than judgements
+beyond the interval of the difference, taken seed by seed.
 
     compare    all estimates, with the true curve and, where pages vary, with one estimated by all pairs
     trust      the same where people trust high positions, with slopes and bases: true ones, and estimated ones
     fill       documents that were never shown, filled in by a ranker that learned from the same clicks
+    prior      the priors that judgements might have had, on logs of other seeds (and other queries of MSRD)
+    speed      time and memory of judging 10^6 and 10^7 cells, beside reading them
 
 COEC is c / Σ n ctr_k, ctr_k the click-through rate of position k. As the Search Relevance Workbench computes it, all
 impressions of a document are taken to have been at its best position. One JSON line; a table on standard error.
@@ -20,33 +23,64 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 import cldrank as cr
-from cldrank import segments
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation, TopK
 from cldrank.data import catalogue, synthetic
+from cldrank.deconvolution import most_likely_mass, posterior_mass
 from cldrank.errors import CldrankWarning, UnidentifiableError
 from cldrank.judgements import judge_documents
+from cldrank.judgements.posterior import RelevancePosterior
+from cldrank.judgements.sightings import Sightings
+from cldrank.measures import mean_interval
 from cldrank.propensity import AffineClicks, AllPairs, Propensities, TrustBias
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
+
+from judgement_measures import (
+    auc,
+    calibration_error,
+    ndcg,
+    pairs_in_order,
+    pairs_of_queries,
+    rank_correlation,
+)
 
 Floats = NDArray[np.float64]
 Figures = dict[str, float]
+Sizes = tuple[float, ...]
 
 QUERIES = {"web10k-like": 500, "yahoo-like": 1000, "msrd": 2000}
 SHAPES = ((0.5, 10), (1.0, 5), (1.5, 10))  # eta and depth
-SESSIONS = (1e4, 1e5, 1e6)
+VALIDATION = 1000  # the first seed of logs to choose by
 POLICIES = {"one ranker": TopK(), "swaps": NeighbourSwaps(0.3)}
 SPREAD = 8.0
+MOST_CELLS = 2_000_000  # that are judged by an estimated curve, which takes twenty times as long
+BETTER = dict.fromkeys(["rank correlation", "pairs", "pairs of a query", "AUC", "nDCG"], 1)
+BETTER |= dict.fromkeys(["error", "rescaled error", "ECE"], -1)
+PRIORS = {  # what documents share one, the documents that a common prior counts as, steps of EM
+    "most frequent position": ("most frequent", 20, 100),
+    "one for all": ("one for all", 20, 100),
+    "highest position": ("highest", 20, 100),
+    "mean position": ("mean", 20, 100),
+    "mixture of positions": ("mixture", 20, 100),
+    **{f"{known} documents": ("most frequent", known, 100) for known in (0, 5, 10, 30, 100)},
+    **{f"{steps} steps": ("most frequent", 20, steps) for steps in (20, 50, 200, 500)},
+}
 
 
 @dataclass(frozen=True)
@@ -61,8 +95,9 @@ class World:
 
     @classmethod
     def of(cls, name: str, production: str, seed: int) -> World:
-        """A data set, or a synthetic one in its shape."""
-        data = cr.load("msrd:train")[: QUERIES[name]] if name == "msrd" else synthetic.make(name, QUERIES[name], seed)
+        """A data set, or a synthetic one in its shape; to choose by, half as many queries, and others of MSRD."""
+        first, number = (QUERIES[name], QUERIES[name] // 2) if seed >= VALIDATION else (0, QUERIES[name])
+        data = cr.load("msrd:train")[first : first + number] if name == "msrd" else synthetic.make(name, number, seed)
         labels = np.asarray(data.labels, dtype=np.float64)
         if production == "good":
             scores = labels + np.random.default_rng([seed, 0]).normal(size=len(labels))
@@ -119,8 +154,9 @@ def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: A
     labels = np.asarray(world.data.labels, dtype=np.float64)
     label = labels[shown] >= max(1.0, float(labels.max()) // 2 + 1)
     return {
-        "rank correlation": correlation(rankdata(estimate), rankdata(truth)),
-        "within queries": within(estimate, truth, query),
+        "rank correlation": rank_correlation(estimate, truth),
+        "pairs": pairs_in_order(estimate, truth),
+        "pairs of a query": pairs_of_queries(estimate, truth, query),
         "error": float(np.sqrt(np.mean((estimate - truth) ** 2))),
         "rescaled error": float(np.sqrt(np.mean((np.polyval(fit, estimate) - truth) ** 2))),
         "slope": float(fit[0]),
@@ -130,70 +166,26 @@ def measured(estimate: Floats, world: World, shown: Any, truth: Floats, query: A
     }
 
 
-def correlation(one: Floats, two: Floats) -> float:
-    one, two = one - one.mean(), two - two.mean()
-    return float(one @ two) / max(float(np.sqrt((one @ one) * (two @ two))), 1e-300)
-
-
-def within(estimate: Floats, truth: Floats, query: Any) -> float:
-    """The mean rank correlation of a query; ties share their rank."""
-    ends = np.flatnonzero(np.diff(query)) + 1
-    sums = [grouped_ranks(one, query) for one in (estimate, truth)]
-    found = []
-    for a, b in zip(*(np.split(one, ends) for one in sums), strict=True):
-        if len(a) > 1:
-            found.append(correlation(a, b))
-    return float(np.mean(found))
-
-
-def grouped_ranks(values: Floats, query: Any) -> Floats:
-    """Ranks in each query, with ties sharing theirs: by twos, those below and those not above."""
-    order = np.lexsort((values, query))
-    new = (np.diff(query[order], prepend=-1) != 0) | (np.diff(values[order], prepend=np.nan) != 0)
-    tie = np.cumsum(new) - 1
-    mean = np.bincount(tie, np.arange(len(order))) / np.bincount(tie)
-    ranks = np.empty(len(order))
-    ranks[order] = mean[tie]
-    return ranks
-
-
-def calibration_error(estimate: Floats, truth: Floats) -> float:
-    """The mean distance of the mean estimate from the mean truth, over ten bins of the estimate."""
-    order = np.argsort(estimate, kind="stable")
-    bins = [part for part in np.array_split(order, 10) if len(part)]
-    return float(sum(len(part) * abs(estimate[part].mean() - truth[part].mean()) for part in bins) / len(order))
-
-
-def auc(estimate: Floats, label: NDArray[np.bool_]) -> float:
-    """Of a relevant and another shown document, how often the relevant one has the higher estimate."""
-    good, bad = int(label.sum()), int((~label).sum())
-    if not good or not bad:
-        return float("nan")
-    return float((rankdata(estimate)[label].sum() - good * (good + 1) / 2) / (good * bad))
-
-
-def ndcg(estimate: Floats, log: cr.ClickTable, data: cr.RankingDataset) -> float:
-    """Of the shown documents alone, ranked by the estimate and by the labels."""
-    shown = log.shown
-    queries = data.row_queries[shown]
-    offsets = np.searchsorted(queries, np.arange(data.n_queries + 1))
-    gain = 2 ** np.asarray(data.labels, dtype=np.float64)[shown] - 1
-    found, ideal = (
-        segments.sums_of_segments(gain / np.log2(segments.descending_ranks(one, offsets) + 1), offsets)
-        for one in (estimate[shown], gain)
-    )
-    return float(np.mean((found / np.where(ideal > 0, ideal, 1.0))[ideal > 0]))
+def without_ties(estimate: Floats, truth: Floats, clicks: Any) -> Figures:
+    """The rank correlation if ties are broken at random, and if all documents without a click share a rank."""
+    order = np.lexsort((np.random.default_rng(0).random(len(estimate)), estimate))
+    broken = np.empty(len(order))
+    broken[order] = np.arange(len(order))
+    return {
+        "rank correlation, ties broken": rank_correlation(broken, truth),
+        "rank correlation, unclicked tied": rank_correlation(np.where(clicks > 0, estimate, -1.0), truth),
+    }
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------
 
 
-def compared(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
+def compared(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
     """Every setting of a world, with the figures of every estimate."""
     for eta, depth in SHAPES:
         true = Propensities.power(eta, depth)
         for pages, policy in POLICIES.items():
-            for sessions in SESSIONS:
+            for sessions in sizes:
                 log = world.log(AffineClicks.from_propensities(true), policy, sessions)
                 curves = {"judgements": true}
                 found = estimated(AllPairs(), log) if pages == "swaps" else None
@@ -203,13 +195,13 @@ def compared(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]
                 yield {"pages": pages, "sessions": sessions}, figures(world, log, true, curves, world.relevance)
 
 
-def trusted(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
+def trusted(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
     """The same under trust: relevance is the probability of a click at position 1."""
     depth = 10
     k = np.arange(1, depth + 1)
     affine = AffineClicks.of(1 / k, 1 - (k + 1) / 100, 0.65 / k)
     truth = affine.slope[0] * world.relevance + affine.base[0]
-    for sessions in SESSIONS:
+    for sessions in sizes:
         log = world.log(affine, POLICIES["swaps"], sessions)
         plain = Propensities.power(1, depth)
         curves: dict[str, Any] = {"judgements, slopes alone": plain, "judgements": affine.anchored()}
@@ -241,16 +233,17 @@ def figures(
             **measured(one, world, shown, truth, query),
             "nDCG": ndcg(np.nan_to_num(one), log, world.data),
             **covered[name],
+            **without_ties(one[shown], truth[shown], log.row_clicks[shown]),
         }
         for name, one in estimates.items()
     }
 
 
-def filled(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
+def filled(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
     """Documents that were never shown, by a ranker that learned from the clicks."""
     true = Propensities.power(1, 5)
     for pages, policy in POLICIES.items():
-        for sessions in SESSIONS[1:]:
+        for sessions in sizes:
             log = world.log(AffineClicks.from_propensities(true), policy, sessions)
             ranker = cr.CLD().fit(world.data, log, true)
             found = judge_documents(log, true, fill=ranker.predict(world.data), envelope="off")
@@ -261,43 +254,186 @@ def filled(world: World) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
             yield {"pages": pages, "sessions": sessions}, {"CLD": {**result, "coverage": float(inside[rows].mean())}}
 
 
-STUDIES = {"compare": compared, "trust": trusted, "fill": filled}
+def tried(world: World, sizes: Sizes) -> Iterator[tuple[dict[str, Any], dict[str, Figures]]]:
+    """Each prior, and what judgements have."""
+    for eta, depth in SHAPES:
+        true = Propensities.power(eta, depth)
+        for sessions in sizes:
+            log = world.log(AffineClicks.from_propensities(true), POLICIES["swaps"], sessions)
+            model = RelevancePosterior(log, true)
+            table = model.seen.click_probability(log, true, model.grid)
+            likelihood = model.seen.likelihood(np.arange(len(model.seen.number)), table)
+            rows, kind, query = model.seen.rows, model.seen.kind, log.candidates.row_queries
+            result = {}
+            for name, (home, known, steps) in PRIORS.items():
+                posterior = by_prior(likelihood, model.seen.number, shares(model.seen, home), known, steps)
+                estimate = np.full(log.candidates.n_rows, np.nan)
+                estimate[rows] = (posterior @ model.grid)[kind]
+                low, high = (end[kind] for end in model.interval(posterior, 0.9))
+                inside = (low <= world.relevance[rows]) & (world.relevance[rows] <= high)
+                covered = {"coverage": float(inside.mean()), "width": float((high - low).mean())}
+                result[name] = {**measured(estimate, world, rows, world.relevance, query), **covered}
+            shipped = figures(world, log, true, {"judgements": true}, world.relevance)["judgements"]
+            yield {"pages": "swaps", "sessions": sessions}, {**result, "judgements": shipped}
+
+
+def by_prior(likelihood: Floats, number: Any, home: Floats, known: float, steps: int) -> Floats:
+    """(kinds, grid) posteriors; `home` (kinds, priors) is the share of each prior in that of a kind."""
+    points = likelihood.shape[1]
+    common = most_likely_mass(likelihood, number, known=np.full(points, known / points), steps=steps)
+    priors = [
+        most_likely_mass(likelihood[own > 0], (number * own)[own > 0], known=known * common, steps=steps)
+        for own in home.T
+    ]
+    return posterior_mass(likelihood, home @ np.array(priors))
+
+
+def shares(seen: Sightings, home: str) -> Floats:
+    """(kinds, priors) how much of each prior is in that of a kind of documents."""
+    shown = (seen.clicked + seen.missed).toarray()
+    each, places = np.arange(shown.shape[1]), shown / shown.sum(axis=1, keepdims=True)
+    if home == "mixture":
+        return np.asarray(places)
+    chosen = {
+        "one for all": np.zeros(len(shown)),
+        "most frequent": seen.home,
+        "highest": (shown > 0).argmax(axis=1),
+        "mean": np.rint(places @ each),
+    }[home]
+    found = (chosen[:, None] == each).astype(np.float64)
+    return np.asarray(found[:, found.any(axis=0)])
+
+
+# -- speed -----------------------------------------------------------------------------------------------------------
+
+
+def timed(cells: int, folder: Path) -> dict[str, Any]:
+    """Seconds and the peak of memory, in a process that does nothing else."""
+    path = folder / "cells.parquet"
+    made_cells(cells).save(path)
+    with get_context("spawn").Pool(1) as pool:
+        return {"cells": cells, **pool.apply(measured_speed, (path,))}
+
+
+def made_cells(cells: int, depth: int = 10) -> cr.ClickTable:
+    """Ten documents a query, each at two positions; impressions of queries have a heavy tail."""
+    random = np.random.default_rng(0)
+    documents = cells // 2 // depth * depth
+    data = cr.RankingDataset.from_arrays(np.zeros((documents, 1), dtype=np.float32), np.arange(documents) // depth)
+    usual = np.arange(documents) % depth
+    shown = np.repeat(np.maximum(1, 20 * random.pareto(1.2, documents // depth)).astype(np.int64), depth)
+    position = np.concatenate([usual, (usual + random.choice([1, depth - 1], documents)) % depth]) + 1
+    impressions = np.concatenate([shown, np.maximum(1, shown // 5)])
+    clicks = random.binomial(impressions, np.tile(random.beta(0.5, 4, documents), 2) / position)
+    row = np.tile(np.arange(documents), 2)
+    return cr.ClickTable.from_arrays(data, row=row, position=position, impressions=impressions, clicks=clicks)
+
+
+def measured_speed(path: Path) -> dict[str, Any]:
+    """Reading cells and judging them; unless they are very many, by an estimated curve too. In CPU seconds."""
+    start = time.process_time()
+    log = cr.ClickTable.read(path)
+    read, held = time.process_time() - start, peak()
+    curve = Propensities.power(1, log.depth)
+    draws = curve.values ** np.random.default_rng(0).normal(1, 0.1, (20, 1))
+    curves = {"judge": curve, "judge, estimated curve": Propensities(curve.values, method="AllPairs", replicates=draws)}
+    result = {"documents": log.candidates.n_rows, "read, s": read}
+    for name, one in curves.items():
+        if one.uncertain and log.n_cells > MOST_CELLS:
+            continue
+        start = time.process_time()
+        judge_documents(log, one)
+        taken = time.process_time() - start
+        result |= {f"{name}, s": taken, f"{name} / read": taken / read}
+    result |= {"read, GB": held, "judge, GB": peak()}
+    return {key: round(value, 2) for key, value in result.items()}
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+STUDIES = {"compare": compared, "trust": trusted, "fill": filled, "prior": tried}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--study", default="compare", choices=list(STUDIES))
+    parser.add_argument("--study", default="compare", choices=[*STUDIES, "speed"])
     parser.add_argument("--data", default=",".join(QUERIES))
     parser.add_argument("--production", default="weak", choices=["weak", "good"])
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--sessions", default="1e4,1e5", help="of each log")
+    parser.add_argument("--cells", default="1e6,1e7", help="of the study of speed")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", CldrankWarning)
-    found: dict[tuple[Any, ...], list[Figures]] = defaultdict(list)
-    for name in asked.data.split(","):
-        if name == "msrd" and catalogue.get(name).find() is None:
-            print("msrd is not here: set CLDRANK_DATA.", file=sys.stderr)
-            continue
-        for seed in range(asked.seeds):
-            for setting, methods in STUDIES[asked.study](World.of(name, asked.production, seed)):
-                for method, values in methods.items():
-                    found[name, setting["pages"], setting["sessions"], method].append(values)
-    rows = [
-        {"data": key[0], "pages": key[1], "sessions": key[2], "estimate": key[3], "logs": len(values), **means(values)}
-        for key, values in found.items()
-    ]
+    if asked.study == "speed":
+        with TemporaryDirectory() as folder:
+            rows = [timed(int(float(cells)), Path(folder)) for cells in asked.cells.split(",")]
+    else:
+        rows = studied(asked)
     print(json.dumps({"benchmark": "judgements", **vars(asked), "rows": rows}))
     as_markdown(rows)
 
 
-def means(values: list[Figures]) -> Figures:
-    return {key: round(float(np.mean([one[key] for one in values])), 4) for key in values[0]}
+def studied(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each estimate in each setting, with the intervals of its figures."""
+    sizes = tuple(float(one) for one in asked.sessions.split(","))
+    first = VALIDATION if asked.study == "prior" else 0
+    found: dict[tuple[Any, ...], dict[int, list[Figures]]] = defaultdict(lambda: defaultdict(list))
+    for name in asked.data.split(","):
+        if name == "msrd" and catalogue.get(name).find() is None:
+            print("msrd is not here: set CLDRANK_DATA.", file=sys.stderr)
+            continue
+        for seed in range(first, first + asked.seeds):
+            for setting, methods in STUDIES[asked.study](World.of(name, asked.production, seed), sizes):
+                for method, values in methods.items():
+                    found[name, setting["pages"], setting["sessions"], method][seed].append(values)
+    heads = ("data", "pages", "sessions", "estimate")
+    return [
+        {
+            **dict(zip(heads, key, strict=True)),
+            "logs": sum(map(len, seeds.values())),
+            **summary(seeds, found.get((*key[:3], "judgements"), {})),
+        }
+        for key, seeds in sorted(found.items(), key=lambda one: one[0][:3])
+    ]
+
+
+def summary(seeds: dict[int, list[Figures]], others: dict[int, list[Figures]]) -> dict[str, dict[str, float]]:
+    """The mean of each figure over the logs of a seed, then over seeds; beside that of others, seed by seed."""
+    alike = [len(logs) for logs in seeds.values()] == [len(others.get(seed, [])) for seed in seeds]
+    result = {}
+    for key in next(iter(seeds.values()))[0]:
+        values = {seed: float(np.mean([one[key] for one in logs])) for seed, logs in seeds.items()}
+        result[key] = spread("mean", list(values.values()))
+        if alike:
+            gaps = [value - float(np.mean([one[key] for one in others[seed]])) for seed, value in values.items()]
+            result[key] |= spread("beyond", gaps)
+    return result
+
+
+def spread(name: str, values: list[float]) -> dict[str, float]:
+    """A mean, and how far its interval reaches to either side."""
+    mean = float(np.mean(values))
+    half = mean_interval(values).high - mean if len(values) > 1 else float("nan")
+    return {name: round(mean, 4), f"{name} ±": round(half, 4)}
 
 
 def as_markdown(rows: list[dict[str, Any]]) -> None:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", file=sys.stderr)
     for row in rows:
-        print(f"| {' | '.join(str(row.get(key, '')) for key in columns)} |", file=sys.stderr)
+        print(f"| {' | '.join(written(key, row.get(key, '')) for key in columns)} |", file=sys.stderr)
+
+
+def written(key: str, value: Any) -> str:
+    """A figure; ▲ where it is better than that of judgements beyond the interval of the difference."""
+    if not isinstance(value, dict):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    ahead = value.get("beyond", 0.0) * BETTER.get(key, 0)
+    return f"{value['mean']:.3f} ± {value['mean ±']:.3f}{' ▲' if ahead > value.get('beyond ±', 0.0) else ''}"
 
 
 if __name__ == "__main__":

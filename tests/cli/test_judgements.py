@@ -107,6 +107,23 @@ def test_estimated_slopes_and_bases_are_taken(run: Run) -> None:
     assert pq.read_table("a.parquet").to_pylist() == pq.read_table("b.parquet").to_pylist()
 
 
+def test_a_raw_log_is_judged_by_the_curve_of_each_segment(run: Run) -> None:
+    rows = ["session_id,query_id,doc_id,position,clicked,device"]
+    rows += [
+        f"{s},shoes,{d},{d},{int(s % 4 < 2 and d == 1)},{('phone', 'desktop')[s % 3 == 0]}"
+        for s in range(60)
+        for d in (1, 2)
+    ]
+    Path("log.csv").write_text("\n".join(rows))
+    curves = {"phone": cr.Propensities.power(2, 2), "desktop": cr.Propensities.power(0, 2)}
+    cr.propensity.SegmentPropensities.of(curves).save("rho.json")
+    done = run("judgements", "log.csv", "-p", "rho.json", "--segment", "device", "-o", "out.parquet")
+    assert done.code == 0, done.err
+    assert pq.read_table("out.parquet")["examinations"].to_pylist() == [60, 20 + 40 / 4]
+    lacking = run("judgements", "log.csv", "-p", "rho.json", "-o", "none.parquet")
+    assert "the clicks have no segments; count the log with --segment COLUMN" in " ".join(lacking.err.split())
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -121,6 +138,10 @@ def test_estimated_slopes_and_bases_are_taken(run: Run) -> None:
         (("--envelope", "x"), "--envelope must be"),
         (("--query-text", "none.csv", "--to", "quepid"), "none.csv"),
         (("--out", "cells.parquet"), "is an input"),
+        (("--out", "out.json"), "out.json ends in .json, but --to parquet writes another format; write --to workbench"),
+        (("--out", "out.csv", "--to", "trec"), "write --to quepid, or give the file another name"),
+        (("--sure", "1e-6"), "--sure 1e-06 leaves no judgement; the narrowest interval is"),
+        (("--segment", "device"), "is for raw logs; cells know their segments"),
         (("-p", "power:1", "-p", "none.json"), "none.json"),
     ],
 )
@@ -128,4 +149,4 @@ def test_wrong_calls_say_what_to_do(run: Run, options: tuple[str, ...], said: st
     done = run("judgements", "cells.parquet", *KNOWN, "-o", "out", *options)
     assert done.code in (1, 2)
     assert said in " ".join(done.err.split())
-    assert not Path("out").exists()
+    assert not list(Path().glob("out*"))

@@ -21,6 +21,7 @@ _BY_ID = (
     "queries are named by their ids, and {} searches by text; if the ids are not the texts, name a file with the "
     "columns query_id and query_text: --query-text FILE."
 )
+_ENDINGS = {".json": "workbench", ".csv": "quepid", ".parquet": "parquet"}
 _TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
 
 
@@ -28,7 +29,23 @@ _TOOLS = {"workbench": "the Workbench", "quepid": "Quepid"}
 class Judging:
     """How documents are judged; each field is an option."""
 
-    features: options.OptionalFeatures = None
+    features: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--features -f FILE",
+            "All candidates of each query: LETOR or Parquet files, a folder, or a data set such as `msrd:test`. Those "
+            "never shown are unknown.",
+            show_default=False,
+        ),
+    ] = None
+    segment: Annotated[
+        str | None,
+        options.spelled(
+            "--segment COLUMN",
+            "The device, layout or surface, in a raw log, where -p has a curve for each; cells know their segments.",
+            show_default=False,
+        ),
+    ] = None
     fill: Annotated[
         Path | None,
         options.spelled(
@@ -69,10 +86,10 @@ class Judging:
         from cldrank.rankers import load_ranker
 
         if self.fill is None or not self.features:
-            return source.table(options.load_features(self.features)), None
+            return source.table(options.load_features(self.features), self.segment), None
         ranker = load_ranker(self.fill)
         dataset = options.load_for_ranker(ranker, self.fill, options.Reading(), self.features)
-        return source.table(dataset), ranker.predict(dataset)
+        return source.table(dataset, self.segment), ranker.predict(dataset)
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,7 @@ class Delivery:
     to: Annotated[
         str,
         options.spelled(
-            "--to FORMAT",
+            "--to workbench|quepid|trec|parquet",
             "`workbench`: JSON that OpenSearch's Search Relevance Workbench imports. `quepid`: CSV with query, docid, "
             "rating. `trec`: qrels. `parquet`: everything, with intervals and unknown documents.",
         ),
@@ -115,13 +132,19 @@ class Delivery:
         "judgements from clicks"
     )
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self, out: Path) -> dict[str, Any]:
         """As `write_judgements` takes them, checked before anything is judged."""
         from cldrank.judgements import check_delivery, read_query_texts
 
         texts = None if self.query_text is None else read_query_texts(self.query_text)
         found: dict[str, Any] = {"to": self.to, "rating": self.rating, "query_texts": texts}
         check_delivery(**found)
+        usual = _ENDINGS.get(out.suffix, self.to)
+        if self.to != usual:
+            raise UsageError(
+                f"{out} ends in {out.suffix}, but --to {self.to} writes another format; write --to {usual}, or give "
+                "the file another name."
+            )
         return {**found, "name": self.name}
 
 
@@ -152,13 +175,13 @@ def judgements(
     from cldrank.judgements import write_judgements
 
     features, sure = judging.features or [], delivery.sure
-    asked, wanted = judging.arguments(), delivery.arguments()
+    asked, wanted = judging.arguments(), delivery.arguments(out)
     others = [one for one in (judging.fill, delivery.query_text) if one is not None]
     options.check_outputs([out], [*source.log, *features, *others])
     table, scores = judging.read(source)
     curve = Sources(features=features, propensity=propensity).curve_for(table)
     found = _judged(table, curve, fill=scores, **asked)
-    kept = found if sure is None else found.sure(sure)
+    kept = found if sure is None else _sure(found, sure)
     done = write_judgements(kept, out, **wanted)
     wide = len(found) - len(kept)
     if as_json:
@@ -183,6 +206,14 @@ def _judged(table: ClickTable, curve: Any, **asked: Any) -> Judgements:
 
     with working("judging …"):
         return judge_documents(table, curve, **asked)
+
+
+def _sure(found: Judgements, width: float) -> Judgements:
+    kept = found.sure(width)
+    if not kept.known.any():
+        narrowest = float((found.high - found.low)[found.known].min())
+        raise UsageError(f"--sure {width:g} leaves no judgement; the narrowest interval is {narrowest:.2g} wide.")
+    return kept
 
 
 def _facts(found: Judgements) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.judgements.posterior import GRID
+from cldrank.judgements.sightings import Sightings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 Floats = NDArray[np.float64]
 
@@ -28,31 +33,34 @@ class ScoreBins:
     higher score never means a lower relevance.
 
     scores     (rows,) of all documents
-    judged     (judged,) the rows that were shown
-    position   (judged,) where, mostly
+    seen       those that were shown
+    position   (places,) of the places where they were shown
     """
 
     scores: Floats
-    judged: IntArray
+    seen: Sightings
     position: IntArray
-    lower: NDArray[np.bool_] = field(init=False)
     ends: Floats = field(init=False)
+    number: csc_array = field(init=False)
     total: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        enough = min(_LOWEST, len(self.position))
-        used = self.judged[self.position >= np.sort(self.position)[-enough]]
-        self.lower = np.zeros(len(self.scores), dtype=bool)
-        self.lower[used] = True
+        from scipy.sparse import csc_array
+
+        position = self.position[self.seen.home[self.seen.kind]]
+        enough = min(_LOWEST, len(position))
+        used = np.flatnonzero(position >= np.sort(position)[-enough])
+        rows, kind = self.seen.rows[used], self.seen.kind[used]
         bins = max(min(_BINS, len(used) // _FEWEST), 1)
-        inner = np.quantile(self.scores[used], np.arange(1, bins) / bins)
+        inner = np.quantile(self.scores[rows], np.arange(1, bins) / bins)
         self.ends = np.unique(inner)
+        shape = len(self.ends) + 1, len(self.seen.number)
+        self.number = csc_array((np.ones(len(used)), (self._bin(rows), kind)), shape=shape)
         self.total = np.zeros((len(self.ends) + 1, GRID))
 
-    def add(self, rows: IntArray, posterior: Floats) -> None:
-        """Count some judged documents."""
-        counts = self.lower[rows]
-        np.add.at(self.total, self._bin(rows[counts]), posterior[counts])
+    def add(self, kinds: IntArray, posterior: Floats) -> None:
+        """Count the documents of some kinds, given the posterior of each kind."""
+        self.total += self.number[:, kinds] @ posterior
 
     def expected(self, rows: IntArray, grid: Floats) -> Floats:
         """(rows, grid) the distribution of the relevance of some documents."""

@@ -48,6 +48,7 @@ class Judgements:
     confidence         of intervals
 
     >>> from cldrank.data.dataset import RankingDataset
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[900, 900, 0], clicks=[90, 360, 0])
     >>> found = judge_documents(clicks, Propensities.power(1, 2))
@@ -153,17 +154,14 @@ def judge_documents(
     scores = None if fill is None else checked_scores(fill, n_rows)
     relevance, low, high = (np.full(n_rows, np.nan) for _ in range(3))
     source = np.where(clicks.shown, CLICKS, UNKNOWN)
-    bins = (
-        None
-        if scores is None
-        else ScoreBins(scores, model.seen.rows, clicks.position[model.seen.cell[model.seen.home]])
-    )
+    seen = model.seen
+    bins = None if scores is None else ScoreBins(scores, seen, clicks.position[seen.cell])
+    ends = np.empty((3, len(seen.number)))
     for block, own, wide in model.posteriors():
-        rows = model.seen.rows[block]
-        relevance[rows] = own @ model.grid
-        low[rows], high[rows] = model.interval(wide, confidence)
+        ends[0, block], ends[1:, block] = own @ model.grid, model.interval(wide, confidence)
         if bins is not None:
-            bins.add(rows, own)
+            bins.add(block, own)
+    relevance[seen.rows], low[seen.rows], high[seen.rows] = ends[:, seen.kind]
     if bins is not None:
         rows = np.flatnonzero(~clicks.shown)
         expected = bins.expected(rows, model.grid)

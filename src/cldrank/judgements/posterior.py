@@ -21,7 +21,7 @@ GRID = 200
 CURVES = 20  # drawn where the curve is uncertain
 _KNOWN = 20.0  # candidates that the wider prior counts as
 _STEPS = 100  # of EM: more would only sharpen the prior's peaks, and intervals would be too short
-_MOST = 5_000  # candidates that a prior is fitted to
+_MOST = 5_000  # kinds of candidates that a prior is fitted to
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class RelevancePosterior:
         return Sightings.of(self.clicks)
 
     def posteriors(self) -> Iterator[tuple[IntArray, Floats, Floats]]:
-        """Block by block: candidates, as places in `seen.rows`, and for each the (grid,) posterior.
+        """Block by block: kinds of candidates (see `Sightings`), and for each the (grid,) posterior.
 
         Under the curve itself, then the mean of those under other curves that it might be, where it is uncertain.
         """
@@ -91,6 +91,10 @@ class RelevancePosterior:
         return priors
 
     def _fitted(self, chosen: IntArray, table: Floats, known: Floats) -> Floats:
-        some = chosen[:: -(-len(chosen) // _MOST)]
-        weight = np.full(len(some), len(chosen) / len(some))
-        return most_likely_mass(self.seen.likelihood(some, table), weight, known=known, steps=_STEPS)
+        """The prior of some kinds, in their order; of very many, from every second candidate, third or so."""
+        each = np.repeat(np.arange(len(chosen)), self.seen.number[chosen])
+        step = 1 if len(chosen) <= _MOST else -(-len(each) // _MOST)
+        weight = np.bincount(each[::step], minlength=len(chosen))
+        some = np.flatnonzero(weight)
+        number = weight[some] * (len(each) / weight.sum())
+        return most_likely_mass(self.seen.likelihood(chosen[some], table), number, known=known, steps=_STEPS)

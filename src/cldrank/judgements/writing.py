@@ -140,7 +140,9 @@ def _lines(known: Judgements, texts: Mapping[str, str], rating: str) -> _Lines:
     if texts:
         lacking = sorted(set(ids) - set(texts))
         if lacking:
-            raise DataError(f"{count(len(lacking), 'query', 'queries')} have no text: {some(lacking)}.")
+            raise DataError(
+                f"the query texts lack {count(len(lacking), 'query', 'queries')} of the log: {some(lacking)}."
+            )
         used = {one: texts[one] for one in dict.fromkeys(ids)}
         first: dict[str, str] = {}
         for one, text in used.items():
@@ -200,7 +202,8 @@ def _trec(lines: _Lines, name: str, description: str) -> str:
         bad = next((one for one in words if re.search(r"\s", one)), None)
         if bad is not None:
             raise DataError(
-                f"the {what} {bad!r} cannot stand in qrels, whose columns are separated by spaces; write Parquet."
+                f"the {what} {bad!r} cannot stand in qrels, whose columns are separated by spaces; write another "
+                "format, or give it an id without spaces."
             )
     rows = zip(lines.query, lines.doc, lines.rating, strict=True)
     return "".join(f"{query} 0 {doc} {rating}\n" for query, doc, rating in rows)
