@@ -7,6 +7,7 @@ means, and both must agree: `WrongError` says that they do not.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,35 @@ def parquet_of(name: str) -> Case:
             return place / name
 
     return case
+
+
+def lines_of(name: str) -> Case:
+    """Cases that break a file of JSON lines or of other lines: one record, words, or bytes."""
+
+    def case(seeds: Path, place: Path, random: Random) -> Path:
+        content = (seeds / name).read_text()
+        kind = random.random()
+        if kind < 0.15:
+            return bytes_of(name)(seeds, place, random)
+        lines = content.splitlines()
+        at = int(random.integers(len(lines)))
+        if kind < 0.4 or not lines[at].startswith("{"):
+            separators = ' \n:,[]{}"' if lines[at].startswith("{") else " \t\n"
+            changed = mutate_text(content, random, separators)
+        else:
+            lines[at] = as_json(mutate_tree(json.loads(lines[at]), random), random)
+            changed = "\n".join(lines) + "\n"
+        (place / name).write_text(changed, errors="surrogatepass")
+        return place / name
+
+    return case
+
+
+def emptied(folder: Path) -> Path:
+    """A folder that is there and empty."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def json_of(name: str) -> Case:
