@@ -11,8 +11,11 @@ import pyarrow.parquet as pq
 from mutation import Random, mutate_text
 from reader import Reader, WrongError, bytes_of, parquet_of, same, small_clicks, small_data
 
+from cldrank.clicks.aggregate import Aggregation
 
-def _log_table() -> pa.Table:
+
+def log_table() -> pa.Table:
+    """A small log, one row per displayed result."""
     random = np.random.default_rng(1)
     rows = [(page, page % 4, place) for page in range(12) for place in range(3)]
     return pa.table(
@@ -27,7 +30,7 @@ def _log_table() -> pa.Table:
 
 
 def _seed_log(folder: Path) -> None:
-    table = _log_table()
+    table = log_table()
     pq.write_table(table, folder / "log.parquet")
     lines = [",".join(table.column_names), *(",".join(map(str, row.values())) for row in table.to_pylist())]
     (folder / "log.csv").write_text("\n".join(lines) + "\n")
@@ -50,9 +53,14 @@ def _read_log(path: Path) -> None:
     from cldrank.clicks.aggregate import aggregate
 
     done = aggregate(path, max_rejected=1.0, memory_limit="500MB", threads=1)
-    clicks, account = done.clicks, done.account
     if path.suffix == ".parquet":
-        same(account.rows, pq.read_metadata(path).num_rows, "rows of the log")
+        same(done.account.rows, pq.read_metadata(path).num_rows, "rows of the log")
+    check_counts(done)
+
+
+def check_counts(done: Aggregation) -> None:
+    """Every row is counted or set aside, and the counts make sense."""
+    clicks, account = done.clicks, done.account
     same(int(clicks.impressions.sum()) + account.n_rejected, account.rows, "rows counted and set aside")
     if clicks.n_cells and not (1 <= clicks.position.min() <= clicks.position.max() <= 10_000):
         raise WrongError(f"positions {clicks.position.min()} … {clicks.position.max()}")

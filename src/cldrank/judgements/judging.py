@@ -48,6 +48,7 @@ class Judgements:
     confidence         of intervals
 
     >>> from cldrank.data.dataset import RankingDataset
+    >>> from cldrank.propensity import Propensities
     >>> data = RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
     >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[900, 900, 0], clicks=[90, 360, 0])
     >>> found = judge_documents(clicks, Propensities.power(1, 2))
