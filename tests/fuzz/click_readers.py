@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from mutation import Random, mutate_text
 from reader import Reader, WrongError, bytes_of, parquet_of, same, small_clicks, small_data
 
+import cldrank as cr
 from cldrank.clicks.aggregate import Aggregation
 
 
@@ -69,7 +71,11 @@ def check_counts(done: Aggregation) -> None:
 
 
 def _seed_cells(folder: Path) -> None:
-    small_clicks(small_data()).save(folder / "cells.parquet")
+    table = small_clicks(small_data())
+    table.save(folder / "cells.parquet")
+    parts = {"row": table.row, "position": table.position, "impressions": table.impressions, "clicks": table.clicks}
+    segment = ["phone", "desktop", "ä b"] * 4
+    cr.ClickTable.from_arrays(small_data(), **parts, segment=segment).save(folder / "segments.parquet")
 
 
 def _load_cells(path: Path) -> None:
@@ -87,9 +93,21 @@ def _load_cells(path: Path) -> None:
     ]
     positions = {int(value) for value, kept in zip(content["position"].to_pylist(), counted, strict=True) if kept}
     same(sorted(set(table.position.tolist())), sorted(positions), "positions")
+    if "segment" in content.column_names:
+        told = pc.fill_null(content["segment"].cast(pa.string()), "(missing)").to_pylist()
+        named = {str(value) for value, kept in zip(told, counted, strict=True) if kept}
+        same(sorted({table.segment_names[code] for code in table.segment}), sorted(named), "segments")
+        again = path.parent / "again.parquet"
+        table.save(again)
+        same(
+            {name: int(part.clicks.sum()) for name, part in load_cells(again).by_segment().items()},
+            {name: int(part.clicks.sum()) for name, part in table.by_segment().items()},
+            "clicks by segment, saved again",
+        )
 
 
 CLICK_READERS = {
     "log": Reader(_seed_log, _case_log, _read_log, 4),
     "cells": Reader(_seed_cells, parquet_of("cells.parquet"), _load_cells, 12),
+    "cells by segment": Reader(_seed_cells, parquet_of("segments.parquet"), _load_cells, 6),
 }

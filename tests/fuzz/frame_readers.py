@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pyarrow.feather as feather
 from click_readers import log_table
 from mutation import Random, mutate_table
+from polars.exceptions import PanicException
 from reader import Reader, WrongError, emptied, same, small_data
 
 import cldrank as cr
+from cldrank.errors import CldrankError
 
 _LIBRARIES = ("pandas", "polars", "arrow")
 _USES = ("load", "predict", "clicks")
@@ -46,8 +49,8 @@ def _read_frame(path: Path) -> None:
     table = feather.read_table(path, memory_map=False)
     try:
         frame = _as_frame(table, path.stem)
-    except Exception as error:  # such a table cannot be a frame of this library
-        raise cr.CldrankError(f"no frame of {path.stem}: {error}") from None
+    except (Exception, PanicException) as error:  # such a table cannot be a frame of this library
+        raise CldrankError(f"no frame of {path.stem}: {error}") from None
     match path.parent.name:
         case "load":
             _check_loaded(cr.load(frame), table)
@@ -66,8 +69,6 @@ def _as_frame(table: pa.Table, library: str) -> Any:
     if library == "pandas":
         return table.to_pandas()
     if library == "polars":
-        import polars
-
         return polars.from_arrow(table)
     return table
 

@@ -78,6 +78,61 @@ def _read_ranker(path: Path) -> None:
         raise WrongError(f"{again} where the ranker comes from {ranker.provenance}")
 
 
+_NETWORK = cr.MLP(hidden=(3,), epochs=1)
+_STARTING: dict[str, Any] = {
+    "CLD": cr.CLD(),
+    "CLD of a network": cr.CLD(model=_NETWORK),
+    "CLD-pair": cr.CLDPair(model=_NETWORK),
+}
+
+
+def _seed_starts(folder: Path) -> None:
+    data = small_data()
+    for name, method in _STARTING.items():
+        method.fit(data, small_clicks(data), cr.Propensities.power(1.0, 3)).ranker_.save(folder / name)
+
+
+def _case_start(seeds: Path, place: Path, random: Random) -> Path:
+    """A ranker whose numbers to begin with are odd or damaged, where the digest fits."""
+    from safetensors.numpy import load, save
+
+    name = list(_STARTING)[int(random.integers(len(_STARTING)))]
+    target = place / name
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(seeds / name, target)
+    file = target / "start.safetensors"
+    if random.random() < 0.4:
+        file.write_bytes(mutate_bytes(file.read_bytes(), random))
+    else:
+        arrays = dict(load(file.read_bytes()))
+        chosen = list(arrays)[int(random.integers(len(arrays)))]
+        arrays[chosen] = _odd_array(arrays[chosen], random)
+        file.write_bytes(save({key: value for key, value in arrays.items() if value is not None}))
+    description = json.loads((target / "ranker.json").read_text())
+    description["files_sha256"][file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (target / "ranker.json").write_text(json.dumps(description))
+    return target
+
+
+def _odd_array(array: Any, random: Random) -> Any:
+    """The array with another shape, type or numbers; or none at all."""
+    odd = [
+        None, array[:0], array[None], np.repeat(array, 2), array.astype(np.float32), array.astype(np.uint8),
+        array.astype(np.float64) * np.nan, array.astype(np.float64) + np.inf, array.astype(np.float64) - 1e300,
+        np.zeros(0, np.int64), np.array(1.0),
+    ]  # fmt: skip
+    return odd[int(random.integers(len(odd)))]
+
+
+def _read_start(path: Path) -> None:
+    """A fit that begins with the ranker, or is refused; what comes of it is finite."""
+    data = small_data()
+    method = type(_STARTING[path.name])(model=_STARTING[path.name].model, run=cr.Run(warm_start=path))
+    ran = method.fit(data, small_clicks(data), cr.Propensities.power(1.0, 3))
+    if not np.isfinite(np.asarray(ran.predict(data))).all():
+        raise WrongError(f"scores {ran.predict(data)}")
+
+
 def _seed_checkpoint(folder: Path) -> None:
     _pair(folder / "state.safetensors", epochs=1, resume=False)
 
@@ -149,6 +204,7 @@ def _read_scores(path: Path) -> None:
 
 RANKER_READERS = {
     "ranker": Reader(_seed_rankers, _case_ranker, _read_ranker, 10),
+    "start": Reader(_seed_starts, _case_start, _read_start, 2),
     "checkpoint": Reader(_seed_checkpoint, _case_checkpoint, _read_checkpoint, 2),
     "scores": Reader(_seed_scores, _case_scores, _read_scores, 8),
 }

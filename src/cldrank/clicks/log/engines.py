@@ -20,7 +20,7 @@ from cldrank.clicks.log.parts import LogPart, log_parts, partition_keys, union
 from cldrank.clicks.log.paths import HIDDEN, LogFrame, LogSource
 from cldrank.errors import CldrankError, DataError, MissingDependencyError, UsageError, setting
 from cldrank.files import scratch
-from cldrank.reading import reason
+from cldrank.reading import reading, reason
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ class Engine(ABC):
         from cldrank.data.frames import FramePart, frame_columns
 
         wanted = _roots(frame_columns(log.frame), choose)
-        return self.in_memory(FramePart(log.frame, wanted).table(wanted))
+        table = FramePart(log.frame, wanted).table(wanted)
+        with reading(str(log), f"a table that {self.connection.name} can read"):
+            return self.in_memory(table)
 
     def in_memory(self, table: pa.Table) -> ir.Table:
         """An Arrow table, which the engine reads where it lies if it can."""
