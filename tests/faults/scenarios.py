@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from harness import Commands
 
@@ -58,6 +59,11 @@ def parquet(path: Path) -> State:
     return _digest(repr(pq.read_table(path).to_pydict()).encode()) if path.exists() else None
 
 
+def rows(path: Path) -> State:
+    """The rows of a Parquet file in which they have no order."""
+    return _digest(repr(sorted(map(repr, pq.read_table(path).to_pylist()))).encode()) if path.exists() else None
+
+
 def text(path: Path) -> State:
     """A text file; HTML must be whole."""
     if not path.exists():
@@ -100,6 +106,15 @@ def whole_folder(path: Path) -> State:
     return _digest(*(file.name.encode() + file.read_bytes() for file in files)) if files else None
 
 
+def days(path: Path) -> State:
+    """The cells of a folder of days, day by day, and the log files that they come from."""
+    from cldrank.clicks.days import DayFolder
+
+    folder = DayFolder(path)
+    found = {str(day): rows(file) for day, file in folder.files().items()}
+    return _digest(repr(found).encode(), repr(folder.sources()).encode()) if found else None
+
+
 def checkpoint(path: Path) -> State:
     """The tensors of a checkpoint."""
     if not path.exists():
@@ -134,6 +149,20 @@ SCENARIOS = {
     ),
     "clicks aggregate": Scenario(
         "clicks aggregate log-{v}.parquet --features train.parquet --out out.parquet", {"out.parquet": parquet}
+    ),
+    "days added": Scenario("clicks aggregate day-{v}.csv --add-to cells", {"cells": days}),
+    "days replaced": Scenario("clicks aggregate v{v}/days/log.csv --add-to cells --replace", {"cells": days}),
+    "days forgotten": Scenario("clicks forget kept-{v} --keep 1d", {"kept-1": days}),
+    "clicks import": Scenario(
+        "clicks import --from yandex yandex-{v}.tsv --out out.parquet --rejects rejects.parquet",
+        {"out.parquet": rows, "rejects.parquet": rows},
+    ),
+    "data prepare": Scenario(
+        "data prepare baidu-ultr --from baidu-{v}.parquet --out prepared", {"prepared": whole_folder}
+    ),
+    "judgements": Scenario(
+        "judgements cells-{v}.parquet -f train.parquet -p power:1 --to trec --fill ranker-0 --out out.qrels",
+        {"out.qrels": text, "out.qrels.filled.csv": text},
     ),
     "clicks audit": Scenario("clicks audit log-{v}.parquet --html out.html", {"out.html": text}),
     "propensity estimate": Scenario(
@@ -175,9 +204,47 @@ def prepare(folder: Path, commands: Commands) -> None:
         ended = commands.run(folder, step.split())
         assert ended.code == 0, ended.output
     for version in (0, 1):
-        rows = "".join(f"{row % 3} qid:{row // 4} 1:{row + version} 2:0.5\n" for row in range(40))
-        (folder / f"letor-{version}.txt").write_text(rows)
+        letor = "".join(f"{row % 3} qid:{row // 4} 1:{row + version} 2:0.5\n" for row in range(40))
+        (folder / f"letor-{version}.txt").write_text(letor)
+        (folder / f"yandex-{version}.tsv").write_text(_yandex(version))
+        pq.write_table(_baidu(version), folder / f"baidu-{version}.parquet")
+        (folder / f"day-{version}.csv").write_text(_of_days(range(10 + version, 13 + 2 * version), version))
+        (folder / f"v{version}" / "days").mkdir(parents=True)
+        (folder / f"v{version}" / "days" / "log.csv").write_text(_of_days(range(10 + version, 13), version))
+        ended = commands.run(folder, f"clicks aggregate v0/days/log.csv --add-to kept-{version}".split())
+        assert ended.code == 0, ended.output
     (folder / "small.toml").write_text(EXPERIMENT)
+
+
+def _of_days(numbers: range, version: int) -> str:
+    """A log of some days of a month."""
+    lines = [
+        f"{10 * day + page},q{page % 2},d{place},{place},{(page + place + version) % 2},2026-11-{day}T08:00:00Z"
+        for day in numbers
+        for page in range(4)
+        for place in (1, 2, 3)
+    ]
+    return "\n".join(["session_id,query_id,doc_id,position,clicked,timestamp", *lines]) + "\n"
+
+
+def _yandex(version: int) -> str:
+    pages = [(page, [str(100 + (page + place) % 7) for place in range(5)]) for page in range(20 + version)]
+    lines = [f"{page}\t0\tQ\t{page % 3}\t1\t" + "\t".join(urls) + f"\n{page}\t4\tC\t{urls[1]}" for page, urls in pages]
+    return "\n".join([*lines, "7\t9\tX\t1"]) + "\n"
+
+
+def _baidu(version: int) -> pa.Table:
+    shown = [(page, place) for page in range(20 + version) for place in range(4)]
+    return pa.table(
+        {
+            "query_no": [page for page, _ in shown],
+            "query_md5": [f"q{page % 5}" for page, _ in shown],
+            "url_md5": [f"u{(page + place) % 9}" for page, place in shown],
+            "position": [place + 1 for _, place in shown],
+            "click": [int((page + place) % 3 == 0) for page, place in shown],
+            "query_document_embedding": [[float(page), float(place), 1.0] for page, place in shown],
+        }
+    )
 
 
 def copied(scene: Path, place: Path) -> Path:

@@ -64,12 +64,32 @@ def test_a_kill_between_the_two_renames_loses_nothing(bench: Benches) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["data make", "clicks aggregate", "propensity estimate", "score", "export", "evaluate"]
-)
+    "name",
+    [
+        "data make", "data prepare", "clicks import", "clicks aggregate", "propensity estimate", "score", "export",
+        "evaluate", "judgements",
+    ],
+)  # fmt: skip
 def test_files_survive_kills(name: str, bench: Benches) -> None:
     disturbed = bench(name)
     points = [point for point in disturbed.points() if point.call in ("replace", "fsync", "unlink")]
     assert failures(disturbed, [*points[::3], *random_kills(0, 2, longest=0.4)]) == []
+
+
+@pytest.mark.parametrize("name", ["days added", "days replaced", "days forgotten"])
+def test_several_days_change_together_or_not_at_all(name: str, bench: Benches) -> None:
+    disturbed = bench(name)
+    points = [point for point in disturbed.points() if point.call in ("rename", "exchange", "replace", "unlink")]
+    assert {(point.call, point.two_steps) for point in points} >= {("exchange", False), ("rename", True)}
+    swaps = [point for point in points if point.call in ("rename", "exchange")]  # the steps that could lose days
+    assert failures(disturbed, [*swaps[1::2], *random_kills(0, 2, longest=0.4)]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["days added", "days replaced", "days forgotten", "clicks import", "data prepare"])
+def test_a_kill_at_any_call(name: str, bench: Benches) -> None:
+    disturbed = bench(name)
+    assert failures(disturbed, [*disturbed.points(), *random_kills(1, 20, longest=1.0), *full_disks()]) == []
 
 
 def test_a_search_survives_kills(bench: Benches) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -106,17 +107,17 @@ def mutate_tree(tree: Any, random: Random) -> Any:
     for _ in range(int(random.integers(1, 3))):
         places = list(_places(tree))
         if not places:
-            return _pick(random, VALUES)
+            return deepcopy(_pick(random, VALUES))
         holder, key = _pick(random, places)
         match int(random.integers(6)):
             case 0 | 1 | 2:
-                holder[key] = _pick(random, VALUES)
+                holder[key] = deepcopy(_pick(random, VALUES))  # else the next case would find it changed
             case 3:
                 del holder[key]
             case 4 if isinstance(holder, list):
-                holder.insert(key, holder[key])
+                holder.insert(key, deepcopy(holder[key]))
             case 4:
-                holder[str(_pick(random, TEXTS))] = holder[key]
+                holder[str(_pick(random, TEXTS))] = deepcopy(holder[key])
             case _:
                 deep: Any = holder[key]
                 for _ in range(int(_pick(random, [1, 5, 60]))):

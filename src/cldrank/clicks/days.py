@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -25,7 +26,7 @@ from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, frame_of, in_both, n
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
-from cldrank.wording import count, some
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.clicks.aggregate import Aggregation
@@ -82,12 +83,11 @@ class DayFolder:
 
         if not isinstance(path, str | PathLike) or not str(path):
             return False
-        if not os.path.lexists(path):
-            recover_folder(os.path.realpath(path))
         return any(is_cells(file) for file in list(cls(path).files().values())[:1])
 
     def files(self) -> dict[date, Path]:
         """The file of each day, the first day first."""
+        self._recover()
         if not self.path.is_dir():
             return {}
         named = ((_NAME.fullmatch(file.name), file) for file in sorted(self.path.iterdir()))
@@ -116,20 +116,21 @@ class DayFolder:
         if not there:
             raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
         end = there[-1] if until is None else as_day(until)
-        start = there[0] if last is None else end - timedelta(days=n_days(last) - 1)
+        start = there[0] if last is None else _first_day(end, last)
         chosen = [day for day in there if start <= day <= end]
         if not chosen:
             raise DataError(
                 f"{self.path} has no day from {start} to {end}; its days go from {there[0]} to {there[-1]}."
             )
-        missing = [start + timedelta(days=at) for at in range((end - start).days + 1)]
-        missing = [day for day in missing if day not in set(chosen)]
-        if missing:
-            verb = "is" if len(missing) == 1 else "are"
+        length, known = (end - start).days + 1, set(chosen)
+        missing = (day for at in range(length) if (day := start + timedelta(days=at)) not in known)
+        if number := length - len(chosen):
+            first = ", ".join(map(str, islice(missing, _MOST_NAMED)))  # a wrong date may be millennia away
+            more = f" and {number - _MOST_NAMED:,} more" if number > _MOST_NAMED else ""
             warn(
                 CldrankWarning(
-                    f"{self.path}: of the {count((end - start).days + 1, 'day')} from {start} to {end}, {len(missing)} "
-                    f"{verb} missing: {some(missing, _MOST_NAMED)}."
+                    f"{self.path}: of the {count(length, 'day')} from {start} to {end}, {number:,} "
+                    f"{'is' if number == 1 else 'are'} missing: {first}{more}."
                 )
             )
         return chosen
@@ -189,10 +190,10 @@ class DayFolder:
         there = list(self.files())
         if not there:
             raise DataError(f"{self.path} holds no days; there is nothing to forget.")
-        start = there[-1] - timedelta(days=n_days(keep) - 1)
+        start = _first_day(there[-1], keep)
         old = [day for day in there if day < start]
-        for day in old:
-            self.file(day).unlink()
+        with holding(self.path.resolve().parent):
+            self._save({}, old)
         return old
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
@@ -231,7 +232,7 @@ class DayFolder:
             for day, table in cells.items():
                 table.save(self.file(day))
             for day in removed:
-                self.file(day).unlink()
+                self.file(day).unlink(missing_ok=True)
             return
         with replacing_folder(self.path) as temporary:
             for day, file in self.files().items():
@@ -244,6 +245,7 @@ class DayFolder:
         """Refuse a folder with anything else in it: files that are written here replace what was there."""
         from cldrank.clicks.cell_file import is_cells
 
+        self._recover()
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path} is a file; name a folder of days.")
         foreign = [file.name for file in self.path.iterdir()] if self.path.is_dir() else []
@@ -256,6 +258,11 @@ class DayFolder:
         for file in self.files().values():
             if not is_cells(file):
                 raise UsageError(f"{file} does not hold cells, so {self.path} is not a folder of days; name another.")
+
+    def _recover(self) -> None:
+        """Bring back a folder that a process was replacing when it was killed."""
+        if not os.path.lexists(self.path):
+            recover_folder(os.path.realpath(self.path))
 
     def file(self, day: date) -> Path:
         """The file of a day, whether it is there or not."""
@@ -300,6 +307,11 @@ def n_days(span: str) -> int:
     if not found:
         raise UsageError(f"a window is a number of days or weeks, such as 28d or 4w, not {span!r}.")
     return int(found[1]) * (7 if found[2] == "w" else 1)
+
+
+def _first_day(end: date, span: str) -> date:
+    """The first day of a window that ends with a day."""
+    return end - timedelta(days=min(n_days(span) - 1, (end - date.min).days))
 
 
 def refuse_window(path: Any, last: str | None, until: date | str | None) -> None:

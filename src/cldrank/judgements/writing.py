@@ -100,7 +100,7 @@ def write_judgements(
     if not len(known):
         raise DataError("no document has a judgement; there is nothing to write.")
     usual = "relevance" if to == "workbench" else "grade"
-    lines = _lines(known, query_texts or {}, rating or usual)
+    lines = _lines(known, query_texts, rating or usual)
     said = f"{description} " if description else ""
     text = _TEXT[to](lines, name, f"{said}{_described(known, rating or usual)}")
     marks = _save_marks(known, target, to)
@@ -135,9 +135,9 @@ def _account(judgements: Judgements, path: Path, to: str, marks: Path | None = N
     return WrittenJudgements(path, to, len(known), queries, known.number(RANKER), unknown, marks)
 
 
-def _lines(known: Judgements, texts: Mapping[str, str], rating: str) -> _Lines:
+def _lines(known: Judgements, texts: Mapping[str, str] | None, rating: str) -> _Lines:
     ids = known.query_id.astype(np.str_).tolist()
-    if texts:
+    if texts is not None:
         lacking = sorted(set(ids) - set(texts))
         if lacking:
             raise DataError(

@@ -22,6 +22,7 @@ from cldrank.wording import kind_of, some
 Floats = NDArray[np.float64]
 
 _SAMPLE = 4096  # rows from which the relation of two scalings is learned
+_LARGEST = 1e30  # a number that is larger comes of no fit, and would not fit into a network
 _SELECTION = ("selection_coefficients", "selection_intercept")
 
 
@@ -82,10 +83,22 @@ class WarmStart:
             return None
         coefficients, intercept = (np.asarray(start[name], dtype=np.float64) for name in _SELECTION)
         if coefficients.shape != (len(self.ranker.feature_names),) or intercept.shape != (1,):
-            raise DataError("the model of selection of the ranker to start from is damaged.")
+            raise _damaged("model of selection")
         if not (np.isfinite(coefficients).all() and np.isfinite(intercept).all()):
             return None
-        return self.linear(coefficients, float(intercept[0]))
+        found = self.linear(coefficients, float(intercept[0]))
+        if max(np.abs(found[0]).max(), abs(found[1])) > _LARGEST:
+            raise _damaged("model of selection")
+        return found
+
+    def number(self, name: str) -> float | None:
+        """A single number beside the scores; None where the ranker has none."""
+        if name not in self.ranker.start:
+            return None
+        found = np.asarray(self.ranker.start[name], dtype=np.float64)
+        if found.shape != (1,) or not abs(found[0]) <= _LARGEST:
+            raise _damaged(name)
+        return float(found[0])
 
     def held_first(self, query_ids: NDArray[Any]) -> IntArray:
         """How suitable queries are to be held out: 0 were so before, 1 are new, 2 were learned from.
@@ -93,7 +106,10 @@ class WarmStart:
         What was learned from before cannot tell when to stop: the network knows its clicks.
         """
         hashes = hashes_of(query_ids)
-        held = np.isin(hashes, self.ranker.start.get("held_out", np.zeros(0, dtype=np.uint64)))
+        before = self.ranker.start.get("held_out", np.zeros(0, dtype=np.uint64))
+        if before.dtype != np.uint64 or before.ndim != 1:
+            raise _damaged("list of queries held out")
+        held = np.isin(hashes, before)
         known = np.zeros(0, dtype=np.uint64) if self.ranker.trained_on is None else self.ranker.trained_on
         return np.where(held, 0, np.where(np.isin(hashes, known), 2, 1))
 
@@ -106,6 +122,10 @@ def selection_start(coefficients: Floats, intercept: float) -> dict[str, Floats]
 def held_start(query_ids: NDArray[Any]) -> dict[str, Hashes]:
     """The queries that were held out, as a ranker keeps them for a later fit."""
     return {"held_out": np.unique(hashes_of(query_ids))}
+
+
+def _damaged(what: str) -> DataError:
+    return DataError(f"the {what} of the ranker to start from is damaged; train without it.")
 
 
 def _places(earlier: Ranker, data: RankingDataset) -> IntArray:

@@ -23,7 +23,6 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats.parquet import save_parquet
 from cldrank.data.prepare.baidu_rows import SHOWN, BaiduFile, embeddings
 from cldrank.errors import DataError
-from cldrank.reading import reading
 
 _BUCKET = 128 << 20  # bytes of published files per bucket
 _MOST_BUCKETS = 256  # files open at once
@@ -75,7 +74,7 @@ def _take_clicks(
     part: BaiduFile, table: pa.Table, log: pq.ParquetWriter, buckets: EmbeddingBuckets, counts: Counter[str]
 ) -> None:
     """Write the sound rows of a batch to the log, and their embeddings to the buckets."""
-    position, click = _whole(part, table, "position"), _whole(part, table, "click")
+    position, click = (pc.fill_null(table[name], -1) for name in ("position", "click"))
     reasons = {
         "rows without a query": _absent(table[part.query]),
         "rows without a document": _absent(table["url_md5"]),
@@ -89,10 +88,10 @@ def _take_clicks(
         sound &= ~found
     kept = pa.array(sound)
     table, position, click = table.filter(kept), position.filter(kept), click.filter(kept)
-    pages = pc.binary_join_element_wise(part.path.stem, table["page"].cast(pa.string()), "-")
+    pages = pc.binary_join_element_wise(part.path.stem, table["page"], "-")
     columns = [pages, table[part.query], table["url_md5"], position, pc.greater(click, 0)]
     columns += [table[name] if name in table.column_names else pa.nulls(table.num_rows) for name in SHOWN]
-    arrays = [column.cast(field.type, safe=False) for column, field in zip(columns, _LOG, strict=True)]
+    arrays = [column.cast(field.type) for column, field in zip(columns, _LOG, strict=True)]
     log.write_table(pa.table(arrays, schema=_LOG))
     counts["rows"] += table.num_rows
     counts["clicks"] += pc.sum(pc.greater(click, 0)).as_py() or 0
@@ -100,21 +99,15 @@ def _take_clicks(
 
 
 def _take_labels(part: BaiduFile, table: pa.Table, buckets: EmbeddingBuckets, counts: Counter[str]) -> None:
-    label = _whole(part, table, "label")
+    label = pc.fill_null(table["label"], -1)
     sound = ~(_mask(_absent(table[part.query])) | _mask(_absent(table["text_md5"])) | _mask(pc.less(label, 0)))
     counts["annotated rows without query, text or label"] += int((~sound).sum())
     table = table.filter(pa.array(sound))
     buckets.add(part, table, table["text_md5"], counts)
 
 
-def _whole(part: BaiduFile, table: pa.Table, name: str) -> Any:
-    """A column of whole numbers, -1 where there is none."""
-    with reading(part.path, f"a part of Baidu-ULTR with whole numbers as {name}"):
-        return pc.fill_null(table[name].cast(pa.int64()), -1)
-
-
 def _absent(column: Any) -> Any:
-    return pc.or_kleene(pc.is_null(column), pc.fill_null(pc.equal(pc.utf8_length(column.cast(pa.string())), 0), True))
+    return pc.or_kleene(pc.is_null(column), pc.fill_null(pc.equal(pc.utf8_length(column), 0), True))
 
 
 def _mask(values: Any) -> Any:
@@ -128,6 +121,7 @@ class EmbeddingBuckets:
         size = sum(part.path.stat().st_size for part in parts)
         self.folder, self.count = folder, min(1 + size // _BUCKET, _MOST_BUCKETS)
         self.width: int | None = None
+        self._half = all(part.half for part in parts)
         self._stack = ExitStack()
         self._writers: dict[int, Any] = {}
 
@@ -140,21 +134,19 @@ class EmbeddingBuckets:
 
     def add(self, part: BaiduFile, table: pa.Table, documents: Any, counts: Counter[str]) -> None:
         """Set down rows that have an embedding."""
-        values, there = embeddings(table, part.path, self.width)
+        values, there = embeddings(table, part.path, self.width, self._half)
         counts["rows without an embedding"] += int((~there).sum())
         if not there.any():
             return
         self.width = values.shape[1]
         kept = pa.array(there)
-        queries = table[part.query].cast(pa.string()).filter(kept).combine_chunks().dictionary_encode()
+        queries = table[part.query].filter(kept).combine_chunks().dictionary_encode()
         bucket_of = np.array([zlib.crc32(text.encode()) % self.count for text in queries.dictionary.to_pylist()])
         rows = pa.table(
             {
                 "query": queries.cast(pa.string()),
-                "document": documents.cast(pa.string()).filter(kept),
-                "text": (table["text_md5"] if "text_md5" in table.column_names else documents)
-                .cast(pa.string())
-                .filter(kept),
+                "document": documents.filter(kept),
+                "text": (table["text_md5"] if "text_md5" in table.column_names else documents).filter(kept),
                 "label": table["label"].cast(pa.float32()).filter(kept)
                 if part.annotated
                 else pa.nulls(int(there.sum())),

@@ -24,6 +24,20 @@ from cldrank.wording import listed
 EMBEDDING = "query_document_embedding"
 SHOWN = ("media_type", "displayed_time", "serp_height", "slipoff_count_after_click")
 _WHAT = "a Feather, Arrow or Parquet file"
+_KINDS = {
+    "page": pa.string(),
+    "query_md5": pa.string(),
+    "query_id": pa.string(),
+    "url_md5": pa.string(),
+    "text_md5": pa.string(),
+    "position": pa.int32(),
+    "click": pa.int64(),
+    "label": pa.int32(),
+    "media_type": pa.int32(),
+    "displayed_time": pa.float32(),
+    "serp_height": pa.int32(),
+    "slipoff_count_after_click": pa.int32(),
+}
 _KNOWN = {
     "query_no",
     "query_id",
@@ -42,24 +56,33 @@ _PAGES = 4096  # rows of a Parquet file read at once
 
 @dataclass(frozen=True)
 class BaiduFile:
-    """One file of the set; `annotated` if it holds labels by experts instead of clicks."""
+    """One file of the set.
+
+    annotated   whether it holds labels by experts instead of clicks
+    half        whether embeddings have half precision, as they are published
+    """
 
     path: Path
     columns: tuple[str, ...]
     annotated: bool
+    half: bool
 
     @classmethod
     def open(cls, path: Path) -> BaiduFile:
         """Look at the columns of a file, which must be those of a part or of the annotations."""
         with reading(path, _WHAT):
-            there = set(_schema(path).names)
+            schema = _schema(path)
+            there = set(schema.names)
         annotated = "label" in there and "click" not in there
         wanted = {"text_md5", "label"} if annotated else {"url_md5", "position", "click"}
         if lacking := [name for name in sorted({EMBEDDING, *wanted}) if name not in there]:
             raise FormatError(f"it has no {listed(lacking, 'nor')}; is it a part of Baidu-ULTR?", path=path)
         if not there & {"query_md5", "query_id"}:
             raise FormatError("it has neither query_md5 nor query_id; is it a part of Baidu-ULTR?", path=path)
-        return cls(path, tuple(sorted(_KNOWN & there)), annotated)
+        if twice := [name for name in sorted(_KNOWN & there) if schema.names.count(name) > 1]:
+            raise FormatError(f"column {twice[0]!r} appears more than once; names must be unique.", path=path)
+        half = _number(schema.field(EMBEDDING).type) == pa.float16()
+        return cls(path, tuple(sorted(_KNOWN & there)), annotated, half)
 
     @property
     def query(self) -> str:
@@ -73,9 +96,12 @@ class BaiduFile:
         while True:
             with reading(self.path, _WHAT):
                 batch = next(batches, None)
-            if batch is None:
-                return
-            yield self._flat(pa.table(batch), seen)
+                if batch is None:
+                    return
+                batch.validate(full=True)  # Arrow trusts offsets, and would read anywhere
+            with reading(self.path, "a part of Baidu-ULTR"):
+                flat = self._flat(pa.table(batch), seen)
+            yield self._typed(flat)
             seen += batch.num_rows
 
     def _flat(self, table: pa.Table, seen: int) -> pa.Table:
@@ -85,6 +111,16 @@ class BaiduFile:
         if "query_no" not in self.columns:
             raise FormatError("it has no query_no, which numbers the pages.", path=self.path)
         return table.append_column("page", table["query_no"])
+
+    def _typed(self, table: pa.Table) -> pa.Table:
+        """The columns of known kinds as these; a number that does not fit is refused."""
+        for name in table.column_names:
+            if name in _KINDS:
+                at, kind = table.column_names.index(name), _KINDS[name]
+                words = "numbers" if pa.types.is_floating(kind) else "text" if kind == pa.string() else "whole numbers"
+                with reading(self.path, f"a part of Baidu-ULTR with {words} as {name}"):
+                    table = table.set_column(at, name, table[name].cast(kind))
+        return table
 
 
 def _documents(table: pa.Table, key: str, seen: int, path: Path) -> pa.Table:
@@ -104,7 +140,7 @@ def _documents(table: pa.Table, key: str, seen: int, path: Path) -> pa.Table:
     flat = pa.table(columns).append_column("page", pa.array(page + seen))
     if "n" not in table.column_names:
         return flat
-    counted = np.asarray(table["n"].to_numpy())
+    counted = pc.fill_null(table["n"].cast(pa.int64()), 0).to_numpy()
     if len(odd := np.flatnonzero(counted > sizes)):
         row = odd[0]
         raise FormatError(f"row {seen + row} (counted from 0) has {sizes[row]} documents of {counted[row]}.", path=path)
@@ -124,18 +160,32 @@ def _is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or isinstance(kind, pa.ExtensionType)
 
 
-def embeddings(table: pa.Table, path: Path, width: int | None) -> tuple[Any, Any]:
+def _number(kind: pa.DataType) -> pa.DataType:
+    """The type of the numbers in lists, or lists of lists."""
+    kind = kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
+    return _number(kind.value_type) if _is_list(kind) or pa.types.is_fixed_size_list(kind) else kind
+
+
+def embeddings(table: pa.Table, path: Path, width: int | None, half: bool) -> tuple[Any, Any]:
     """(rows, width) the embeddings as they are, zero where there is none; and which rows have one, all finite."""
-    column = _array(table, EMBEDDING)
+    with reading(path, f"a part of Baidu-ULTR with lists of numbers as {EMBEDDING}"):
+        return _embeddings(_array(table, EMBEDDING), path, width, np.float16 if half else np.float32)
+
+
+def _embeddings(column: Any, path: Path, width: int | None, kind: type[np.floating[Any]]) -> tuple[Any, Any]:
     there = column.is_valid().to_numpy(zero_copy_only=False)
     sizes = _sizes(column)
     width = int(sizes[there][0]) if width is None and there.any() else width or 1
     if (sizes[there] != width).any():
         odd = int(sizes[there][sizes[there] != width][0])
         raise FormatError(f"an embedding has {odd} numbers, others have {width}.", path=path)
-    found = np.zeros((table.num_rows, width), dtype=np.float16)
-    values = pc.list_flatten(column.filter(pa.array(there))).to_numpy(zero_copy_only=False)
-    found[there] = values.reshape(-1, width)
+    if not width:
+        raise FormatError("an embedding is empty.", path=path)
+    found = np.zeros((len(column), width), dtype=kind)
+    values = pc.list_flatten(column.filter(pa.array(there)))
+    numbers = values.to_numpy(zero_copy_only=False) if values.type == pa.float16() else values.cast(pa.float32())
+    with np.errstate(over="ignore"):  # a number beyond the largest is not finite, and its row is counted as without
+        found[there] = np.asarray(numbers).reshape(-1, width)
     return found, there & np.isfinite(found).all(axis=1)
 
 

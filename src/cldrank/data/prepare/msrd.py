@@ -18,7 +18,7 @@ import numpy as np
 
 from cldrank._typing import FloatArray, IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.prepare.lines import json_lines, text_lines
+from cldrank.data.prepare.lines import as_id, as_number, as_texts, json_lines, text_lines
 from cldrank.data.prepare.matching import MATCHING, FieldMatcher
 from cldrank.data.prepare.terms import FieldTerms, Vocabulary, row_products, terms, trigrams
 from cldrank.errors import DataError, FormatError
@@ -42,6 +42,8 @@ EXTRA = (
 NAMES = tuple(f"{field}.{feature}" for field in (*FIELDS, "whole") for feature in MATCHING) + EXTRA
 
 _COLUMNS = ["query_id", "query", "doc_id", "grade"]
+_NUMBERS = ("year", "votes", "rating", "popularity", "budget")
+_QUERY = re.compile("qid:([0-9]{1,18})")
 _SHARES = {"train": 0.6, "vali": 0.8, "test": 1.0}  # where each split ends among the queries in drawn order
 _SEED = 2023
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
@@ -71,7 +73,7 @@ def make_msrd(files: Sequence[Path], out: Path, progress: Callable[[str, int, in
     steps = len(FIELDS) + 5  # movies, judgements, all fields together, metadata, writing
     progress("reading movies", 0, steps)
     movies = _read_movies(named[MOVIES])
-    ids = np.array([int(movie["id"]) for movie in movies], dtype=np.int64)
+    ids = np.array([movie["id"] for movie in movies], dtype=np.int64)
     progress("reading judgements", 1, steps)
     judged = _read_judgements(named[JUDGEMENTS], ids)
     features = np.empty((len(judged.query), len(NAMES)), dtype=np.float32)
@@ -98,12 +100,23 @@ def make_msrd(files: Sequence[Path], out: Path, progress: Callable[[str, int, in
 
 
 def _read_movies(path: Path) -> list[dict[str, Any]]:
-    movies = []
+    movies: dict[int, dict[str, Any]] = {}
     for number, movie in json_lines(path):
-        if not str(movie.get("id", "")).isdigit():
-            raise FormatError(f"a movie needs a number as its id, not {movie.get('id')!r}.", path=path, line=number)
-        movies.append(movie)
-    return movies
+        try:
+            one = _movie(movie)
+        except ValueError as error:
+            raise FormatError(f"not a movie of MSRD: its {error}.", path=path, line=number) from None
+        if one["id"] in movies:
+            raise FormatError(f"there is another movie with the id {one['id']}.", path=path, line=number)
+        movies[one["id"]] = one
+    return list(movies.values())
+
+
+def _movie(given: dict[str, Any]) -> dict[str, Any]:
+    """A movie with an id, texts and numbers; what it lacks is empty or 0."""
+    found: dict[str, Any] = {"id": as_id(given.get("id"), "id")}
+    found |= {name: " ".join(as_texts(given.get(name), name)) for name in FIELDS}
+    return found | {name: as_number(given.get(name) or 0, name) for name in _NUMBERS}
 
 
 def _read_judgements(path: Path, movie_ids: IntArray) -> MovieJudgements:
@@ -117,14 +130,15 @@ def _read_judgements(path: Path, movie_ids: IntArray) -> MovieJudgements:
             if cells != _COLUMNS:
                 raise FormatError(f"the columns are {cells}, not {_COLUMNS}.", path=path, line=1)
             continue
-        if len(cells) != len(_COLUMNS) or not (cells[0].startswith("qid:") and cells[0][4:].isdigit()):
+        named = _QUERY.fullmatch(cells[0])
+        if len(cells) != len(_COLUMNS) or not named:
             raise FormatError(f"{line!r} is not qid:NUMBER, a query, a movie and a grade.", path=path, line=number)
         if cells[3] not in ("0", "1"):
             raise FormatError(f"the grade is {cells[3]!r}, not 0 or 1.", path=path, line=number)
         if cells[2] not in places:
             dropped += 1
             continue
-        query = int(cells[0][4:])
+        query = int(named[1])
         texts.setdefault(query, cells[1])
         rows.append((query, places[cells[2]], int(cells[3])))
     if len(texts) < 5:
@@ -137,11 +151,6 @@ def _read_judgements(path: Path, movie_ids: IntArray) -> MovieJudgements:
     )
 
 
-def _text(movie: dict[str, Any], field: str) -> str:
-    value = movie.get(field) or ""
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 # -- features ----------------------------------------------------------------------------------------------------------
 
 
@@ -152,7 +161,7 @@ def _blocks(movies: list[dict[str, Any]], judged: MovieJudgements) -> Iterator[F
     by_width = _distinct_terms([vocabulary.numbers(dict.fromkeys(one)) for one in asked], judged)
     fields = []
     for field in FIELDS:
-        fields.append(FieldTerms.of([terms(_text(movie, field)) for movie in movies], vocabulary))
+        fields.append(FieldTerms.of([terms(movie[field]) for movie in movies], vocabulary))
         block = _matching(fields[-1], by_width, judged)
         if field == "title":
             in_title = block[:, MATCHING.index("covered")]
@@ -190,15 +199,15 @@ def _of_query(asked: list[list[str]], judged: MovieJudgements) -> FloatArray:
 
 def _of_movie(movies: list[dict[str, Any]], judged: MovieJudgements) -> FloatArray:
     def logarithm(movie: dict[str, Any], key: str) -> float:
-        return math.log1p(max(float(movie.get(key) or 0), 0.0))
+        return math.log1p(max(movie[key], 0.0))
 
-    years = [int(movie.get("year") or 0) for movie in movies]
+    years = [movie["year"] for movie in movies]
     named = [{int(year) for year in _YEAR.findall(text)} for text in judged.texts]
     matches = [years[movie] in named[query] for query, movie in zip(*_pairs(judged), strict=True)]
     table = [
         (
             logarithm(movie, "votes"),
-            movie.get("rating") or 0,
+            movie["rating"],
             logarithm(movie, "popularity"),
             logarithm(movie, "budget"),
         )
@@ -213,7 +222,7 @@ def _of_titles(
     movies: list[dict[str, Any]], asked: list[list[str]], in_title: FloatArray, judged: MovieJudgements
 ) -> FloatArray:
     """Title and query: the same, the one inside the other, terms in common, runs of three characters in common."""
-    titles = [terms(_text(movie, "title")) for movie in movies]
+    titles = [terms(movie["title"]) for movie in movies]
     title_text, query_text = [" ".join(one) for one in titles], [" ".join(one) for one in asked]
     pairs = list(zip(*_pairs(judged), strict=True))
     exact = [title_text[movie] == query_text[query] for query, movie in pairs]
@@ -229,7 +238,7 @@ def _sizes(texts: list[list[str]]) -> IntArray:
 def _trigram_cosine(movies: list[dict[str, Any]], judged: MovieJudgements) -> FloatArray:
     asked = [trigrams(text) for text in judged.texts]
     vocabulary = Vocabulary(asked)
-    titles = [trigrams(_text(movie, "title")) for movie in movies]
+    titles = [trigrams(movie["title"]) for movie in movies]
     common = row_products(vocabulary.counts(asked), vocabulary.counts(titles), (judged.query, judged.movie))
     return np.asarray(common / (_norms(titles)[judged.movie] * _norms(asked)[judged.query]))
 

@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from cldrank.data.prepare.lines import json_lines
+from cldrank.data.prepare.lines import as_id, as_number, as_texts, json_lines
 from cldrank.errors import FormatError
 
 _NUMBERS = ("popularity", "vote_avg", "vote_cnt", "budget", "runtime", "release_date")
 _TEXTS = ("genres", "tags", "actors", "description", "director", "writer")
+_LARGEST_ITEM = 2**31 - 1
+_LONGEST = 10_000  # movies in a list
+_MOST_DIGITS = 15  # of a time in milliseconds
 _MILLISECONDS = 100_000_000_000  # from here on, a number is a time in milliseconds, not in seconds
 
 
@@ -28,7 +31,7 @@ class RankLensEvents:
 
     items: dict[int, dict[str, Any]] = field(default_factory=dict)
     rankings: list[tuple[int, str, str, list[int]]] = field(default_factory=list)
-    clicks: dict[str, set[int]] = field(default_factory=dict)
+    clicks: dict[str | None, set[int]] = field(default_factory=dict)
 
 
 def make_ranklens(files: Sequence[Path], out: Path, progress: Callable[[str, int, int], None]) -> dict[str, int]:
@@ -59,7 +62,7 @@ def _read(path: Path) -> RankLensEvents:
     for number, event in json_lines(path):
         try:
             _take(event, events)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise FormatError(f"not an event of Metarank ({what}).", path=path, line=number) from error
     return events
@@ -68,16 +71,42 @@ def _read(path: Path) -> RankLensEvents:
 def _take(event: dict[str, Any], events: RankLensEvents) -> None:
     kind = event["event"]
     if kind in ("item", "metadata"):
-        item = events.items.setdefault(int(event["item"]), {})
-        item.update({one["name"]: one["value"] for one in event["fields"]})
+        item = events.items.setdefault(_item(event["item"]), {})
+        item.update({one["name"]: _value(one["name"], one["value"]) for one in event["fields"]})
     elif kind == "ranking":
-        shown = [int(item["id"]) for item in event["items"]]
-        events.rankings.append((_milliseconds(event["timestamp"]), event["id"], event["user"], shown))
+        shown = [_item(item["id"]) for item in event["items"]]
+        if len(shown) > _LONGEST:
+            raise ValueError(f"a list of {len(shown):,} movies")
+        time, name, user = _milliseconds(event["timestamp"]), _text(event, "id"), _text(event, "user")
+        events.rankings.append((time, name, user, shown))
     elif kind == "interaction":
         if event["type"] == "click":
-            events.clicks.setdefault(event["ranking"], set()).add(int(event["item"]))
+            ranking = None if event["ranking"] is None else _text(event, "ranking")
+            events.clicks.setdefault(ranking, set()).add(_item(event["item"]))
     elif kind != "user":
         raise ValueError(f"its kind is {kind!r}")
+
+
+def _item(value: Any) -> int:
+    found = as_id(value, "the item")
+    if found > _LARGEST_ITEM:
+        raise ValueError(f"the item is {found}, too large a number")
+    return found
+
+
+def _text(event: dict[str, Any], name: str) -> str:
+    if isinstance(event[name], bool) or not isinstance(event[name], str | int):
+        raise ValueError(f"its {name} is {event[name]!r}")
+    return str(event[name])
+
+
+def _value(name: str, value: Any) -> Any:
+    """The value of a field that is kept, checked; lists are joined by |."""
+    if value is None:
+        return None
+    if name in _NUMBERS:
+        return as_number(value, name)
+    return "|".join(as_texts(value, name)) if name in ("title", *_TEXTS) else value
 
 
 def _milliseconds(time: str | int) -> int:
@@ -87,7 +116,9 @@ def _milliseconds(time: str | int) -> int:
     (1636993834000, 1636993834000, 1636993834000)
     """
     text = str(time)
-    if not text.isdigit():
+    if len(text) > _MOST_DIGITS and text.isdigit():
+        raise ValueError(f"its time is {text[:80]}")
+    if not (text.isascii() and text.isdigit()):
         moment = datetime.fromisoformat(text)
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     return int(text) if int(text) >= _MILLISECONDS else int(text) * 1000
@@ -116,7 +147,7 @@ def _impressions(events: RankLensEvents) -> tuple[Any, int]:
 
 
 def _items(events: RankLensEvents) -> Any:
-    """One row per movie, by id; lists are joined by |, what is not known is null."""
+    """One row per movie, by id; what is not known is null."""
     import pyarrow as pa
 
     found = sorted(events.items.items())
@@ -125,9 +156,5 @@ def _items(events: RankLensEvents) -> Any:
     for name in _NUMBERS:
         columns[name] = pa.array([fields.get(name) for _, fields in found], pa.float64())
     for name in _TEXTS:
-        columns[name] = pa.array([_joined(fields.get(name)) for _, fields in found], pa.string())
+        columns[name] = pa.array([fields.get(name) for _, fields in found], pa.string())
     return pa.table(columns)
-
-
-def _joined(value: str | list[str] | None) -> str | None:
-    return "|".join(value) if isinstance(value, list) else value

@@ -43,8 +43,9 @@ def begin_with(warm: WarmStart, task: Task, user: str) -> None:
         weight, bias = task.networks["selection"].parameters()
         weight.copy_(torch.from_numpy(selection[0])[None])
         bias.fill_(selection[1])
-    if _LEVEL in task.networks and _LEVEL in warm.ranker.start:
-        next(task.networks[_LEVEL].parameters()).fill_(float(warm.ranker.start[_LEVEL][0]))
+    level = warm.number(_LEVEL)
+    if _LEVEL in task.networks and level is not None:
+        next(task.networks[_LEVEL].parameters()).fill_(level)
 
 
 def start_of(task: Task, held: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,7 @@ from cldrank.clicks.log.nested import root_of
 from cldrank.clicks.log.parts import LogPart, log_parts, partition_keys, union
 from cldrank.clicks.log.paths import LogFrame, LogSource
 from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.reading import reason
+from cldrank.reading import reading, reason
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class Engine(ABC):
 
         wanted = _roots(frame_columns(log.frame), choose)
         part = FramePart(log.frame, wanted) if is_lazy(log.frame) else log.part
-        return self.in_memory(part.table(wanted))
+        with reading(str(log), f"a table that {self.connection.name} can read"):
+            return self.in_memory(part.table(wanted))
 
     def in_memory(self, table: pa.Table) -> ir.Table:
         """An Arrow table, which the engine reads where it lies if it can."""

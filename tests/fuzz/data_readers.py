@@ -1,0 +1,82 @@
+"""Readers of features: LETOR text and Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import letor_reference
+import numpy as np
+import pyarrow.parquet as pq
+from mutation import Random, mutate_bytes, mutate_text
+from reader import Reader, WrongError, parquet_of, same, small_data
+
+import cldrank as cr
+
+
+def _seed_letor(folder: Path) -> None:
+    rows = [f"{row % 3} qid:{row // 4} 1:{row}.5 2:-0.25 {3 + row % 2}:1e-3" for row in range(16)]
+    rows[5] += " # a comment"
+    (folder / "train.txt").write_text("\n".join(rows) + "\n")
+
+
+def _case_letor(seeds: Path, place: Path, random: Random) -> Path:
+    target = place / "train.txt"
+    content = (seeds / "train.txt").read_bytes()
+    if random.random() < 0.5:
+        target.write_text(mutate_text(content.decode(), random, " \n:"), errors="surrogatepass")
+    else:
+        target.write_bytes(mutate_bytes(content, random))
+    return target
+
+
+def _read_letor(path: Path) -> None:
+    data = cr.load(path, cache=False)
+    try:
+        table, labels, queries = letor_reference.read(path.read_bytes())
+    except letor_reference.UnreadableError as error:
+        raise WrongError(f"accepted, but for an independent reader it is not LETOR: {error}") from None
+    order = np.arange(data.n_rows) if data.source_rows is None else data.source_rows
+    same(data.features, table[order].reshape(data.features.shape), "features")
+    same(data.labels, np.asarray(labels, dtype=np.float32)[order], "labels")
+    names = np.repeat(data.query_ids, np.diff(data.offsets)).astype(str)
+    for found, expected in zip(names.tolist(), (queries[row] for row in order), strict=True):
+        if _query(found) != _query(expected):
+            raise WrongError(f"query id {found!r} where the file says {expected!r}")
+
+
+def _query(name: str) -> str | int:
+    return int(name) if name.lstrip("+-").isascii() and name.lstrip("+-").isdigit() else name
+
+
+def _seed_features(folder: Path) -> None:
+    small_data().save(folder / "train.parquet")
+
+
+def _read_features(path: Path) -> None:
+    data = cr.load(path, cache=False)
+    table = pq.read_table(path)
+    if len(table) != data.n_rows:
+        raise WrongError(f"{data.n_rows} rows where the file has {len(table)}")
+    if not np.isfinite(data.features).all() or not np.isfinite(data.labels if data.labels is not None else 0).all():
+        raise WrongError("numbers that are not finite")
+    order = np.arange(data.n_rows) if data.source_rows is None else data.source_rows
+    for name, found in (("query_id", np.repeat(data.query_ids, np.diff(data.offsets))), ("doc_id", data.doc_ids)):
+        if name in table.column_names and found is not None:
+            expected = [table[name][int(row)].as_py() for row in order]
+            for one, two in zip(found.tolist(), expected, strict=True):
+                if _plain(one) != _plain(two):
+                    raise WrongError(f"{name} {one!r} where the file says {two!r}")
+
+
+def _plain(value: Any) -> Any:
+    """An id as text; 7 and 7.0 are the same id, 7.5 and "7" are others."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+DATA_READERS = {
+    "letor": Reader(_seed_letor, _case_letor, _read_letor, 20),
+    "features": Reader(_seed_features, parquet_of("train.parquet"), _read_features, 14),
+}

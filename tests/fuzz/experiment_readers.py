@@ -1,0 +1,95 @@
+"""Readers of experiments, of tuning spaces and of results."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from mutation import Random, as_toml, mutate_text, mutate_tree
+from reader import Reader, WrongError, bytes_of, parquet_of
+
+_EXPERIMENT: dict[str, Any] = {
+    "title": "Small",
+    "data": {"train": "train.txt", "test": "test.txt", "name": "small"},
+    "seeds": [0, 1],
+    "measures": ["nDCG@3", "AP"],
+    "production": {"fraction": 0.2},
+    "simulation": {"sessions": 2000, "depth": 3, "eta": 1.0, "noise": 0.1},
+    "varies": {"simulation.eta": [0.5, 1.0]},
+    "methods": {"Naive": {"use": "cldrank:Naive"}, "CLD": {"gamma": 0.1, "l2": 1e-3}},
+}
+_SPACE: dict[str, Any] = {"l2": {"low": 1e-3, "high": 1e-2, "log": True}, "gamma": [0.1, 0.2]}
+
+
+def _seed_toml(folder: Path) -> None:
+    (folder / "small.toml").write_text(as_toml(_EXPERIMENT))
+    (folder / "space.toml").write_text(as_toml(_SPACE))
+
+
+def _case_toml(seeds: Path, place: Path, random: Random) -> Path:
+    name, tree = ("small.toml", _EXPERIMENT) if random.random() < 0.8 else ("space.toml", _SPACE)
+    kind = random.random()
+    if kind < 0.1:
+        return bytes_of(name)(seeds, place, random)
+    if kind < 0.3:
+        content = mutate_text((seeds / name).read_text(), random, ' \n=,[]{}"')
+    else:
+        content = as_toml(mutate_tree(tree, random))
+    if random.random() < 0.02:
+        content += "odd = " + "[" * 5000
+    (place / name).write_text(content, errors="surrogatepass")
+    return place / name
+
+
+def _read_toml(path: Path) -> None:
+    if path.name == "space.toml":
+        from cldrank.tuning.space import read_space
+
+        for values in read_space(path).values():
+            repr(values)
+        return
+    from cldrank.experiment.definition import read
+
+    experiment = read(path)
+    for setting in experiment.settings():
+        repr(setting)
+    if not all(math.isfinite(seed) and seed >= 0 for seed in experiment.seeds[:1000]):
+        raise WrongError(f"seeds {experiment.seeds[:5]}")
+
+
+def _seed_results(folder: Path) -> None:
+    from cldrank.experiment.records import SCHEMA
+
+    plain: dict[str, Any] = dict.fromkeys(SCHEMA.names, "")
+    rows = [
+        plain
+        | {
+            "experiment": "small", "unit": f"u{method}{seed}", "data": "small", "fold": "", "setting": "{}",
+            "method": method, "seed": seed, "measure": "nDCG@3", "value": 0.5 + 0.01 * seed, "status": "ok",
+            "error": None, "warnings": "[]", "seconds": 1.0, "peak_mib": 100.0, "synthetic": False,
+            "configuration": "{}", "versions": "{}", "finished": None,
+        }
+        for method in ("Naive", "CLD")
+        for seed in range(3)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / "results.parquet")
+
+
+def _read_results(path: Path) -> None:
+    from cldrank.experiment import records, results
+    from cldrank.report import save_report
+
+    table = records.load_results(path)
+    for entry in results.summary(table):
+        if entry.interval is not None and not math.isfinite(entry.interval.low):
+            raise WrongError(f"an interval of {entry}")
+    save_report(path, path.parent / "report.html")
+
+
+EXPERIMENT_READERS = {
+    "toml": Reader(_seed_toml, _case_toml, _read_toml, 6),
+    "results": Reader(_seed_results, parquet_of("results.parquet"), _read_results, 4),
+}
