@@ -165,7 +165,7 @@ def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
         if text == "aggregating the log":
             write_world(place, seed=1)
 
-    with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading it"):
+    with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading the log"):
         run(place, say=say)
     found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
     assert found.status == "failed"

@@ -47,7 +47,7 @@ class StepStore:
             with hearing_warnings() as heard, warnings.catch_warnings():
                 warnings.simplefilter("ignore", CldrankWarning)  # they are in the record, which whoever runs shows
                 outcome = step.run(bench, temporary)
-            bench.check_inputs()
+            bench.check_inputs(record.read)
             found = replace(
                 record,
                 state="done",

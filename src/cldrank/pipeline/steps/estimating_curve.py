@@ -35,7 +35,7 @@ class PropensityStep(Step):
         chosen = bench.pipeline.propensities
         found = {"cells": bench.result_hash("aggregate", "cells.parquet")}
         if chosen.file:
-            return {**found, "file": bench.input_hash("propensities", bench.pipeline.paths([chosen.file]))}
+            return {**found, "propensities file": bench.input_hash("propensities file", bench.pipeline.paths([chosen.file]))}
         needs = "cells" if chosen.assume or chosen.method == "auto" else estimators()[chosen.method].needs
         found |= {"features": bench.features_hash()} if needs == "features" else {}
         return found | ({"log": bench.log_hash()} if needs == "log" else {})
