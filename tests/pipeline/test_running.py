@@ -136,14 +136,27 @@ def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
     assert written(again) == written(record)
 
 
-@pytest.mark.parametrize("lost", ["shipped", "shipped/json", "shipped/shipped.json"])
+LOST = ["shipped", "json", "shipped.json", "ranker/ranker.json", "ranker/README.md", "solr/model.json", "solr/features.json"]
+
+
+@pytest.mark.parametrize("lost", LOST)
 def test_what_is_no_longer_shipped_is_shipped_again(ran: Path, lost: str) -> None:
-    if (ran / lost).is_dir():
-        shutil.rmtree(ran / lost)
+    path = ran / "shipped" if lost == "shipped" else ran / "shipped" / lost
+    if path.is_dir():
+        shutil.rmtree(path)
     else:
-        shutil.rmtree(ran / "shipped")
+        path.unlink()
     assert done(run(ran)) == ["export", "card"]
-    assert (ran / "shipped" / "json" / "ranker.json").is_file()
+    assert path.exists()
+    assert not run(ran).changed
+
+
+def test_definitions_are_kept_when_only_the_card_changes(ran: Path) -> None:
+    file = ran / "shipped" / "solr" / "features.json"
+    completed = file.read_text().replace("TODO", "title_bm25", 1)
+    file.write_text(completed)
+    assert done(run(ran, ("quick = true", "quick = true\nconfidence = 0.8"))) == ["verdict", "card"]
+    assert file.read_text() == completed
 
 
 def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:

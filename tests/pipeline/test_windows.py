@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from small_pipeline import write_definition, write_world
 
 import cldrank as cr
+from cldrank.errors import DataError
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 
 
@@ -76,6 +78,69 @@ def test_a_log_that_has_grown_is_counted_anew(two_days: Path) -> None:
     assert impressions(run(two_days)) == 2000 * 5 + 5000
     write_day(two_days, 2)
     assert impressions(run(two_days)) == 2 * 2000 * 5
+
+
+def test_growth_and_deletion_together(two_days: Path) -> None:
+    write_day(two_days, 3, rows=5000)
+    run(two_days)
+    write_day(two_days, 3, rows=6000)
+    grown = run(two_days).step("days")
+    assert grown is not None
+    assert grown.facts["written"] == ["2026-11-03"]  # no other day is counted again
+    assert grown.facts["rows"] == 6000
+    (two_days / "logs" / "1.parquet").unlink()
+    (two_days / "logs" / "2.parquet").unlink()
+    write_day(two_days, 3)
+    record = run(two_days)
+    assert impressions(record) == 2 * 2000 * 5  # of days 2 and 3
+    assert record.step("days").facts["days"] == [f"2026-11-0{day}" for day in (1, 2, 3)]  # type: ignore[union-attr]
+
+
+def test_a_file_of_two_days_is_counted_anew_in_both(two_days: Path) -> None:
+    logs = two_days / "logs"
+    first, second = pq.read_table(logs / "1.parquet"), pq.read_table(logs / "2.parquet")
+    (logs / "2.parquet").unlink()
+    pq.write_table(pa.concat_tables([first, second.slice(0, 1000)]), logs / "1.parquet")
+    run(two_days)
+    pq.write_table(pa.concat_tables([first, second]), logs / "1.parquet")
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+
+
+def test_a_day_of_two_files_is_made_anew_from_both(two_days: Path) -> None:
+    logs = two_days / "logs"
+    whole = pq.read_table(logs / "2.parquet")
+    pq.write_table(whole.slice(0, 4000), logs / "2.parquet")
+    pq.write_table(whole.slice(4000, 1000), logs / "2b.parquet")
+    run(two_days)
+    pq.write_table(whole.slice(4000), logs / "2b.parquet")
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+    (logs / "2.parquet").unlink()
+    pq.write_table(whole.slice(4000, 2000), logs / "2b.parquet")
+    with pytest.raises(DataError, match=r"a file of 2026-11-02 has changed, but that day also holds 2\.parquet"):
+        run(two_days)
+
+
+def test_files_of_one_name_in_the_folders_of_days(two_days: Path) -> None:
+    logs = two_days / "logs"
+    for day in (1, 2):
+        (logs / f"day={day}" / "00").mkdir(parents=True)
+        (logs / f"{day}.parquet").rename(logs / f"day={day}" / "00" / "part.parquet")
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+    shutil.rmtree(logs / "day=1")
+    write_day(two_days, 3)
+    (logs / "day=3" / "00").mkdir(parents=True)
+    (logs / "3.parquet").rename(logs / "day=3" / "00" / "part.parquet")
+    record = run(two_days, ('last = "2d"', 'last = "3d"'))
+    assert impressions(record) == 3 * 2000 * 5  # although day 1 is gone, and 3 has a file of its name
+
+
+def test_another_log_has_other_days(two_days: Path) -> None:
+    run(two_days)
+    shutil.copytree(two_days / "logs", two_days / "other")
+    write_day(two_days, 2, rows=5000)
+    (two_days / "logs" / "2.parquet").rename(two_days / "other" / "2b.parquet")
+    (two_days / "other" / "2.parquet").unlink()
+    assert impressions(run(two_days, ('"logs"', '"other"'))) == 2000 * 5 + 5000
 
 
 def test_a_lost_folder_of_days_is_made_again(two_days: Path) -> None:

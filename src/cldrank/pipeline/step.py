@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cldrank._version import __version__
 from cldrank.decoding import canonical, hashed
+from cldrank.environment import version_of
 from cldrank.errors import DataError, UsageError
-from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.pipeline.definition import PipelineDefinition, reading_of
 from cldrank.pipeline.fingerprints import Fingerprints, content_hash
 from cldrank.pipeline.records import StepRecord
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cldrank.propensity.segment_propensities import Curve
 
 Say = Callable[[str], None]
-IMPORTED = "imported/log.parquet"  # by file and folder, a folder of days knows it as a new version of yesterday's
+IMPORTED = "imported/log.parquet"
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,16 @@ class Step(ABC):
 
     name       in the file of the pipeline and in records
     sentence   what it does, without a full stop
+    gate       whether it may end the run
+    format     to be raised with whatever makes its result another one, so that earlier results are not taken for it
+    packages   those that compute its result, whose versions decide it too
     """
 
     name: ClassVar[str]
     sentence: ClassVar[str]
+    gate: ClassVar[bool] = False
+    format: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     def is_needed(self, pipeline: PipelineDefinition) -> bool:
         """Whether this pipeline has it."""
@@ -77,9 +83,16 @@ class Step(ABC):
         """Put what it made where it belongs outside of its own folder, if it does; called when its result is kept."""
         del bench, record, folder
 
-    def key(self, settings: Mapping[str, Any], read: Mapping[str, str]) -> str:
+    def packages_for(self, pipeline: PipelineDefinition) -> tuple[str, ...]:
+        """Those of the packages that this pipeline needs."""
+        del pipeline
+        return self.packages
+
+    def key(self, pipeline: PipelineDefinition, settings: Mapping[str, Any], read: Mapping[str, str]) -> str:
         """The hash of all that decides the result."""
-        return hashed(canonical({"cldrank": __version__, "step": self.name, "settings": settings, "read": read}))
+        made_with = {name: version_of(name) for name in ("cldrank", *self.packages_for(pipeline))}
+        step = {"step": self.name, "format": self.format, "made with": made_with}
+        return hashed(canonical({**step, "settings": settings, "read": read}))
 
 
 @dataclass
@@ -109,6 +122,13 @@ class Workbench:
         if "import" in self.results:
             return [str(self.result("import", IMPORTED))]
         return self.pipeline.paths(self.pipeline.log.files)
+
+    def log_files(self) -> dict[str, Path]:
+        """The files of the plain log, by the names under which runs know them again."""
+        if "import" in self.results:
+            return {IMPORTED: self.result("import", IMPORTED)}
+        self.log_hash()
+        return self._files["log"]()
 
     def log_hash(self) -> str:
         """The hash of the plain log."""
@@ -168,6 +188,13 @@ class Workbench:
                 raise DataError(
                     f"{now.get(changed, changed)} {did} while the run was reading the {name}; run again when all is there."
                 )
+
+    def counting(self) -> dict[str, Any]:
+        """The options of how the log is read and counted."""
+        from cldrank.clicks.aggregate import aggregate
+
+        segment = self.pipeline.propensities.segment
+        return reading_of(self.pipeline, aggregate) | ({"segment": segment} if segment else {})
 
     @cached_property
     def dataset(self) -> RankingDataset:

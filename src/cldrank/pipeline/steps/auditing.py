@@ -18,6 +18,8 @@ class AuditStep(Step):
 
     name = "audit"
     sentence = "finds out whether the log is fit to be learned from"
+    gate = True
+    packages = ("numpy", "duckdb", "pyarrow")
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """How the log is read, and what stops."""
