@@ -136,7 +136,15 @@ def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
     assert written(again) == written(record)
 
 
-LOST = ["shipped", "json", "shipped.json", "ranker/ranker.json", "ranker/README.md", "solr/model.json", "solr/features.json"]
+LOST = [
+    "shipped",
+    "json",
+    "shipped.json",
+    "ranker/ranker.json",
+    "ranker/README.md",
+    "solr/model.json",
+    "solr/features.json",
+]
 
 
 @pytest.mark.parametrize("lost", LOST)

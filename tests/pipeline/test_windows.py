@@ -11,7 +11,7 @@ from small_pipeline import write_definition, write_world
 
 import cldrank as cr
 from cldrank.errors import DataError
-from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.pipeline import RunRecord, StepRecord, read_pipeline, run_pipeline
 
 
 def write_day(place: Path, day: int, rows: int | None = None) -> None:
@@ -162,6 +162,51 @@ def test_a_fit_begins_from_the_ranker_that_was_shipped(two_days: Path) -> None:
     assert ranker.provenance.diagnostics is not None
     assert "CLD" in ranker.provenance.diagnostics.warm_start
     assert not run(two_days, warm).changed  # although another ranker is shipped now
+
+
+def test_a_network_is_known_by_where_it_began(two_days: Path) -> None:
+    def train(record: RunRecord) -> StepRecord:
+        found = record.step("train")
+        assert found is not None
+        return found
+
+    any_verdict = ("quick = true", 'quick = true\nship_if = ["better", "worse", "no difference", "cannot tell"]')
+    warm = ('method = "ips"', 'method = "ips"\nmodel = "mlp"\nepochs = 2\nhidden = [4]\nwarm_start = true')
+    first = run(two_days, warm, any_verdict)
+    assert "warm start" not in train(first).read
+    assert not run(two_days, warm, any_verdict).changed  # what is shipped was learned from all the same
+    write_day(two_days, 3)
+    second = run(two_days, warm, any_verdict)
+    assert "warm start" in train(second).read
+    assert "warm start" in second.inputs
+    assert not run(two_days, warm, any_verdict).changed
+    shutil.rmtree(two_days / "runs" / "steps")
+    third = run(two_days, warm, any_verdict)  # which begins from the second
+    assert train(third).key != train(second).key
+    assert train(third).wrote != train(second).wrote
+
+
+def test_the_window_is_audited_by_itself(two_days: Path) -> None:
+    write_day(two_days, 3)
+    record = run(two_days)
+    whole, window = record.step("audit"), record.step("window-audit")
+    assert whole is not None
+    assert window is not None
+    assert (whole.facts["rows"], whole.facts["files"]) == (3 * 2000 * 5, 3)
+    assert window.facts["days"] == ["2026-11-02", "2026-11-03"]
+    assert window.facts["impressions"] == impressions(record)
+    assert "2 days from 2026-11-02 to 2026-11-03" in window.decided
+    assert "30,000 rows in 3 files" in whole.decided
+
+
+def test_a_window_that_cannot_be_learned_from_stops_the_run(two_days: Path) -> None:
+    logs = two_days / "logs"
+    table = pq.read_table(logs / "2.parquet")
+    none = pa.array([0] * len(table)).cast(table["clicked"].type)
+    pq.write_table(table.set_column(table.column_names.index("clicked"), "clicked", none), logs / "2.parquet")
+    record = run(two_days, ('last = "2d"', 'last = "1d"'))
+    assert (record.status, record.stopped_by) == ("stopped", "blocking")
+    assert (state(record, "audit"), state(record, "window-audit")) == ("done", "stopped")
 
 
 def test_a_method_that_cannot_begins_anew(two_days: Path) -> None:

@@ -273,6 +273,8 @@ def _train(table: Mapping[str, Any], seed: int) -> tuple[TrainSettings, dict[str
     _placed("train", method.check)
     if not uses_clicks(method.required):
         raise UsageError(f"train.method: {kind.name} learns from labels; a pipeline learns from clicks.")
+    if found.safe and found.warm_start and method.model.progress(method.way) is not None:
+        raise UsageError(f"train: safe = true fits {method.model.name} several times, which needs warm_start = false.")
     if not found.safe and (found.production_feature or "safe_margin" in given):
         raise UsageError("train: safe_margin and production_feature are for safe = true.")
     return found, settings

@@ -27,7 +27,7 @@ from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.fingerprints import Fingerprints
 from cldrank.pipeline.records import RECORD, RunRecord, Status, StepRecord
 from cldrank.pipeline.shipped import check_place, shipped_content
-from cldrank.pipeline.step import Say, Step, Workbench
+from cldrank.pipeline.step import UNFINISHED, Say, Step, Workbench
 from cldrank.pipeline.steps import STEPS
 from cldrank.pipeline.store import StepStore
 
@@ -221,7 +221,11 @@ class _RunningPipeline:
         kept = every[-self.bench.pipeline.runs.keep :]
         for folder, _ in every[: -self.bench.pipeline.runs.keep]:
             shutil.rmtree(folder, ignore_errors=True)
-        self.store.forget_others({step.folder for _, run in kept for step in run.steps if step.key})
+        used = {step.folder for _, run in kept for step in run.steps if step.key}
+        self.store.forget_others(used)
+        for file in (self.root / UNFINISHED).glob("*"):
+            if file.stem not in used:
+                file.unlink(missing_ok=True)
 
 
 def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:

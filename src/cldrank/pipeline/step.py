@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 IMPORTED = "imported/log.parquet"
+UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,13 @@ class AggregateStep(Step):
         dataset = bench.dataset
         bench.say("aggregating the log")
         rows: dict[str, Any] = {}
+        window: list[str] = []
         if bench.pipeline.window.last:
             from cldrank.pipeline.steps.counting_days import day_folder
 
-            table = day_folder(bench).read(dataset, last=bench.pipeline.window.last)
+            days = day_folder(bench)
+            table = days.read(dataset, last=bench.pipeline.window.last)
+            window = [str(day) for day in days.window(bench.pipeline.window.last)]
         else:
             table, rows = self._counted(bench, folder)
         table = _cut(table, bench.pipeline.window.depth)
@@ -52,6 +55,7 @@ class AggregateStep(Step):
             "candidates_shown": int(table.shown.sum()),
             "candidates": table.candidates.n_rows,
             "depth": table.depth,
+            "days": window,
         }
         aside = f"; {rows['set_aside']:,} of {rows['rows']:,} rows set aside" if rows else ""
         words = f"{facts['cells']:,} cells, {facts['impressions']:,} impressions, {facts['clicks']:,} clicks{aside}"

@@ -19,10 +19,10 @@ from cldrank.wording import listed
 
 
 class PropensityStep(Step):
-    """Find out how likely each position is examined."""
+    """Find out how likely each position is to be examined."""
 
     name = "propensities"
-    sentence = "finds out how likely each position is examined"
+    sentence = "finds out how likely each position is to be examined"
     packages = ("numpy", "scipy", "duckdb", "torch")
 
     def packages_for(self, pipeline: PipelineDefinition) -> tuple[str, ...]:
@@ -43,7 +43,10 @@ class PropensityStep(Step):
         chosen = bench.pipeline.propensities
         found = {"cells": bench.result_hash("aggregate", "cells.parquet")}
         if chosen.file:
-            return {**found, "propensities file": bench.input_hash("propensities file", bench.pipeline.paths([chosen.file]))}
+            return {
+                **found,
+                "propensities file": bench.input_hash("propensities file", bench.pipeline.paths([chosen.file])),
+            }
         needs = "cells" if chosen.assume or chosen.method == "auto" else estimators()[chosen.method].needs
         found |= {"features": bench.features_hash()} if needs == "features" else {}
         return found | ({"log": bench.log_hash()} if needs == "log" else {})

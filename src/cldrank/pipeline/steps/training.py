@@ -12,7 +12,7 @@ from cldrank.estimators.registry import configured, methods, unused_settings
 from cldrank.files import make_folder
 from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.shipped import WARM_START, shipped_content, shipped_ranker_hash
-from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.pipeline.step import UNFINISHED, Step, StepOutcome, Workbench
 from cldrank.safety import Safe, UnsafeError
 
 if TYPE_CHECKING:
@@ -149,4 +149,4 @@ class TrainStep(Step):
     def _checkpoint(self, bench: Workbench) -> Path:
         """The state of a fit that was stopped; what decides the fit is in its name."""
         key = self.key(bench.pipeline, self.settings(bench), self.reads(bench))
-        return bench.store.parent / "unfinished" / f"train-{key}.checkpoint"
+        return bench.store.parent / UNFINISHED / f"train-{key}.checkpoint"
