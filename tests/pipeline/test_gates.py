@@ -145,7 +145,7 @@ def test_the_verdict_against_what_is_shipped(place: Path) -> None:
     assert "Nothing is shipped yet" in first.step("verdict").decided  # type: ignore[union-attr]
     assert first.step("verdict").facts["against"] == "production"  # type: ignore[union-attr]
     assert not run(place, against).changed
-    other = run(place, against, ('method = "ips"', 'method = "ips"\nl2 = 0.001'))
+    other = run(place, against, ('method = "ips"', 'method = "ips"\nl2 = 0.002'))
     assert other.stopped_by == "no difference"
     assert other.step("verdict").facts["against"] == "shipped"  # type: ignore[union-attr]
     assert not run(place, against).changed  # back to what is shipped

@@ -13,10 +13,12 @@ import pytest
 from small_pipeline import write_definition, write_world
 
 import cldrank as cr
+from cldrank.environment import version_of
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 from cldrank.pipeline.running import find_run, runs_in
+from cldrank.pipeline.steps.estimating_curve import PropensityStep
 from cldrank.pipeline.steps.training import TrainStep
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
@@ -176,6 +178,40 @@ def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
     assert file.read_text() == completed
 
 
+def test_what_a_killed_run_shipped_is_new_to_the_next(ran: Path, record: RunRecord) -> None:
+    assert record.new
+    changed = ('method = "ips"', 'method = "naive"')
+    killed = run(ran, changed)
+    assert killed.new
+    replace(killed, status="running", new=False).save(ran / "runs" / killed.name)  # as if it had ended before its end
+    after = run(ran, changed)
+    assert (after.changed, after.new) == (False, True)
+    assert after.shipped == killed.shipped != record.shipped
+    assert not run(ran, changed).new
+
+
+def test_records_of_earlier_versions_can_be_read(ran: Path, record: RunRecord) -> None:
+    file = ran / "runs" / record.name / "record.json"
+    content = json.loads(file.read_text())
+    del content["new"], content["steps"][0]["reused"]
+    file.write_text(json.dumps(content))
+    assert RunRecord.load(file.parent).status == "shipped"
+
+
+def _without_duckdb(name: str) -> str:
+    return "0" if name == "duckdb" else version_of(name)
+
+
+@pytest.mark.parametrize("change", ["format", "packages"])
+def test_a_key_knows_how_a_step_computes(ran: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if change == "format":
+        monkeypatch.setattr(PropensityStep, "format", 2)
+    else:
+        monkeypatch.setattr("cldrank.pipeline.step.version_of", _without_duckdb)
+    expected = ["propensities"] if change == "format" else ["audit", "aggregate"]
+    assert done(run(ran)) == expected  # whose results are the same
+
+
 def test_two_runs_at_once_are_refused(ran: Path) -> None:
     with holding(ran / "runs"), pytest.raises(CldrankError, match="another run of this pipeline is going on"):
         run(ran)
@@ -242,6 +278,13 @@ def test_a_network_that_is_stopped_goes_on_from_its_checkpoint(place: Path, tmp_
     assert not list((place / "runs" / "unfinished").iterdir())
 
 
+def test_states_of_fits_that_nobody_goes_on_with_are_removed(ran: Path) -> None:
+    (ran / "runs" / "unfinished").mkdir()
+    (ran / "runs" / "unfinished" / "train-0123.checkpoint").touch()
+    run(ran)
+    assert not list((ran / "runs" / "unfinished").iterdir())
+
+
 def test_old_runs_and_their_results_are_removed(ran: Path) -> None:
     keep = ('["json", "solr"]', '["json", "solr"]\n[runs]\nkeep = 2')
     for l2 in (1, 2, 3):
@@ -273,5 +316,5 @@ def test_paths_are_seen_from_the_file(ran: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_json_of_a_run_is_plain(ran: Path, record: RunRecord) -> None:
     content = json.loads((ran / "runs" / record.name / "record.json").read_text())
-    assert content["steps"][4]["name"] == "propensities"
-    assert content["steps"][4]["facts"]["method"] == "all-pairs"
+    steps = {step["name"]: step for step in content["steps"]}
+    assert steps["propensities"]["facts"]["method"] == "all-pairs"

@@ -171,7 +171,8 @@ def test_a_network_is_known_by_where_it_began(two_days: Path) -> None:
         return found
 
     any_verdict = ("quick = true", 'quick = true\nship_if = ["better", "worse", "no difference", "cannot tell"]')
-    warm = ('method = "ips"', 'method = "ips"\nmodel = "mlp"\nepochs = 2\nhidden = [4]\nwarm_start = true')
+    network = 'model = "mlp"\nepochs = 2\nhidden = [4]\nactivation = "relu"'
+    warm = ('method = "ips"', f'method = "ips"\n{network}\nwarm_start = true')
     first = run(two_days, warm, any_verdict)
     assert "warm start" not in train(first).read
     assert not run(two_days, warm, any_verdict).changed  # what is shipped was learned from all the same

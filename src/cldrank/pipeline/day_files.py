@@ -3,8 +3,8 @@
 days/7c0e…/2026-11-15.parquet   the cells of a day; its sources are the files that have rows in it
 days/7c0e….json                 every content that a file of the log has had, by its name
 
-Files that were deleted stay counted. A file that has other content now, such as today's, is taken out of its days, which
-are made anew from the other files that they hold.
+Files that were deleted stay counted. A file that has other content now, such as today's, is taken out of its days,
+which are made anew from the other files that they hold.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class FollowedLog:
         lost = [(day, one) for day in touched for one in earlier[day] if _content(one) in others - there.keys()]
         if lost:
             raise DataError(
-                f"a file of {lost[0][0]} has changed, but that day also holds {lost[0][1].name}, which is not there any more to "
-                f"count the day anew; bring that file back, or delete {self.days.file(lost[0][0])}."
+                f"a file of {lost[0][0]} has changed, but that day also holds {lost[0][1].name}, which is not there "
+                f"any more to count the day anew; bring that file back, or delete {self.days.file(lost[0][0])}."
             )
         anew: dict[date, list[ClickTable]] = {day: [] for day in touched}
         for one in (there[content] for content in sorted(others)):

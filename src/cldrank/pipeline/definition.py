@@ -352,13 +352,13 @@ def _check_against(found: PipelineDefinition) -> None:
     for key, folder in (("export.folder", found.export.folder), ("runs.folder", found.runs.folder)):
         if place.is_relative_to(found.path(folder).resolve()):
             raise UsageError(
-                f'verdict.against: {against!r} lies in {key}, where runs replace it; "shipped" is the ranker that is shipped, '
-                "and a copy elsewhere stays what it is."
+                f'verdict.against: {against!r} lies in {key}, where runs replace it; "shipped" is the ranker that is '
+                "shipped, and a copy elsewhere stays what it is."
             )
     if not (place / "ranker.json").is_file():
         raise UsageError(
-            f'verdict.against must be "production", "shipped" or the folder of a ranker; {found.path(against)} does not hold '
-            "a ranker."
+            f'verdict.against must be "production", "shipped" or the folder of a ranker; {found.path(against)} does '
+            "not hold a ranker."
         )
 
 

@@ -76,7 +76,7 @@ def check_place(pipeline: PipelineDefinition) -> None:
 
 
 def _is_own(place: Path) -> bool:
-    """Whether a pipeline wrote a folder: `shipped.json` is there, or else a ranker, and nothing but exports beside it."""
+    """Whether a pipeline wrote a folder: it has `shipped.json`, or else a ranker and nothing but exports beside it."""
     if (place / SHIPPED).is_file():
         return True
     others = {entry.name for entry in place.iterdir()} - {RANKER}

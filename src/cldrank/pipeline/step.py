@@ -184,11 +184,9 @@ class Workbench:
             found = self.fingerprints.of_files(now)
             changed = next((one for one in {**before, **found} if before.get(one) != found.get(one)), None)
             if changed is not None:
-                did = "was changed" if changed in before and changed in found else "arrived"
-                did = did if changed in found else "was removed"
-                raise DataError(
-                    f"{now.get(changed, changed)} {did} while the run was reading the {name}; run again when all is there."
-                )
+                did = "arrived" if changed not in before else "was changed" if changed in found else "was removed"
+                file = now.get(changed, changed)
+                raise DataError(f"{file} {did} while the run was reading the {name}; run again when all is there.")
 
     def counting(self) -> dict[str, Any]:
         """The options of how the log is read and counted."""

@@ -48,8 +48,8 @@ def write_pipeline(found: LogLook, folder: Path) -> str:
     """The text of a pipeline file in a folder; every setting is there, with its default and a sentence."""
     lines = [
         "# From a click log to a shipped ranker: `cldrank pipeline run` with this file.",
-        "# Paths are relative to the folder of this file. What is commented out is at its default, or an example where it",
-        "# says so.",
+        "# Paths are relative to the folder of this file. What is commented out is at its default, or an example where",
+        "# it says so.",
         "",
         "# seed = 0",
         *_log_lines(found, folder),
