@@ -84,8 +84,8 @@ class FollowedLog:
                 if day in anew:
                     anew[day].append(cells)
         if touched:
-            cells = {day: ClickTable.merged(tables) for day, tables in anew.items() if tables}
-            self.days.write(cells, [day for day in touched if day not in cells])
+            merged = {day: ClickTable.merged(tables) for day, tables in anew.items() if tables}
+            self.days.write(merged, [day for day in touched if day not in merged])
         return set(touched)
 
     def _added(self, counted: Aggregation) -> set[date]:
