@@ -37,13 +37,14 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert "propensities can be estimated by all-pairs" in made.err
     ran = run("pipeline", "run")
     assert ran.code == 0, ran.err
-    assert "shipped: shipped" in ran.out
+    assert "the ranker is shipped, in shipped/" in ran.out
     assert "verdict" in ran.err
     assert (scene / "shipped" / "ranker" / "ranker.json").is_file()
     again = run("pipeline", "run", "--json")
     found = line(again)
     assert found["status"] == "shipped"
     assert not found["changed"]
+    assert not found["new"]
     assert found["verdict"] == "better"
     assert {*found["steps"].values()} == {"reused", "not needed"}
     assert (scene / found["run"] / "record.json").is_file()
@@ -119,7 +120,7 @@ def test_there_is_a_line_even_if_nothing_ran(run: Run, scene: Path) -> None:
     assert "verdict.quik" in line(run("pipeline", "run", "--json"))["reason"]
     write_definition(scene, [("[train]", "[window]\ndepth = 9\n[train]")])
     found = line(run("pipeline", "run", "--json"))
-    assert (found["exit_code"], found["steps"]["aggregate"]) == (2, "failed")
+    assert (found["exit_code"], found["steps"]["aggregate"]) == (1, "failed")
     (scene / "other").mkdir()
     (scene / "other" / "file").touch()
     write_definition(scene, [('"solr"]', '"solr"]\nfolder = "other"')])
@@ -134,7 +135,7 @@ def test_wrong_calls(run: Run, scene: Path) -> None:
     assert run("pipeline", "show").code == 2
     write_definition(scene, [("quick = true", "quik = true")])
     ended = run("pipeline", "run")
-    assert ended.code == 1
+    assert ended.code == 2
     assert "pipeline.toml: verdict.quik is unknown. Did you mean quick?" in ended.err
 
 
@@ -147,3 +148,13 @@ def test_ctrl_c_says_how_to_go_on(run: Run, scene: Path, monkeypatch: pytest.Mon
     assert line(ended)["status"] == "interrupted"
     assert ended.code == 130
     assert "the same command goes on from there" in ended.err
+
+
+def test_a_signal_to_end_has_its_line(run: Run, scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise SystemExit(143)  # as the handler of SIGTERM does
+
+    monkeypatch.setattr("cldrank.pipeline.steps.training.TrainStep.run", stop)
+    ended = run("pipeline", "run", "--json")
+    assert line(ended)["status"] == "interrupted"
+    assert ended.code == 143

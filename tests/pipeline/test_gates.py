@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_pipeline import write_definition, write_without_clicks, write_world
 
+from cldrank.errors import FormatError
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
-from cldrank.pipeline.steps.auditing import AuditStep
+from cldrank.pipeline.steps.auditing import stopping
 
 GOOD = 5.0  # what production knows where nothing can be gained
 
@@ -45,7 +47,7 @@ def even(place: Path) -> Path:
     ],
 )
 def test_which_audits_stop(stop_at: str, severity: str, stop: str) -> None:
-    assert AuditStep._stop(stop_at, severity) == stop
+    assert stopping(stop_at, severity) == stop
 
 
 def test_an_audit_that_stops_leaves_the_rest_undone(place: Path) -> None:
@@ -123,7 +125,31 @@ def test_a_safe_ranker_passes(place: Path) -> None:
 
 
 def test_the_verdict_against_another_ranker(ran: Path) -> None:
-    against = ("quick = true", 'quick = true\nagainst = "shipped/ranker"')
+    shutil.copytree(ran / "shipped" / "ranker", ran / "mine")
+    against = ("quick = true", 'quick = true\nagainst = "mine"')
     record = run(ran, against, ('method = "ips"', 'method = "ips"\nl2 = 0.001'))
     assert record.stopped_by == "no difference"
     assert "against" in record.inputs
+
+
+@pytest.mark.parametrize("against", ["shipped/ranker", "runs/x", "nowhere"])
+def test_what_a_ranker_cannot_be_compared_with(ran: Path, against: str) -> None:
+    with pytest.raises(FormatError, match=r"verdict\.against"):
+        run(ran, ("quick = true", f'quick = true\nagainst = "{against}"'))
+
+
+def test_the_verdict_against_what_is_shipped(place: Path) -> None:
+    against = ("quick = true", 'quick = true\nagainst = "shipped"')
+    first = run(place, against)
+    assert first.status == "shipped"
+    assert "Nothing is shipped yet" in first.step("verdict").decided  # type: ignore[union-attr]
+    assert first.step("verdict").facts["against"] == "production"  # type: ignore[union-attr]
+    assert not run(place, against).changed
+    other = run(place, against, ('method = "ips"', 'method = "ips"\nl2 = 0.002'))
+    assert other.stopped_by == "no difference"
+    assert other.step("verdict").facts["against"] == "shipped"  # type: ignore[union-attr]
+    assert not run(place, against).changed  # back to what is shipped
+    shutil.rmtree(place / "runs")
+    again = run(place, against)
+    assert "the one that is shipped: there is nothing to compare" in again.step("verdict").decided  # type: ignore[union-attr]
+    assert (again.status, again.verdict) == ("shipped", "better")

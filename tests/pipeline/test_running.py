@@ -13,10 +13,12 @@ import pytest
 from small_pipeline import write_definition, write_world
 
 import cldrank as cr
+from cldrank.environment import version_of
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 from cldrank.pipeline.running import find_run, runs_in
+from cldrank.pipeline.steps.estimating_curve import PropensityStep
 from cldrank.pipeline.steps.training import TrainStep
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
@@ -136,14 +138,35 @@ def test_a_damaged_result_is_made_again(ran: Path, record: RunRecord) -> None:
     assert written(again) == written(record)
 
 
-@pytest.mark.parametrize("lost", ["shipped", "shipped/json", "shipped/shipped.json"])
+LOST = [
+    "shipped",
+    "json",
+    "shipped.json",
+    "ranker/ranker.json",
+    "ranker/README.md",
+    "solr/model.json",
+    "solr/features.json",
+]
+
+
+@pytest.mark.parametrize("lost", LOST)
 def test_what_is_no_longer_shipped_is_shipped_again(ran: Path, lost: str) -> None:
-    if (ran / lost).is_dir():
-        shutil.rmtree(ran / lost)
+    path = ran / "shipped" if lost == "shipped" else ran / "shipped" / lost
+    if path.is_dir():
+        shutil.rmtree(path)
     else:
-        shutil.rmtree(ran / "shipped")
+        path.unlink()
     assert done(run(ran)) == ["export", "card"]
-    assert (ran / "shipped" / "json" / "ranker.json").is_file()
+    assert path.exists()
+    assert not run(ran).changed
+
+
+def test_definitions_are_kept_when_only_the_card_changes(ran: Path) -> None:
+    file = ran / "shipped" / "solr" / "features.json"
+    completed = file.read_text().replace("TODO", "title_bm25", 1)
+    file.write_text(completed)
+    assert done(run(ran, ("quick = true", "quick = true\nconfidence = 0.8"))) == ["verdict", "card"]
+    assert file.read_text() == completed
 
 
 def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
@@ -153,6 +176,40 @@ def test_definitions_that_a_user_completed_are_kept(ran: Path) -> None:
     assert done(run(ran)) == []
     assert done(run(ran, ('method = "ips"', 'method = "naive"'))) == ["train", "verdict", "export", "card"]
     assert file.read_text() == completed
+
+
+def test_what_a_killed_run_shipped_is_new_to_the_next(ran: Path, record: RunRecord) -> None:
+    assert record.new
+    changed = ('method = "ips"', 'method = "naive"')
+    killed = run(ran, changed)
+    assert killed.new
+    replace(killed, status="running", new=False).save(ran / "runs" / killed.name)  # as if it had ended before its end
+    after = run(ran, changed)
+    assert (after.changed, after.new) == (False, True)
+    assert after.shipped == killed.shipped != record.shipped
+    assert not run(ran, changed).new
+
+
+def test_records_of_earlier_versions_can_be_read(ran: Path, record: RunRecord) -> None:
+    file = ran / "runs" / record.name / "record.json"
+    content = json.loads(file.read_text())
+    del content["new"], content["steps"][0]["reused"]
+    file.write_text(json.dumps(content))
+    assert RunRecord.load(file.parent).status == "shipped"
+
+
+def _without_duckdb(name: str) -> str:
+    return "0" if name == "duckdb" else version_of(name)
+
+
+@pytest.mark.parametrize("change", ["format", "packages"])
+def test_a_key_knows_how_a_step_computes(ran: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if change == "format":
+        monkeypatch.setattr(PropensityStep, "format", 2)
+    else:
+        monkeypatch.setattr("cldrank.pipeline.step.version_of", _without_duckdb)
+    expected = ["propensities"] if change == "format" else ["audit", "aggregate"]
+    assert done(run(ran)) == expected  # whose results are the same
 
 
 def test_two_runs_at_once_are_refused(ran: Path) -> None:
@@ -165,7 +222,7 @@ def test_a_log_that_changes_meanwhile_is_refused(place: Path) -> None:
         if text == "aggregating the log":
             write_world(place, seed=1)
 
-    with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading it"):
+    with pytest.raises(DataError, match=r"log.parquet was changed while the run was reading the log"):
         run(place, say=say)
     found = RunRecord.load(find_run(read_pipeline(place / "pipeline.toml"), None))
     assert found.status == "failed"
@@ -221,6 +278,13 @@ def test_a_network_that_is_stopped_goes_on_from_its_checkpoint(place: Path, tmp_
     assert not list((place / "runs" / "unfinished").iterdir())
 
 
+def test_states_of_fits_that_nobody_goes_on_with_are_removed(ran: Path) -> None:
+    (ran / "runs" / "unfinished").mkdir()
+    (ran / "runs" / "unfinished" / "train-0123.checkpoint").touch()
+    run(ran)
+    assert not list((ran / "runs" / "unfinished").iterdir())
+
+
 def test_old_runs_and_their_results_are_removed(ran: Path) -> None:
     keep = ('["json", "solr"]', '["json", "solr"]\n[runs]\nkeep = 2')
     for l2 in (1, 2, 3):
@@ -252,5 +316,5 @@ def test_paths_are_seen_from_the_file(ran: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_json_of_a_run_is_plain(ran: Path, record: RunRecord) -> None:
     content = json.loads((ran / "runs" / record.name / "record.json").read_text())
-    assert content["steps"][4]["name"] == "propensities"
-    assert content["steps"][4]["facts"]["method"] == "all-pairs"
+    steps = {step["name"]: step for step in content["steps"]}
+    assert steps["propensities"]["facts"]["method"] == "all-pairs"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from small_pipeline import write_definition, write_world
 
 import cldrank as cr
-from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
+from cldrank.errors import DataError
+from cldrank.pipeline import RunRecord, StepRecord, read_pipeline, run_pipeline
 
 
 def write_day(place: Path, day: int, rows: int | None = None) -> None:
@@ -78,6 +80,69 @@ def test_a_log_that_has_grown_is_counted_anew(two_days: Path) -> None:
     assert impressions(run(two_days)) == 2 * 2000 * 5
 
 
+def test_growth_and_deletion_together(two_days: Path) -> None:
+    write_day(two_days, 3, rows=5000)
+    run(two_days)
+    write_day(two_days, 3, rows=6000)
+    grown = run(two_days).step("days")
+    assert grown is not None
+    assert grown.facts["written"] == ["2026-11-03"]  # no other day is counted again
+    assert grown.facts["rows"] == 6000
+    (two_days / "logs" / "1.parquet").unlink()
+    (two_days / "logs" / "2.parquet").unlink()
+    write_day(two_days, 3)
+    record = run(two_days)
+    assert impressions(record) == 2 * 2000 * 5  # of days 2 and 3
+    assert record.step("days").facts["days"] == [f"2026-11-0{day}" for day in (1, 2, 3)]  # type: ignore[union-attr]
+
+
+def test_a_file_of_two_days_is_counted_anew_in_both(two_days: Path) -> None:
+    logs = two_days / "logs"
+    first, second = pq.read_table(logs / "1.parquet"), pq.read_table(logs / "2.parquet")
+    (logs / "2.parquet").unlink()
+    pq.write_table(pa.concat_tables([first, second.slice(0, 1000)]), logs / "1.parquet")
+    run(two_days)
+    pq.write_table(pa.concat_tables([first, second]), logs / "1.parquet")
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+
+
+def test_a_day_of_two_files_is_made_anew_from_both(two_days: Path) -> None:
+    logs = two_days / "logs"
+    whole = pq.read_table(logs / "2.parquet")
+    pq.write_table(whole.slice(0, 4000), logs / "2.parquet")
+    pq.write_table(whole.slice(4000, 1000), logs / "2b.parquet")
+    run(two_days)
+    pq.write_table(whole.slice(4000), logs / "2b.parquet")
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+    (logs / "2.parquet").unlink()
+    pq.write_table(whole.slice(4000, 2000), logs / "2b.parquet")
+    with pytest.raises(DataError, match=r"a file of 2026-11-02 has changed, but that day also holds 2\.parquet"):
+        run(two_days)
+
+
+def test_files_of_one_name_in_the_folders_of_days(two_days: Path) -> None:
+    logs = two_days / "logs"
+    for day in (1, 2):
+        (logs / f"day={day}" / "00").mkdir(parents=True)
+        (logs / f"{day}.parquet").rename(logs / f"day={day}" / "00" / "part.parquet")
+    assert impressions(run(two_days)) == 2 * 2000 * 5
+    shutil.rmtree(logs / "day=1")
+    write_day(two_days, 3)
+    (logs / "day=3" / "00").mkdir(parents=True)
+    (logs / "3.parquet").rename(logs / "day=3" / "00" / "part.parquet")
+    record = run(two_days, ('last = "2d"', 'last = "3d"'))
+    assert impressions(record) == 3 * 2000 * 5  # although day 1 is gone, and 3 has a file of its name
+
+
+def test_another_log_has_other_days(two_days: Path) -> None:
+    run(two_days)
+    shutil.copytree(two_days / "logs", two_days / "other")
+    write_day(two_days, 2, rows=5000)
+    (two_days / "logs" / "2.parquet").rename(two_days / "other" / "2b.parquet")
+    (two_days / "other" / "2.parquet").unlink()
+    assert impressions(run(two_days, ('"logs"', '"other"'))) == 2000 * 5 + 5000
+
+
 def test_a_lost_folder_of_days_is_made_again(two_days: Path) -> None:
     first = run(two_days)
     for file in (two_days / "runs" / "days").rglob("*.parquet"):
@@ -97,6 +162,52 @@ def test_a_fit_begins_from_the_ranker_that_was_shipped(two_days: Path) -> None:
     assert ranker.provenance.diagnostics is not None
     assert "CLD" in ranker.provenance.diagnostics.warm_start
     assert not run(two_days, warm).changed  # although another ranker is shipped now
+
+
+def test_a_network_is_known_by_where_it_began(two_days: Path) -> None:
+    def train(record: RunRecord) -> StepRecord:
+        found = record.step("train")
+        assert found is not None
+        return found
+
+    any_verdict = ("quick = true", 'quick = true\nship_if = ["better", "worse", "no difference", "cannot tell"]')
+    network = 'model = "mlp"\nepochs = 2\nhidden = [4]\nactivation = "relu"'
+    warm = ('method = "ips"', f'method = "ips"\n{network}\nwarm_start = true')
+    first = run(two_days, warm, any_verdict)
+    assert "warm start" not in train(first).read
+    assert not run(two_days, warm, any_verdict).changed  # what is shipped was learned from all the same
+    write_day(two_days, 3)
+    second = run(two_days, warm, any_verdict)
+    assert "warm start" in train(second).read
+    assert "warm start" in second.inputs
+    assert not run(two_days, warm, any_verdict).changed
+    shutil.rmtree(two_days / "runs" / "steps")
+    third = run(two_days, warm, any_verdict)  # which begins from the second
+    assert train(third).key != train(second).key
+    assert train(third).wrote != train(second).wrote
+
+
+def test_the_window_is_audited_by_itself(two_days: Path) -> None:
+    write_day(two_days, 3)
+    record = run(two_days)
+    whole, window = record.step("audit"), record.step("window-audit")
+    assert whole is not None
+    assert window is not None
+    assert (whole.facts["rows"], whole.facts["files"]) == (3 * 2000 * 5, 3)
+    assert window.facts["days"] == ["2026-11-02", "2026-11-03"]
+    assert window.facts["impressions"] == impressions(record)
+    assert "2 days from 2026-11-02 to 2026-11-03" in window.decided
+    assert "30,000 rows in 3 files" in whole.decided
+
+
+def test_a_window_that_cannot_be_learned_from_stops_the_run(two_days: Path) -> None:
+    logs = two_days / "logs"
+    table = pq.read_table(logs / "2.parquet")
+    none = pa.array([0] * len(table)).cast(table["clicked"].type)
+    pq.write_table(table.set_column(table.column_names.index("clicked"), "clicked", none), logs / "2.parquet")
+    record = run(two_days, ('last = "2d"', 'last = "1d"'))
+    assert (record.status, record.stopped_by) == ("stopped", "blocking")
+    assert (state(record, "audit"), state(record, "window-audit")) == ("done", "stopped")
 
 
 def test_a_method_that_cannot_begins_anew(two_days: Path) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cldrank.pipeline import PipelineDefinition, RunRecord, StepRecord
 
 _INTERRUPTED = 130
+_WRONG_CALL = 2
 _UNSAFE = EXIT_CODES["cannot tell"]  # nothing that was learned is shown to be safe
 _COLOURS = {"done": "green", "reused": "cyan", "stopped": "yellow", "failed": "red"}
 _STATUS_COLOURS = {"shipped": "green", "stopped": "yellow", "failed": "red"}
@@ -70,7 +71,7 @@ def run(
 
     Exit codes: 0 the ranker is shipped, or was before and nothing has changed; 3 the audit stopped, or the new ranker
     is worse; 4 no difference; 5 the clicks cannot tell, or nothing learned is shown to be safe; 1 a step failed; 2 the
-    call was wrong; 130 stopped by Ctrl-C.
+    call or the pipeline file was wrong; 130 stopped by Ctrl-C, 143 by a signal to end.
 
     Example: `cldrank pipeline run pipeline.toml --json`
     """
@@ -177,19 +178,34 @@ def _lined(as_json: bool, pipeline: PipelineDefinition | None = None) -> Iterato
     before = _newest(pipeline)
     try:
         yield
-    except (Exception, KeyboardInterrupt) as error:
-        stopped = isinstance(error, KeyboardInterrupt)
-        code = _INTERRUPTED if stopped else 2 if isinstance(error, UsageError) else 1
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
         record = _newest(pipeline)
-        if as_json and pipeline is not None and record is not None and record != before:
-            _print_line(pipeline, record, code)
+        begun = pipeline is not None and record is not None and record != before
+        code = _code_of(error, in_definition=pipeline is None, begun=begun)
+        text = error.said("shell") if isinstance(error, CldrankError) else str(error)
+        if as_json and begun:
+            _print_line(pipeline, record, code)  # type: ignore[arg-type]
         elif as_json:
-            reason = error.said("shell") if isinstance(error, CldrankError) else str(error)
-            print_json({"status": "failed", "exit_code": code, "run": None, "reason": reason}, one_line=True)
-        if not stopped:
-            raise
-        print_error("stopped; finished steps are kept, and the same command goes on from there.")
-        raise typer.Exit(_INTERRUPTED) from None
+            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+            status, reason = ("interrupted", "it was stopped.") if stopped else ("failed", text)
+            print_json({"status": status, "exit_code": code, "run": None, "reason": reason}, one_line=True)
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            print_error("stopped; finished steps are kept, and the same command goes on from there.")
+            raise typer.Exit(code) from None
+        if isinstance(error, CldrankError):
+            raise (UsageError if code == _WRONG_CALL else CldrankError)("{}", text) from error
+        raise
+
+
+def _code_of(error: BaseException, *, in_definition: bool, begun: bool) -> int:
+    """The exit code: what a definition or a call gets wrong is 2, whatever fails once a run has begun is 1."""
+    if isinstance(error, KeyboardInterrupt):
+        return _INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, CldrankError) and in_definition:
+        return _WRONG_CALL
+    return _WRONG_CALL if isinstance(error, UsageError) and not begun else 1
 
 
 def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:
@@ -213,10 +229,7 @@ def _report(step: StepRecord) -> None:
 def _exit_code(record: RunRecord) -> int:
     if record.status == "shipped":
         return 0
-    stopped = next(step.name for step in record.steps if step.state == "stopped")
-    if stopped == "audit":
-        return BLOCKED
-    return EXIT_CODES.get(record.stopped_by, _UNSAFE)
+    return {**EXIT_CODES, "unsafe": _UNSAFE}.get(record.stopped_by, BLOCKED)
 
 
 def _print_line(pipeline: PipelineDefinition, record: RunRecord, code: int) -> None:
@@ -235,9 +248,9 @@ def _print_end(pipeline: PipelineDefinition, record: RunRecord) -> None:
         print_line(f"stopped at {record.reason}")
         print_line("production stays as it is")
     elif record.changed:
-        print_line(f"shipped: {place}")
+        print_line(f"the ranker is shipped, in {place}/")
     else:
-        print_line(f"nothing has changed; what is shipped stays: {place}")
+        print_line(f"nothing has changed; what is shipped, in {place}/, stays")
     print_line(f"the run, in {duration(record.seconds)}: {folder / 'run.html'}")
 
 

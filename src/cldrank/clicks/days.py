@@ -184,6 +184,13 @@ class DayFolder:
             self._save(cells, removed)
         return DaysAdded(counted, cells, removed)
 
+    def write(self, cells: Mapping[date, ClickTable], removed: Sequence[date] = ()) -> None:
+        """Put the cells of some days in the place of what is there, and remove others: all of it, or nothing."""
+        self._check()
+        make_folder(self.path)
+        with holding(self.path.resolve().parent):
+            self._save(cells, removed)
+
     def forget(self, keep: str) -> list[date]:
         """Delete the days before the last ones, such as "90d", counted back from the newest day; gives those."""
         self._check()

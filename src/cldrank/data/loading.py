@@ -76,7 +76,7 @@ def load(
     read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
     if cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
         options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
-        dataset = cached(read, [*paths, *(group_paths or _groups_beside(paths))], {**options, "name": name})
+        dataset = cached(read, [*paths, *(group_paths or groups_beside(paths))], {**options, "name": name})
     else:
         dataset = read()
     return dataset if dataset.name else dataset.renamed(_name_of(_listed(source)))
@@ -194,7 +194,7 @@ def group_paths_of(groups: Source | Sequence[Source] | None) -> list[Path] | Non
     return paths
 
 
-def _groups_beside(paths: Sequence[Path]) -> list[Path]:
+def groups_beside(paths: Sequence[Path]) -> list[Path]:
     """The group files that the LETOR reader would find by itself."""
     return [beside for path in paths for beside in group_candidates(path) if beside.exists()]
 

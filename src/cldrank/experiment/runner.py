@@ -5,20 +5,16 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cldrank._version import __version__
 from cldrank.decoding import canonical, hashed
+from cldrank.environment import commit, versions
 from cldrank.errors import CldrankError, FormatError
 from cldrank.experiment import records
 from cldrank.experiment.forecast import Forecast
@@ -27,8 +23,6 @@ from cldrank.experiment.work import UnitOutcome, UnitTask, execute
 from cldrank.files import make_folder, save_json
 from cldrank.reading import read_json
 from cldrank.workers import Workers
-
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "torch", "xgboost", "lightgbm")
 
 Pool = Workers[UnitTask, UnitOutcome]
 
@@ -218,42 +212,3 @@ def _columns(unit: Unit) -> dict[str, Any]:
         "seed": seed,
         "finished": datetime.datetime.now(datetime.UTC),
     }
-
-
-def versions() -> dict[str, str]:
-    """Python, this package, and the packages that it computes with, if they are installed.
-
-    >>> list(versions())[:3]
-    ['python', 'cldrank', 'numpy']
-    """
-    found = {"python": platform.python_version(), "cldrank": __version__}
-    for package in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
-
-
-@cache
-def commit() -> str:
-    """The commit of this package's source, with `+changes` if it was changed; empty outside a git repository."""
-    here = Path(__file__).parent
-    if _git(here, "ls-files", "--error-unmatch", "__init__.py") is None:
-        return ""  # installed, perhaps inside somebody else's repository
-    head = _git(here, "rev-parse", "HEAD")
-    changed = _git(here.parent, "diff", "--quiet", "HEAD", "--", ".") is None
-    return f"{head}{'+changes' if changed else ''}" if head else ""
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, or None if it fails or is not installed."""
-    try:
-        done = subprocess.run(  # noqa: S603  # fixed arguments
-            ["git", "-C", str(folder), *arguments],  # noqa: S607  # the user's git
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -37,10 +37,11 @@ from cldrank.wording import listed
 Section = TypeVar("Section", bound=Value)
 Options = Mapping[str, Any]
 
+AS_SHIPPED = "shipped"  # of verdict.against: whatever export.folder holds
 _SECTIONS = (
     "seed", "log", "features", "audit", "window", "propensities", "train", "verdict", "export", "runs",
 )  # fmt: skip
-_OF_FILES = ("query", "doc", "label", "features", "groups", "n_features", "zero_based", "missing")  # of `load`
+_NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("again", "counted", "days", "layout", "segment", "threads")  # of `aggregate`: decided elsewhere
 _WHERE = ("engine", "master", "memory_limit")  # of `aggregate`: the result does not depend on them
 _NOT_IMPORTING = ("events", "out", "progress", "queries", "rejects", "threads")  # of `import_log`
@@ -116,7 +117,7 @@ def _defined(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
     check_plain(table)
     seed = check_whole("seed", table.get("seed", 0), least=0)
     log, log_options = _section(LogSettings, table, "log", _log_keys(table.get("log")))
-    features, feature_options = _section(FeatureSettings, table, "features", _OF_FILES)
+    features, feature_options = _section(FeatureSettings, table, "features", loading_options())
     export, formats = _export(table.get("export", {}))
     curve, curve_options = _curve(table)
     train, train_options = _train(table, seed)
@@ -177,6 +178,13 @@ def log_options() -> dict[str, Any]:
     every = inspect.signature(aggregate).parameters
     counting = {name: every[name].default for name in keywords_of(aggregate) if name not in _NOT_READING}
     return {**vars(LogLayout()), **counting}
+
+
+def loading_options() -> list[str]:
+    """The options of how features are loaded."""
+    from cldrank.data.loading import load
+
+    return [name for name in keywords_of(load) if name not in _NOT_LOADING]
 
 
 def import_options() -> list[str]:
@@ -265,6 +273,8 @@ def _train(table: Mapping[str, Any], seed: int) -> tuple[TrainSettings, dict[str
     _placed("train", method.check)
     if not uses_clicks(method.required):
         raise UsageError(f"train.method: {kind.name} learns from labels; a pipeline learns from clicks.")
+    if found.safe and found.warm_start and method.model.progress(method.way) is not None:
+        raise UsageError(f"train: safe = true fits {method.model.name} several times, which needs warm_start = false.")
     if not found.safe and (found.production_feature or "safe_margin" in given):
         raise UsageError("train: safe_margin and production_feature are for safe = true.")
     return found, settings
@@ -328,8 +338,28 @@ def _check(found: PipelineDefinition) -> None:
     _placed("verdict.estimator", lambda: off_policy(found.verdict.estimator))
     if "better" not in found.verdict.ship_if:
         raise UsageError('verdict.ship_if must let a better ranker pass: ship_if = ["better"], or more verdicts.')
+    _check_against(found)
     if found.path(found.export.folder).resolve() == found.path(found.runs.folder).resolve():
         raise UsageError("export.folder and runs.folder must be two folders.")
+
+
+def _check_against(found: PipelineDefinition) -> None:
+    """Refuse to compare with what a run replaces under that name, or makes."""
+    against = found.verdict.against
+    if against in ("production", AS_SHIPPED):
+        return
+    place = found.path(against).resolve()
+    for key, folder in (("export.folder", found.export.folder), ("runs.folder", found.runs.folder)):
+        if place.is_relative_to(found.path(folder).resolve()):
+            raise UsageError(
+                f'verdict.against: {against!r} lies in {key}, where runs replace it; "shipped" is the ranker that is '
+                "shipped, and a copy elsewhere stays what it is."
+            )
+    if not (place / "ranker.json").is_file():
+        raise UsageError(
+            f'verdict.against must be "production", "shipped" or the folder of a ranker; {found.path(against)} does '
+            "not hold a ranker."
+        )
 
 
 def _check_log(log: LogSettings) -> None:

@@ -89,7 +89,7 @@ def look(log: Sequence[str], features: Sequence[str]) -> LogLook:
 
 def _said(columns: dict[str, str], options: dict[str, Any]) -> Iterator[str]:
     if columns:
-        yield "columns taken for others: " + ", ".join(f"{role} is {name}" for role, name in columns.items())
+        yield "columns recognised: " + ", ".join(f"{name} as {role}" for role, name in columns.items())
     if options.get("first_position") == 0:
         yield "positions count from 0"
 

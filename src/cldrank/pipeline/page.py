@@ -12,7 +12,6 @@ from cldrank.wording import count, duration
 
 _TONES = {"shipped": "ok", "stopped": "warning", "failed": "blocking", "interrupted": "note", "running": "note"}
 _STEP_TONES = {"done": "ok", "reused": "note", "stopped": "warning", "failed": "blocking"}
-_GATES = ("audit", "verdict")
 _SIGNS = {"done": "✓", "reused": "↺", "stopped": "■", "failed": "✗", "running": "…"}
 _PAGES = (".html", ".svg", ".md")  # what a browser shows
 _IN_A_ROW = 7  # steps
@@ -68,12 +67,14 @@ def _tiles(record: RunRecord, shown: list[StepRecord]) -> dict[str, str]:
 
 
 def _box(step: StepRecord) -> dict[str, Any]:
+    from cldrank.pipeline.steps import STEPS
+
     return {
         "name": step.name,
         "state": step.state,
         "sign": _SIGNS.get(step.state, ""),
         "tone": _STEP_TONES.get(step.state, "none"),
-        "gate": step.name in _GATES,
+        "gate": any(one.gate for one in STEPS if one.name == step.name),
         "brief": step.brief,
         "warned": count(len(step.warnings), "warning") if step.warnings else "",
         "time": duration(step.seconds) if step.was_run and step.state != "failed" else "",

@@ -57,9 +57,9 @@ class StepRecord:
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
-        """As `asdict` wrote it; KeyError, TypeError or ValueError where it is something else."""
+        """As `asdict` wrote it, perhaps before some fields were added; ValueError where it is something else."""
         known = {entry.name for entry in fields(cls)}
-        if not isinstance(content, dict) or set(content) != known:
+        if not isinstance(content, dict) or not {"name", "state"} <= set(content) <= known:
             raise ValueError("not the record of a step")
         return cls(**content)
 
@@ -76,6 +76,8 @@ class RunRecord:
     override      why a ranker was shipped against the verdict, in the words of who did so; empty where nobody did
     inputs        the hash of every file that was read, by name, for each input
     versions      of Python and the packages
+    shipped       the key of what is shipped at its end, whoever shipped it; empty where nothing is
+    new           whether that is something else than at the end of the run before that ended well
     """
 
     name: str
@@ -91,6 +93,8 @@ class RunRecord:
     commit: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shipped: str = ""
+    new: bool = False
     steps: tuple[StepRecord, ...] = ()
 
     def with_step(self, step: StepRecord) -> Self:
@@ -128,8 +132,3 @@ class RunRecord:
             return cls(**content, steps=steps)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise FormatError("this is not the record of a pipeline's run.", path=path) from None
-
-
-def step_as_json(record: StepRecord) -> dict[str, Any]:
-    """As plain values."""
-    return asdict(record)

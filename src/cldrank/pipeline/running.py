@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.decoding import hashed
+from cldrank.environment import commit, versions
 from cldrank.errors import CldrankError, UsageError
-from cldrank.experiment.runner import commit, versions
 from cldrank.files import holding, make_folder, replacing_folder, save_text, sweep
 from cldrank.pipeline.definition import PipelineDefinition
 from cldrank.pipeline.fingerprints import Fingerprints
 from cldrank.pipeline.records import RECORD, RunRecord, Status, StepRecord
-from cldrank.pipeline.shipped import check_place
-from cldrank.pipeline.step import Say, Step, Workbench
+from cldrank.pipeline.shipped import check_place, shipped_content
+from cldrank.pipeline.step import UNFINISHED, Say, Step, Workbench
 from cldrank.pipeline.steps import STEPS
 from cldrank.pipeline.store import StepStore
 
@@ -174,7 +174,7 @@ class _RunningPipeline:
         self._note(StepRecord(step.name, "running"))
         try:
             settings, read = step.settings(bench), step.reads(bench)
-            planned = StepRecord(step.name, "running", step.key(settings, read), settings, read)
+            planned = StepRecord(step.name, "running", step.key(bench.pipeline, settings, read), settings, read)
             self._note(planned)
             found = self.store.find(step.name, planned.key)
             if found is None or not step.is_in_place(bench, found):
@@ -207,7 +207,11 @@ class _RunningPipeline:
             replace(one, state=unfinished) if one.state == "running" else one  # type: ignore[arg-type]
             for one in self.record.steps
         )
-        self.record = replace(self.record, status=status, reason=reason, seconds=seconds, steps=steps)
+        shipped = str(shipped_content(self.bench.pipeline).get("card", ""))
+        before = [record for _, record in runs_in(self.root) if record.status == "shipped"]
+        new = bool(shipped) and (not before or before[-1].shipped != shipped)
+        known = {"shipped": shipped, "new": new, "seconds": seconds, "steps": steps}
+        self.record = replace(self.record, status=status, reason=reason, **known)  # type: ignore[arg-type]
         self.record.save(self.folder)
         save_text(self.folder / "run.html", render_run(self.record))
 
@@ -217,7 +221,11 @@ class _RunningPipeline:
         kept = every[-self.bench.pipeline.runs.keep :]
         for folder, _ in every[: -self.bench.pipeline.runs.keep]:
             shutil.rmtree(folder, ignore_errors=True)
-        self.store.forget_others({step.folder for _, run in kept for step in run.steps if step.key})
+        used = {step.folder for _, run in kept for step in run.steps if step.key}
+        self.store.forget_others(used)
+        for file in (self.root / UNFINISHED).glob("*"):
+            if file.stem not in used:
+                file.unlink(missing_ok=True)
 
 
 def find_run(pipeline: PipelineDefinition, named: str | None) -> Path:
@@ -262,6 +270,8 @@ def as_line(record: RunRecord, folder: Path, code: int) -> dict[str, Any]:
         "status": record.status,
         "exit_code": code,
         "run": str(folder),
+        "new": record.new,
+        "shipped": record.shipped or None,
         "changed": record.changed,
         "verdict": record.verdict or None,
         "stopped_by": record.stopped_by or None,

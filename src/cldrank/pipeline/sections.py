@@ -46,9 +46,11 @@ class WindowSettings(Value):
 
 @value
 class CurveSettings(Value):
-    """How likely each position is examined: estimated, assumed, or read from a file."""
+    """How likely each position is to be examined: estimated, assumed, or read from a file."""
 
-    method: str = parameter(default="auto", about="an estimator by name; auto: the best founded that the log supports")
+    method: str = parameter(
+        default="auto", about="an estimator by name; auto: the best-founded one that the log supports"
+    )
     assume: str = parameter(default="", about='a curve to take for granted, such as "power:1.0"')
     file: str = parameter(default="", about="a file that `cldrank propensity estimate` wrote")
     segment: str = parameter(default="", about="a column of the log, such as device: one curve for each of its values")
@@ -75,7 +77,10 @@ class TrainSettings(Value):
 class VerdictSettings(Value):
     """The second gate: is the new ranker better, by the clicks on queries that it was not trained on?"""
 
-    against: str = parameter(default="production", about="the order of the log itself, or the folder of a ranker")
+    against: str = parameter(
+        default="production",
+        about="the order of the log itself; shipped, the ranker that is shipped; or a ranker's folder",
+    )
     ship_if: tuple[Decision, ...] = parameter(default=("better",), about="the verdicts that let a ranker pass")
     measures: tuple[str, ...] = parameter(default=(), about="such as DCG@5; the first decides; none: the usual ones")
     margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters")

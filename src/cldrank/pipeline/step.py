@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cldrank._version import __version__
 from cldrank.decoding import canonical, hashed
-from cldrank.errors import DataError
-from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.environment import version_of
+from cldrank.errors import DataError, UsageError
+from cldrank.pipeline.definition import PipelineDefinition, reading_of
 from cldrank.pipeline.fingerprints import Fingerprints, content_hash
 from cldrank.pipeline.records import StepRecord
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from cldrank.propensity.segment_propensities import Curve
 
 Say = Callable[[str], None]
-IMPORTED = "imported/log.parquet"  # by file and folder, a folder of days knows it as a new version of yesterday's
+IMPORTED = "imported/log.parquet"
+UNFINISHED = "unfinished"  # the folder with the states of fits that were stopped
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,16 @@ class Step(ABC):
 
     name       in the file of the pipeline and in records
     sentence   what it does, without a full stop
+    gate       whether it may end the run
+    format     to be raised with whatever makes its result another one, so that earlier results are not taken for it
+    packages   those that compute its result, whose versions decide it too
     """
 
     name: ClassVar[str]
     sentence: ClassVar[str]
+    gate: ClassVar[bool] = False
+    format: ClassVar[int] = 1
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     def is_needed(self, pipeline: PipelineDefinition) -> bool:
         """Whether this pipeline has it."""
@@ -77,9 +84,16 @@ class Step(ABC):
         """Put what it made where it belongs outside of its own folder, if it does; called when its result is kept."""
         del bench, record, folder
 
-    def key(self, settings: Mapping[str, Any], read: Mapping[str, str]) -> str:
+    def packages_for(self, pipeline: PipelineDefinition) -> tuple[str, ...]:
+        """Those of the packages that this pipeline needs."""
+        del pipeline
+        return self.packages
+
+    def key(self, pipeline: PipelineDefinition, settings: Mapping[str, Any], read: Mapping[str, str]) -> str:
         """The hash of all that decides the result."""
-        return hashed(canonical({"cldrank": __version__, "step": self.name, "settings": settings, "read": read}))
+        made_with = {name: version_of(name) for name in ("cldrank", *self.packages_for(pipeline))}
+        step = {"step": self.name, "format": self.format, "made with": made_with}
+        return hashed(canonical({**step, "settings": settings, "read": read}))
 
 
 @dataclass
@@ -100,7 +114,7 @@ class Workbench:
     inputs: dict[str, dict[str, str]] = field(default_factory=dict)
     override: str = ""
     say: Say = lambda _: None
-    _files: dict[str, Mapping[str, Path]] = field(default_factory=dict)
+    _files: dict[str, Callable[[], dict[str, Path]]] = field(default_factory=dict)
 
     # -- what goes in ------------------------------------------------------------------------------------------------
 
@@ -109,6 +123,13 @@ class Workbench:
         if "import" in self.results:
             return [str(self.result("import", IMPORTED))]
         return self.pipeline.paths(self.pipeline.log.files)
+
+    def log_files(self) -> dict[str, Path]:
+        """The files of the plain log, by the names under which runs know them again."""
+        if "import" in self.results:
+            return {IMPORTED: self.result("import", IMPORTED)}
+        self.log_hash()
+        return self._files["log"]()
 
     def log_hash(self) -> str:
         """The hash of the plain log."""
@@ -120,45 +141,72 @@ class Workbench:
         """The hash of the files that paths name, which go into the record of the run."""
         from cldrank.clicks.log.paths import existing, files_below
 
-        if name not in self.inputs:
-            self.say(f"{name}: reading fingerprints")
-            files = {str(file.relative_to(root)): file for file, root in files_below(existing(paths))}
-            self._read(name, files)
+        self._read(name, lambda: [file for file, _ in files_below(existing(paths))])
         return content_hash(self.inputs[name])
 
     def features_hash(self) -> str:
-        """The hash of the feature files."""
-        from cldrank.data.loading import source_files
+        """The hash of the feature files, and of the group files that belong to them."""
+        from cldrank.data.loading import group_paths_of, groups_beside, source_files
 
-        if "features" not in self.inputs:
-            files = source_files(self.pipeline.paths(self.pipeline.features.files))
-            self._read("features", {file.name: file for file in files})
+        def files() -> list[Path]:
+            found = source_files(self.pipeline.paths(self.pipeline.features.files))
+            groups = group_paths_of(self._groups()) or groups_beside(found)
+            return [*found, *(one for one in groups if one not in found)]
+
+        self._read("features", files)
         return hashed(canonical([self.inputs["features"], dict(self.pipeline.feature_options)]))
 
-    def _read(self, name: str, files: Mapping[str, Path]) -> None:
-        self.inputs[name] = self.fingerprints.of_files(files)
-        self._files[name] = files
+    def _read(self, name: str, files: Callable[[], list[Path]]) -> None:
+        """Take the fingerprints of an input; `files` lists its files, now and when it is checked."""
+        if name not in self.inputs:
+            self.say(f"{name}: reading fingerprints")
+            self._files[name] = lambda: self._by_name(name, files())
+            self.inputs[name] = self.fingerprints.of_files(self._files[name]())
 
-    def check_inputs(self) -> None:
+    def _by_name(self, what: str, files: list[Path]) -> dict[str, Path]:
+        """Files by their paths, as they are seen from where the pipeline lies."""
+        found: dict[str, Path] = {}
+        home = self.pipeline.source.parent.absolute()
+        for file in files:
+            whole = file.absolute()
+            name = (whole.relative_to(home) if whole.is_relative_to(home) else whole).as_posix()
+            if name in found:
+                raise UsageError(f"{what}: {name} is named twice; name it once.")
+            found[name] = file
+        return found
+
+    def check_inputs(self, names: Collection[str]) -> None:
         """Refuse inputs that were changed since their fingerprints were taken: nobody could say what was read."""
-        for name, files in self._files.items():
-            now = self.fingerprints.of_files(files)
-            changed = next((file for file, key in now.items() if key != self.inputs[name][file]), None)
+        for name in names:
+            if name not in self._files:
+                continue
+            now, before = self._files[name](), self.inputs[name]
+            found = self.fingerprints.of_files(now)
+            changed = next((one for one in {**before, **found} if before.get(one) != found.get(one)), None)
             if changed is not None:
-                raise DataError(
-                    f"{files[changed]} was changed while the run was reading it; run again when it is whole."
-                )
+                did = "arrived" if changed not in before else "was changed" if changed in found else "was removed"
+                file = now.get(changed, changed)
+                raise DataError(f"{file} {did} while the run was reading the {name}; run again when all is there.")
+
+    def counting(self) -> dict[str, Any]:
+        """The options of how the log is read and counted."""
+        from cldrank.clicks.aggregate import aggregate
+
+        segment = self.pipeline.propensities.segment
+        return reading_of(self.pipeline, aggregate) | ({"segment": segment} if segment else {})
 
     @cached_property
     def dataset(self) -> RankingDataset:
         """The candidates with their features."""
         from cldrank.data.loading import load
 
-        options = dict(self.pipeline.feature_options)
-        if "groups" in options:
-            groups = options["groups"]
-            options["groups"] = self.pipeline.paths([groups] if isinstance(groups, str) else groups)
+        options = {**self.pipeline.feature_options, "groups": self._groups()}
         return load(self.pipeline.paths(self.pipeline.features.files), **options)
+
+    def _groups(self) -> list[str] | None:
+        """The group files that are named, if any are."""
+        groups = self.pipeline.feature_options.get("groups")
+        return None if groups is None else self.pipeline.paths([groups] if isinstance(groups, str) else groups)
 
     # -- what steps left ---------------------------------------------------------------------------------------------
 

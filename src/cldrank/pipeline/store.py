@@ -10,13 +10,13 @@ import shutil
 import time
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cldrank.errors import CldrankWarning, hearing_warnings
 from cldrank.files import make_folder, recover_folder, replacing_folder, save_json, sweep
 from cldrank.pipeline.fingerprints import Fingerprints
-from cldrank.pipeline.records import RECORD, StepRecord, step_as_json
+from cldrank.pipeline.records import RECORD, StepRecord
 from cldrank.pipeline.step import Step, Workbench
 
 
@@ -47,7 +47,7 @@ class StepStore:
             with hearing_warnings() as heard, warnings.catch_warnings():
                 warnings.simplefilter("ignore", CldrankWarning)  # they are in the record, which whoever runs shows
                 outcome = step.run(bench, temporary)
-            bench.check_inputs()
+            bench.check_inputs(record.read)
             found = replace(
                 record,
                 state="done",
@@ -59,7 +59,7 @@ class StepStore:
                 wrote=self._files(temporary),
                 seconds=round(time.perf_counter() - start, 3),
             )
-            save_json(temporary / RECORD, step_as_json(found))
+            save_json(temporary / RECORD, asdict(found))
         return found
 
     def forget_others(self, kept: Collection[str]) -> None:

@@ -33,7 +33,7 @@ _LOG_OPTIONS = {
     "grid_columns": "columns of a grid, for logs with rows and columns",
     "satisfied": "count a click only if its dwell time is at least this, in seconds",
     "dwell_unit": "of dwell times: s or ms",
-    "time_zone": "of times that do not say theirs",
+    "time_zone": "of times that do not name theirs",
     "one_query": "the log has no queries (recommendations): all pages belong to one",
     "by_time": "what a session sees at another time is another page",
     "every_click": "count each of several clicks on one result in one session",
@@ -48,7 +48,8 @@ def write_pipeline(found: LogLook, folder: Path) -> str:
     """The text of a pipeline file in a folder; every setting is there, with its default and a sentence."""
     lines = [
         "# From a click log to a shipped ranker: `cldrank pipeline run` with this file.",
-        "# Paths are relative to the folder of this file. What is commented out is at its default.",
+        "# Paths are relative to the folder of this file. What is commented out is at its default, or an example where",
+        "# it says so.",
         "",
         "# seed = 0",
         *_log_lines(found, folder),
@@ -96,7 +97,7 @@ def _log_lines(found: LogLook, folder: Path) -> list[str]:
             lines.append(f"{name} = {_toml(found.options[name])}  # {about}")
         elif about:
             value = _toml(_LOG_EXAMPLES.get(name, default))
-            unlike = "" if name not in _LOG_EXAMPLES else " (by default not set)"
+            unlike = "" if name not in _LOG_EXAMPLES else " (an example; by default not set)"
             lines.append(f"# {name} = {value}  # {about}{unlike}")
     if found.columns:
         lines += ["", "[log.columns]  # which column has a role, where its name does not say so"]
@@ -120,7 +121,7 @@ def _section_lines(title: str, kind: type[Value], chosen: Mapping[str, Any], sug
         default = _toml(one.default)
         value = suggested.get(key, default)
         usual = "not set" if one.default in (None, "", ()) else default
-        unlike = "" if value == default else f" (by default {usual})"
+        unlike = "" if value == default else f" (an example; by default {usual})"
         lines.append(f"# {key} = {value}  # {one.about}{unlike}")
     return lines
 

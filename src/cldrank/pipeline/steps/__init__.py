@@ -2,7 +2,7 @@
 
 from cldrank.pipeline.step import Step
 from cldrank.pipeline.steps.aggregating import AggregateStep
-from cldrank.pipeline.steps.auditing import AuditStep
+from cldrank.pipeline.steps.auditing import AuditStep, WindowAuditStep
 from cldrank.pipeline.steps.counting_days import DaysStep
 from cldrank.pipeline.steps.documenting import CardStep
 from cldrank.pipeline.steps.estimating_curve import PropensityStep
@@ -16,6 +16,7 @@ STEPS: tuple[Step, ...] = (
     AuditStep(),
     DaysStep(),
     AggregateStep(),
+    WindowAuditStep(),
     PropensityStep(),
     TrainStep(),
     VerdictStep(),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.errors import UsageError
-from cldrank.pipeline.definition import deciding, reading_of
+from cldrank.pipeline.definition import deciding
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 
 if TYPE_CHECKING:
@@ -18,11 +18,12 @@ class AggregateStep(Step):
 
     name = "aggregate"
     sentence = "counts impressions and clicks of each candidate at each position"
+    packages = ("numpy", "duckdb", "pyarrow")
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """The window, and how the log is read."""
         window = bench.pipeline.window
-        return {"last": window.last, "depth": window.depth, **deciding(self._reading(bench))}
+        return {"last": window.last, "depth": window.depth, **deciding(bench.counting())}
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The log, or the days in the window, and the candidates."""
@@ -34,10 +35,13 @@ class AggregateStep(Step):
         dataset = bench.dataset
         bench.say("aggregating the log")
         rows: dict[str, Any] = {}
+        window: list[str] = []
         if bench.pipeline.window.last:
             from cldrank.pipeline.steps.counting_days import day_folder
 
-            table = day_folder(bench).read(dataset, last=bench.pipeline.window.last)
+            days = day_folder(bench)
+            table = days.read(dataset, last=bench.pipeline.window.last)
+            window = [str(day) for day in days.window(bench.pipeline.window.last)]
         else:
             table, rows = self._counted(bench, folder)
         table = _cut(table, bench.pipeline.window.depth)
@@ -51,6 +55,7 @@ class AggregateStep(Step):
             "candidates_shown": int(table.shown.sum()),
             "candidates": table.candidates.n_rows,
             "depth": table.depth,
+            "days": window,
         }
         aside = f"; {rows['set_aside']:,} of {rows['rows']:,} rows set aside" if rows else ""
         words = f"{facts['cells']:,} cells, {facts['impressions']:,} impressions, {facts['clicks']:,} clicks{aside}"
@@ -61,7 +66,7 @@ class AggregateStep(Step):
 
         from cldrank.clicks.aggregate import aggregate
 
-        found = aggregate(bench.log_paths(), bench.dataset, **self._reading(bench))
+        found = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
         pq.write_table(found.rejects, folder / "rejects.parquet")
         account = found.account
         facts = {"rows": account.rows, "set_aside": account.n_rejected, "reasons": dict(account.rejected)}
@@ -75,13 +80,6 @@ class AggregateStep(Step):
         window = set(days.window(bench.pipeline.window.last))
         files = [str(file) for day, file in days.files().items() if day in window]
         return bench.input_hash("days", files)
-
-    @staticmethod
-    def _reading(bench: Workbench) -> dict[str, Any]:
-        from cldrank.clicks.aggregate import aggregate
-
-        segment = bench.pipeline.propensities.segment
-        return reading_of(bench.pipeline, aggregate) | ({"segment": segment} if segment else {})
 
 
 def _cut(table: ClickTable, depth: int | None) -> ClickTable:

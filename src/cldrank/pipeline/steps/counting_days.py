@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.decoding import canonical, hashed
 from cldrank.files import save_json
-from cldrank.pipeline.definition import PipelineDefinition, deciding, reading_of
+from cldrank.pipeline.definition import PipelineDefinition, deciding
 from cldrank.pipeline.records import StepRecord
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 from cldrank.wording import count
@@ -21,6 +21,7 @@ class DaysStep(Step):
 
     name = "days"
     sentence = "counts new log files into a folder of days"
+    packages = ("numpy", "duckdb", "pyarrow")
 
     def is_needed(self, pipeline: PipelineDefinition) -> bool:
         """Whether there is a window."""
@@ -28,7 +29,7 @@ class DaysStep(Step):
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """How the log is read."""
-        return deciding(_reading(bench))
+        return deciding(bench.counting())
 
     def reads(self, bench: Workbench) -> dict[str, str]:
         """The log."""
@@ -36,28 +37,23 @@ class DaysStep(Step):
 
     def run(self, bench: Workbench, folder: Path) -> StepOutcome:
         """Bring the folder of days up to date; `days.json` says what was counted."""
-        from cldrank.clicks.log.paths import ChangedFileError
+        from cldrank.pipeline.day_files import FollowedLog
 
-        days, paths = day_folder(bench), bench.log_paths()
+        days = day_folder(bench)
         bench.say("counting new files by day")
-        try:
-            added = days.add(paths, **_reading(bench))
-        except ChangedFileError:  # such as the log of today, which has grown since
-            bench.say("a file has changed: rebuilding its days")
-            added = days.add(paths, replace=True, **_reading(bench))
-        account = added.counted.account
-        there = sorted(map(str, days.files()))
+        log = FollowedLog(days, bench.log_paths(), bench.log_files(), bench.counting())
+        written, there = log.count(bench.say), sorted(map(str, days.files()))
         facts: dict[str, Any] = {
-            "rows": account.rows,
-            "set_aside": account.n_rejected,
-            "counted_before": len(added.counted.left_out),
-            "written": sorted(map(str, added.written)),
+            "rows": log.rows,
+            "set_aside": log.set_aside,
+            "counted_before": log.counted_before,
+            "written": [str(day) for day in written],
             "days": there,
         }
         save_json(folder / "days.json", facts)
-        files = count(len(added.counted.left_out), "file")
-        words = f"{count(len(added.written), 'day')} written, {files} counted before; {len(there)} days there"
-        return StepOutcome(words, f"{len(there)} days", facts)
+        files = count(log.counted_before, "file")
+        words = f"{count(len(written), 'day')} written, {files} counted before; {count(len(there), 'day')} there"
+        return StepOutcome(words, count(len(there), "day"), facts)
 
     def is_in_place(self, bench: Workbench, record: StepRecord) -> bool:
         """Whether the days are still there."""
@@ -65,14 +61,8 @@ class DaysStep(Step):
 
 
 def day_folder(bench: Workbench) -> DayFolder:
-    """The folder of days; other ways to read a log have other folders."""
+    """The folder of days; another log has another folder, and so has another way to read it."""
     from cldrank.clicks.days import DayFolder
 
-    return DayFolder(bench.store.parent / "days" / hashed(canonical(deciding(_reading(bench)))))
-
-
-def _reading(bench: Workbench) -> dict[str, Any]:
-    from cldrank.clicks.aggregate import aggregate
-
-    segment = bench.pipeline.propensities.segment
-    return reading_of(bench.pipeline, aggregate) | ({"segment": segment} if segment else {})
+    log = bench.pipeline.log.get_params()
+    return DayFolder(bench.store.parent / "days" / hashed(canonical([log, deciding(bench.counting())])))

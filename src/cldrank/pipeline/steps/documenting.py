@@ -35,7 +35,7 @@ class CardStep(Step):
         save_text(folder / "ranker" / "NOTES.md", self._notes(bench))
         ranker.save(folder / "ranker")  # whose card takes up the notes
         place = bench.pipeline.export.folder
-        return StepOutcome(f"shipped to {place}", "shipped", {"folder": place})
+        return StepOutcome(f"the ranker, its card and its exports are in {place}/", "shipped", {"folder": place})
 
     def is_in_place(self, bench: Workbench, record: StepRecord) -> bool:
         """Whether this card is the one that was shipped."""
@@ -49,7 +49,8 @@ class CardStep(Step):
     def _notes(bench: Workbench) -> str:
         """What the pipeline decided, as Markdown."""
         lines = ["## What the pipeline decided", ""]
-        for name in ("audit", "propensities", "verdict", "export"):
+        noted = ("audit", "window-audit", "propensities", "verdict", "export")
+        for name in (name for name in noted if name in bench.results):
             lines.append(f"- **{name}**: {' '.join(bench.results[name].decided.split())}")
             lines += [f"  - {warning}" for warning in bench.results[name].warnings]
         if bench.override:

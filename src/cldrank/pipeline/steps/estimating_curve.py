@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.errors import DataError, UnidentifiableError, UsageError
-from cldrank.pipeline.definition import reading_of
+from cldrank.pipeline.definition import PipelineDefinition, reading_of
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 from cldrank.propensity import Propensities, SegmentPropensities, estimators
 from cldrank.propensity.affine_clicks import curve_of
@@ -19,10 +19,18 @@ from cldrank.wording import listed
 
 
 class PropensityStep(Step):
-    """Find out how likely each position is examined."""
+    """Find out how likely each position is to be examined."""
 
     name = "propensities"
-    sentence = "finds out how likely each position is examined"
+    sentence = "finds out how likely each position is to be examined"
+    packages = ("numpy", "scipy", "duckdb", "torch")
+
+    def packages_for(self, pipeline: PipelineDefinition) -> tuple[str, ...]:
+        """DuckDB where the log is read again, torch where features are."""
+        chosen = pipeline.propensities
+        needs = "" if chosen.assume or chosen.file or chosen.method == "auto" else estimators()[chosen.method].needs
+        unused = {"duckdb": needs != "log", "torch": needs != "features"}
+        return tuple(name for name in self.packages if not unused.get(name))
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """Which curve, and the parameters of its estimator."""
@@ -35,7 +43,10 @@ class PropensityStep(Step):
         chosen = bench.pipeline.propensities
         found = {"cells": bench.result_hash("aggregate", "cells.parquet")}
         if chosen.file:
-            return {**found, "file": bench.input_hash("propensities", bench.pipeline.paths([chosen.file]))}
+            return {
+                **found,
+                "propensities file": bench.input_hash("propensities file", bench.pipeline.paths([chosen.file])),
+            }
         needs = "cells" if chosen.assume or chosen.method == "auto" else estimators()[chosen.method].needs
         found |= {"features": bench.features_hash()} if needs == "features" else {}
         return found | ({"log": bench.log_hash()} if needs == "log" else {})

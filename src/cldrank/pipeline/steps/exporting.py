@@ -15,8 +15,6 @@ from cldrank.pipeline.step import Step, StepOutcome, Workbench
 from cldrank.rankers import load_ranker
 from cldrank.wording import listed
 
-_FILES = {"onnx": "ranker.onnx", "json": "ranker.json"}
-
 
 class ExportStep(Step):
     """Write the ranker for each engine; nothing is shipped unless all of them score alike."""
@@ -48,7 +46,7 @@ class ExportStep(Step):
             if (place / name).is_dir() and not format_named(name).one_file:
                 shutil.copytree(place / name, out)
             if format_named(name).one_file:
-                out = make_folder(out) / _FILES[name]
+                out = make_folder(out) / f"ranker.{name}"  # such formats are called as their files end
             shipment = export_ranker(
                 ranker,
                 name,

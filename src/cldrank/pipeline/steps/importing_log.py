@@ -15,6 +15,7 @@ class ImportStep(Step):
 
     name = "import"
     sentence = "turns the log of another program into a plain one"
+    packages = ("numpy", "duckdb", "pyarrow")
 
     def is_needed(self, pipeline: PipelineDefinition) -> bool:
         """Whether the log is not plain already."""

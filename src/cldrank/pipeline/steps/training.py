@@ -10,7 +10,9 @@ from cldrank.errors import hearing_warnings
 from cldrank.estimators.evidence import needed
 from cldrank.estimators.registry import configured, methods, unused_settings
 from cldrank.files import make_folder
-from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.pipeline.definition import PipelineDefinition
+from cldrank.pipeline.shipped import WARM_START, shipped_content, shipped_ranker_hash
+from cldrank.pipeline.step import UNFINISHED, Step, StepOutcome, Workbench
 from cldrank.safety import Safe, UnsafeError
 
 if TYPE_CHECKING:
@@ -26,21 +28,48 @@ class TrainStep(Step):
 
     name = "train"
     sentence = "trains the ranker"
+    gate = True
+    packages = ("numpy", "scipy")
+
+    def packages_for(self, pipeline: PipelineDefinition) -> tuple[str, ...]:
+        """With torch or XGBoost, if the model is of theirs."""
+        method = self._plain_method(pipeline)
+        needed_too = method.model.package(method.way)
+        return self.packages if needed_too is None else (*self.packages, needed_too[0])
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
-        """The method with all its parameters; not where it begins from or computes, which do not decide the result."""
+        """The method with all its parameters; not where it is computed, which does not decide the result."""
         chosen = bench.pipeline.train.get_params()
         del chosen["warm_start"]
         own = {name: value for name, value in bench.pipeline.train_options.items() if name != "device"}
         return {**chosen, "options": own}
 
     def reads(self, bench: Workbench) -> dict[str, str]:
-        """Features, cells and propensities."""
-        return {
+        """Features, cells and propensities; the ranker that it begins from, where that decides the result."""
+        found = {
             "features": bench.features_hash(),
             "cells": bench.result_hash("aggregate", "cells.parquet"),
             "propensities": bench.result_hash("propensities", "rho.json"),
         }
+        return found | self._start(bench, found)
+
+    def _start(self, bench: Workbench, others: dict[str, str]) -> dict[str, str]:
+        """The hash of the ranker that a fit begins from.
+
+        Networks end elsewhere when they begin elsewhere; a linear model has one optimum, wherever it begins. If what is
+        shipped was learned from all the same, it stays, and what it began from is what counts.
+        """
+        method = self._plain_method(bench.pipeline)
+        if not bench.pipeline.train.warm_start or method.model.progress(method.way) is None:
+            return {}
+        shipped = shipped_content(bench.pipeline)
+        earlier = {WARM_START: str(shipped[WARM_START])} if shipped.get(WARM_START) else {}
+        key = self.key(bench.pipeline, self.settings(bench), {**others, **earlier})
+        if shipped.get("train") == key and (bench.store / f"{self.name}-{key}").is_dir():
+            return earlier
+        if not self._begins_from(bench, method):
+            return {}
+        return {WARM_START: shipped_ranker_hash(bench, WARM_START)}
 
     def run(self, bench: Workbench, folder: Path) -> StepOutcome:
         """Write the ranker with its card; where nothing is safe, say so instead."""
@@ -87,7 +116,7 @@ class TrainStep(Step):
     def _method(self, bench: Workbench, checkpoint: Path) -> Method:
         """The method, which reports its epochs and, where it has such, saves its state as it goes on."""
         chosen, options = bench.pipeline.train, dict(bench.pipeline.train_options)
-        method = configured(methods()[chosen.method], options)
+        method = self._plain_method(bench.pipeline)
         if chosen.warm_start:
             method = configured(methods()[chosen.method], {**options, **self._begins_from(bench, method)})
         steps = method.model.progress(method.way)
@@ -100,6 +129,10 @@ class TrainStep(Step):
         make_folder(checkpoint.parent)
         method.set_params(run__on_epoch=report, run__checkpoint=str(checkpoint), run__resume=checkpoint.exists())
         return method
+
+    @staticmethod
+    def _plain_method(pipeline: PipelineDefinition) -> Method:
+        return configured(methods()[pipeline.train.method], dict(pipeline.train_options))
 
     @staticmethod
     def _begins_from(bench: Workbench, method: Method) -> dict[str, Any]:
@@ -115,5 +148,5 @@ class TrainStep(Step):
 
     def _checkpoint(self, bench: Workbench) -> Path:
         """The state of a fit that was stopped; what decides the fit is in its name."""
-        key = self.key(self.settings(bench), self.reads(bench))
-        return bench.store.parent / "unfinished" / f"train-{key}.checkpoint"
+        key = self.key(bench.pipeline, self.settings(bench), self.reads(bench))
+        return bench.store.parent / UNFINISHED / f"train-{key}.checkpoint"

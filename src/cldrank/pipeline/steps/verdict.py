@@ -10,6 +10,8 @@ from cldrank.decoding import plain
 from cldrank.evaluation import compare
 from cldrank.evaluation.orders import PRODUCTION
 from cldrank.files import save_json, save_text
+from cldrank.pipeline.definition import AS_SHIPPED
+from cldrank.pipeline.shipped import RANKER, ranker_shipped, shipped_content, shipped_ranker_hash
 from cldrank.pipeline.step import Step, StepOutcome, Workbench
 from cldrank.rankers import load_ranker
 
@@ -19,6 +21,8 @@ class VerdictStep(Step):
 
     name = "verdict"
     sentence = "compares the ranker with production, by the clicks on held-out queries"
+    gate = True
+    packages = ("numpy", "scipy")
 
     def settings(self, bench: Workbench) -> dict[str, Any]:
         """What is measured and how, and which verdicts pass."""
@@ -35,16 +39,33 @@ class VerdictStep(Step):
             "propensities": bench.result_hash("propensities", "rho.json"),
         }
         against = bench.pipeline.verdict.against
+        if against == AS_SHIPPED:
+            return found | self._shipped_hash(bench)
         if against != PRODUCTION:
             found["against"] = bench.input_hash("against", bench.pipeline.paths([against]))
         return found
 
+    def _shipped_hash(self, bench: Workbench) -> dict[str, str]:
+        """The hash of the ranker that is shipped; if that is the new one, of the one that it was judged against."""
+        if self._is_shipped(bench):
+            earlier = shipped_content(bench.pipeline).get("against")
+            return {"against": str(earlier)} if earlier else {}
+        return {"against": shipped_ranker_hash(bench, "against")} if ranker_shipped(bench.pipeline) else {}
+
+    @staticmethod
+    def _is_shipped(bench: Workbench) -> bool:
+        """Whether the new ranker is the one that is shipped already."""
+        there = ranker_shipped(bench.pipeline)
+        return there is not None and shipped_content(bench.pipeline).get(RANKER) == bench.result_hash("train", RANKER)
+
     def run(self, bench: Workbench, folder: Path) -> StepOutcome:
         """Write the verdict as JSON and as a page."""
         chosen = bench.pipeline.verdict
-        old: Any = PRODUCTION
-        if chosen.against != PRODUCTION:
-            old = load_ranker(bench.pipeline.path(chosen.against))
+        if chosen.against == AS_SHIPPED and self._is_shipped(bench):
+            decision = shipped_content(bench.pipeline).get("verdict")
+            words = "the ranker is the one that is shipped: there is nothing to compare"
+            return StepOutcome(words, "as shipped", {"decision": decision, "against": AS_SHIPPED})
+        old, name, note = self._old(bench)
         held = held_out(bench.dataset.query_ids, bench.pipeline.train.hold_out)
         bench.say("judging by clicks")
         found = compare(
@@ -54,7 +75,7 @@ class VerdictStep(Step):
             list(chosen.measures) or None,
             clicks=bench.clicks[held],
             propensities=bench.curve,
-            names=("the new ranker", chosen.against),
+            names=("the new ranker", name),
             margin=chosen.margin,
             confidence=chosen.confidence,
             estimator=chosen.estimator,
@@ -68,6 +89,7 @@ class VerdictStep(Step):
         decision, first = found.verdict.decision, found.first
         facts = {
             "decision": decision,
+            "against": name,
             "measure": first.measure,
             "new": first.new.interval.estimate,
             "old": first.old.interval.estimate,
@@ -76,5 +98,15 @@ class VerdictStep(Step):
             "margin": found.verdict.margin,
             "queries": found.support.queries,
         }
-        words = f"{found.verdict.words}: {found.verdict.reason}"
+        words = f"{found.verdict.words}: {found.verdict.reason}{note}"
         return StepOutcome(words, decision, plain(facts), "" if decision in chosen.ship_if else decision)
+
+    @staticmethod
+    def _old(bench: Workbench) -> tuple[Any, str, str]:
+        """What the ranker is compared with, its name, and what there is to say about it."""
+        against, shipped = bench.pipeline.verdict.against, ranker_shipped(bench.pipeline)
+        if against == AS_SHIPPED and shipped is None:
+            return PRODUCTION, PRODUCTION, " Nothing is shipped yet, so this is against the order of the log."
+        if against == PRODUCTION:
+            return PRODUCTION, PRODUCTION, ""
+        return load_ranker(shipped if against == AS_SHIPPED and shipped else bench.pipeline.path(against)), against, ""

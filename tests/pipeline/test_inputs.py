@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from small_pipeline import write_definition
+
+import cldrank as cr
+from cldrank.errors import DataError, UsageError
+from cldrank.pipeline import read_pipeline, run_pipeline
+from cldrank.pipeline.fingerprints import Fingerprints
+from cldrank.pipeline.step import Workbench
+
+
+def bench(place: Path, *changes: tuple[str, str]) -> Workbench:
+    pipeline = read_pipeline(write_definition(place, changes))
+    return Workbench(pipeline, place / "runs" / "steps", Fingerprints(place / "memory.json"))
+
+
+def write_halves(place: Path, rows: int = 10000) -> None:
+    """The log in two folders, in files of the same name."""
+    table = pq.read_table(place / "log.parquet")
+    for name, half in (("a", table.slice(0, rows)), ("b", table.slice(20000))):
+        (place / name).mkdir(exist_ok=True)
+        pq.write_table(half, place / name / "log.parquet")
+
+
+def test_files_of_one_name_in_two_folders_are_two(place: Path) -> None:
+    named = ('"log.parquet"', '["a/log.parquet", "b/log.parquet"]')
+    write_halves(place)
+    before = bench(place, named)
+    first = before.log_hash()
+    assert before.inputs["log"].keys() == {"a/log.parquet", "b/log.parquet"}
+    write_halves(place, rows=5000)
+    assert bench(place, named).log_hash() != first
+
+
+def test_features_of_one_name_in_two_folders_are_two(place: Path) -> None:
+    named = ('"train.parquet"', '["a/part.parquet", "b/part.parquet"]')
+    data = cr.load(place / "train.parquet")
+    (place / "a").mkdir()
+    (place / "b").mkdir()
+    data[:20].save(place / "a" / "part.parquet")
+    data[20:].save(place / "b" / "part.parquet")
+    first = bench(place, named).features_hash()
+    data[:10].save(place / "a" / "part.parquet")
+    assert bench(place, named).features_hash() != first
+
+
+def test_a_file_that_is_named_twice_is_refused(place: Path) -> None:
+    with pytest.raises(UsageError, match=r"features: train\.parquet is named twice"):
+        bench(place, ('"train.parquet"', '["train.parquet", "train.parquet"]')).features_hash()
+
+
+@pytest.mark.parametrize("groups", ["train.txt.group", "groups.txt"])
+def test_group_files_are_inputs(place: Path, groups: str) -> None:
+    named = ('"train.parquet"', '"train.txt"' + ('\nfeatures.groups = "groups.txt"' if groups == "groups.txt" else ""))
+    (place / "train.txt").write_text("0 1:1\n1 1:2\n0 1:3\n")
+    (place / groups).write_text("1\n2\n")
+    before = bench(place, named)
+    first = before.features_hash()
+    assert groups in before.inputs["features"]
+    assert before.dataset.n_queries == 2
+    (place / groups).write_text("2\n1\n")
+    assert bench(place, named).features_hash() != first
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_file_that_comes_or_goes_during_a_run_is_refused(place: Path, arrives: bool) -> None:
+    (place / "logs").mkdir()
+    table = pq.read_table(place / "log.parquet")
+    pq.write_table(table.slice(0, 20000), place / "logs" / "1.parquet")
+    other = place / "logs" / "2.parquet"
+    if not arrives:
+        pq.write_table(table.slice(20000), other)
+
+    def say(text: str) -> None:
+        if text != "aggregating the log":
+            return
+        if arrives:
+            pq.write_table(table.slice(20000), other)
+        else:
+            other.unlink()
+
+    pipeline = read_pipeline(write_definition(place, [('"log.parquet"', '"logs"')]))
+    words = "arrived" if arrives else "was removed"
+    with pytest.raises(DataError, match=rf"2\.parquet {words} while the run was reading the log"):
+        run_pipeline(pipeline, say=say)
+
+
+def test_a_file_that_arrives_when_the_log_was_read_waits_for_the_next_run(place: Path) -> None:
+    (place / "logs").mkdir()
+    table = pq.read_table(place / "log.parquet")
+    pq.write_table(table.slice(0, 20000), place / "logs" / "1.parquet")
+
+    def say(text: str) -> None:
+        if text.startswith("training"):
+            pq.write_table(table.slice(20000), place / "logs" / "2.parquet")
+
+    pipeline = read_pipeline(write_definition(place, [('"log.parquet"', '"logs"')]))
+    assert run_pipeline(pipeline, say=say).inputs["log"].keys() == {"logs/1.parquet"}
