@@ -161,3 +161,33 @@ def test_a_posterior_is_prior_times_likelihood() -> None:
     np.testing.assert_allclose(found, [[0.6, 0.4], [1.0, 0.0]])
     own = posterior_mass(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.1, 0.9], [0.7, 0.3]]))
     np.testing.assert_allclose(own, [[0.1, 0.9], [0.7, 0.3]])  # a prior for each candidate
+
+
+class TestShares:
+    def test_a_rate_is_clicked_by_its_share(self) -> None:
+        """Two kinds of candidates, each seen by some at a share of 1 and by others at 0.2."""
+        rates, share = np.tile([0.2, 0.8], 100), np.repeat([1.0, 0.2], 100)
+        n = np.full(200, 10_000)
+        found = RateCounts.of(np.rint(n * rates * share), n, share).fit()
+        np.testing.assert_allclose(found.expected(), rates, atol=0.01)
+
+    def test_a_share_of_one_changes_nothing(self) -> None:
+        random = np.random.default_rng(0)
+        n = random.integers(1, 30, 200)
+        clicks = random.binomial(n, 0.3)
+        for share in (1.0, np.ones(200)):
+            np.testing.assert_array_equal(
+                RateCounts.of(clicks, n, share).fit().expected(), RateCounts.of(clicks, n).fit().expected()
+            )
+
+    def test_very_many_are_rounded(self) -> None:
+        """Impressions and shares to steps of 5%; clicks with them, so that the rate stays."""
+        random = np.random.default_rng(0)
+        n, share = random.integers(1000, 100_000, 30_000), random.uniform(0.1, 1, 30_000)
+        clicks = random.binomial(n, 0.4 * share)
+        found = RateCounts.of(clicks, n, share)
+        assert len(np.unique(found.share)) < 60
+        rate = (found.clicks / (found.impressions * found.share))[found.pair]
+        np.testing.assert_allclose(rate, clicks / (n * share), atol=0.01)
+        assert (found.clicks <= found.impressions).all()
+        assert found.share.max() <= 1
