@@ -10,7 +10,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +126,13 @@ class Engine(ABC):
 
 class DuckDB(Engine):
     """DuckDB: out of core, within a memory limit, spilling to a temporary folder."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        import duckdb
+
+        with suppress(duckdb.Error):  # Ibis writes functions over lists with arrows, which only older DuckDBs expect
+            connection.raw_sql("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
 
     def read(self, part: LogPart) -> ir.Table:
         """The rows of the files of a part."""
