@@ -45,9 +45,7 @@ def test_short_clicks_do_not_count(tmp_path: Path, engine: Any, text: bool) -> N
 
 def test_milliseconds(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "log.parquet", timed(29_999, 30_000, 500_000, 40_000))
-    with pytest.raises(
-        DataError, match=r"would be longer than an hour .* set dwell_unit='ms'; if .* set dwell_unit='s'"
-    ):
+    with pytest.raises(DataError, match=r"longer than an hour .* set dwell_unit='ms'; if .* set dwell_unit='s'"):
         read(path, satisfied=30)
     found, _ = read(path, satisfied=30, dwell_unit="ms")
     assert n_clicks(found) == N - len(range(0, N, 4))
