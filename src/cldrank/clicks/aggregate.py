@@ -205,6 +205,10 @@ def aggregate(
     check_number("max_rejected", max_rejected, least=0, most=1)
     layout = LogLayout.of(layout, reading)
     if segment is not None:
+        named = layout.columns.get(SEGMENT, segment)
+        if named != segment:
+            mapped = Spelling(f"columns={{{SEGMENT!r}: {named!r}}}", f"--column {SEGMENT}={named}")
+            raise UsageError("{} and {} both name the segment; leave out one.", setting("segment", segment), mapped)
         layout = replace(layout, columns={**layout.columns, SEGMENT: segment})
     files = existing(paths)
     _refuse_cells(files)

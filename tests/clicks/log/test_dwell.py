@@ -45,13 +45,25 @@ def test_short_clicks_do_not_count(tmp_path: Path, engine: Any, text: bool) -> N
 
 def test_milliseconds(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "log.parquet", timed(29_999, 30_000, 500_000, 40_000))
-    with pytest.raises(DataError, match=r"dwell times are longer than an hour, .* set dwell_unit='ms'"):
+    with pytest.raises(DataError, match=r"longer than an hour .* set dwell_unit='ms'; if .* set dwell_unit='s'"):
         read(path, satisfied=30)
     found, _ = read(path, satisfied=30, dwell_unit="ms")
     assert n_clicks(found) == N - len(range(0, N, 4))
     path = write_parquet(tmp_path / "log.parquet", timed(31, 60))
-    with pytest.raises(DataError, match=r"shorter than a tenth of a second, .* leave out dwell_unit='ms'"):
+    with pytest.raises(DataError, match=r"shorter than a tenth of a second .* leave out dwell_unit='ms'"):
         read(path, satisfied=30, dwell_unit="ms")
+
+
+def test_seconds_can_be_insisted_on(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "log.parquet", timed(4000.0))
+    with pytest.raises(DataError, match="longer than an hour"):
+        read(path, satisfied=30)
+    assert read(path, satisfied=30, dwell_unit="s")[0] == expected()
+
+
+def test_zeros_are_dwell_times_too(tmp_path: Path, engine: Any) -> None:
+    path = write_parquet(tmp_path / "log.parquet", timed(4000, 0, 0, 0))
+    assert n_clicks(read(path, engine, satisfied=30)[0]) == len(range(0, N, 4))
 
 
 @pytest.mark.exhaustive
@@ -71,7 +83,8 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
         read(path, satisfied=30)
     with pytest.raises(UsageError, match="satisfied must be a number above 0"):
         read(path, satisfied=0)
-    with pytest.raises(UsageError, match="dwell_unit is for dwell times, which only satisfied reads"):
-        read(path, dwell_unit="ms")
+    for unit in ("s", "ms"):
+        with pytest.raises(UsageError, match="dwell_unit is for dwell times, which only satisfied reads"):
+            read(path, dwell_unit=unit)
     with pytest.raises(UsageError, match="dwell_unit must be 's' or 'ms'"):
         read(path, satisfied=3, dwell_unit="hours")

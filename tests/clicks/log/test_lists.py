@@ -99,6 +99,33 @@ class TestShapes:
         assert found == {key: (n, 3 * c) for key, (n, c) in expected().items()}
 
 
+class TestClicksAreAccountedFor:
+    def test_a_document_of_another_page(self, tmp_path: Path, engine: Any) -> None:
+        """A click belongs to the page that reports it, also where the session saw the document on another."""
+        results = [[{"id": doc} for doc in docs] for docs in ("ab", "cd")]
+        rows = [
+            {"session_id": 1, "query_id": "q", "page": 1, "results": results[0], "clicked_documents": ["a", "c"]},
+            {"session_id": 1, "query_id": "q", "page": 2, "results": results[1], "clicked_documents": ["d"]},
+        ]
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        found, result = read(path, engine, columns={"doc_id": "results.id", "page": "page"})
+        assert found == {("q", "a", 1): (1, 1), ("q", "b", 2): (1, 0), ("q", "c", 3): (1, 0), ("q", "d", 4): (1, 1)}
+        assert result.account.rejected == {"click never shown": 1}
+        assert result.rejects.to_pylist()[0]["doc_id"] == "c"
+
+    @pytest.mark.parametrize(
+        "clicked", [{"clicked_positions": [1, 1, 2]}, {"clicked_documents": ["a", "b", "a"]}], ids=["places", "ids"]
+    )
+    def test_every_click_of_a_list(self, tmp_path: Path, engine: Any, clicked: dict[str, list[Any]]) -> None:
+        rows = [{"session_id": s, "query_id": "q", "documents": ["a", "b", "c"], **clicked} for s in range(5)]
+        path = write_parquet(tmp_path / "log.parquet", rows)
+        places = [("q", "a", 1), ("q", "b", 2), ("q", "c", 3)]
+        for every, counts in ((True, (10, 5, 0)), (False, (5, 5, 0))):
+            found, result = read(path, engine, every_click=every)
+            assert found == {place: (5, clicks) for place, clicks in zip(places, counts, strict=True)}
+            assert result.account.rejected == {}
+
+
 class TestUnequalLists:
     def test_the_page_is_set_aside(self, tmp_path: Path, engine: Any) -> None:
         rows = pages(documents=documents, clicked=lambda _, hits: list(hits))

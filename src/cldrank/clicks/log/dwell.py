@@ -18,7 +18,7 @@ _SHORT = 0.1
 def satisfied(
     rows: ir.Table, clicks: ir.IntegerValue, dwell: ir.Value, layout: LogLayout, values: ValueReader
 ) -> tuple[ir.IntegerValue, ir.BooleanValue, str]:
-    """Clicks without those that were too short, where a dwell time is not one, and what was found.
+    """Clicks without those that were too short, where a dwell time is not a number from 0, and what was found.
 
     A click without a dwell time counts: it is often the last of a session, and nothing shows that its reader left.
     """
@@ -42,7 +42,7 @@ def satisfied(
                 every=seen.count(),
                 brief=seen.short.sum(),
                 unknown=(~said).sum(),
-                timed=(seen.number > 0).sum(),
+                timed=(seen.number >= 0).sum(),
                 long=(seen.number > _LONG).sum(),
                 tiny=((seen.number > 0) & (seen.number < _SHORT)).sum(),
             )
@@ -56,19 +56,20 @@ def satisfied(
     return short.ifelse(0, clicks), odd, found
 
 
-def _check_unit(unit: str, timed: int, long: int, tiny: int) -> None:
-    """Refuse dwell times that are far from what readers do, as in another unit."""
-    if unit == "s" and long * 2 > timed:
+def _check_unit(unit: str | None, timed: int, long: int, tiny: int) -> None:
+    """Refuse dwell times that are far from what readers do, as in another unit; seconds only if they are not said."""
+    if unit is None and long * 2 > timed:
         raise DataError(
-            "{:,} of {:,} dwell times are longer than an hour, so they are not seconds. If they are milliseconds, set "
-            "{}.",
+            "{:,} of {:,} dwell times would be longer than an hour if they were seconds. If they are milliseconds, set "
+            "{}; if they are seconds, set {}.",
             long,
             timed,
             setting("dwell_unit", "ms"),
+            setting("dwell_unit", "s"),
         )
     if unit == "ms" and tiny * 2 > timed:
         raise DataError(
-            "{:,} of {:,} dwell times are shorter than a tenth of a second, so they are not milliseconds. If they are "
+            "{:,} of {:,} dwell times would be shorter than a tenth of a second if they were milliseconds. If they are "
             "seconds, leave out {}.",
             tiny,
             timed,

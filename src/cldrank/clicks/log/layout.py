@@ -29,9 +29,10 @@ class LogLayout:
     page_size        how many results a page of results has, for logs with a `page` column
     paging           whether positions restart on each page ("restarts") or not ("continues"); None: found out
     first_page       the number of the first page, 0 or 1; None: found out
-    grid_columns     how many columns a grid has, for logs with `row` and `column`; None: the largest in the log
+    grid_columns     how many columns a grid has, for logs with `row` and `column`; None: found out
     satisfied        count a click only if its `dwell` time is at least this, in seconds, or unknown
-    dwell_unit       the unit of dwell times in the log, "s" or "ms"
+    dwell_unit       the unit of dwell times in the log, "s" or "ms"; None: seconds, unless most exceed an hour, which
+                     is refused
     time_zone        of timestamps that do not say theirs
 
     >>> LogLayout.of(None, {"columns": {"doc_id": "item"}, "first_position": 0}).first_position
@@ -50,7 +51,7 @@ class LogLayout:
     first_page: int | None = None
     grid_columns: int | None = None
     satisfied: float | None = None
-    dwell_unit: str = "s"
+    dwell_unit: str | None = None
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
@@ -66,7 +67,8 @@ class LogLayout:
             check_choice("paging", self.paging, PAGING)
         if self.satisfied is not None:
             check_number("satisfied", self.satisfied, above=0, optional=True)
-        check_choice("dwell_unit", self.dwell_unit, DWELL_UNITS)
+        if self.dwell_unit is not None:
+            check_choice("dwell_unit", self.dwell_unit, DWELL_UNITS)
         zone(self.time_zone)
         self._check_together()
 
@@ -99,11 +101,13 @@ class LogLayout:
         if len(grid) == 1 or (self.grid_columns is not None and not grid):
             missing = next(role for role in ("row", "column") if role not in grid)
             raise UsageError(
-                "a grid has rows and columns; name the column with the {} with {}.", missing, mapping(missing)
+                "a grid has rows and columns, and which column of the log holds the {} is not said; add {}.",
+                missing,
+                mapping(missing),
             )
         if grid and "position" in self.columns:
             raise UsageError("the row and the column are the position of a result; leave out {}.", mapping("position"))
-        if self.dwell_unit != "s" and self.satisfied is None:
+        if self.dwell_unit is not None and self.satisfied is None:
             raise UsageError("{} is for dwell times, which only {} reads.", setting("dwell_unit"), setting("satisfied"))
 
 
@@ -130,7 +134,7 @@ def zone(name: str) -> ZoneInfo:
     """A time zone by its name."""
     try:
         return ZoneInfo(name)
-    except Exception:  # of many kinds, for what is no key, no file, or no text
+    except Exception:  # of many kinds: for unknown names, for folders, and for what is not text
         raise UsageError(
             "{} must be the name of a time zone, such as Europe/Berlin or UTC, not {!r}.", setting("time_zone"), name
         ) from None

@@ -88,7 +88,7 @@ class PageReader:
         if "clicked_positions" in raw:
             phantoms.append(self._beyond(pages, results))
         if "clicked_documents" in raw:
-            phantoms.append(self._not_there(pages, rows, raw[self.documents]))
+            phantoms.append(self._not_there(pages, results))
         clicks_off_the_page = phantoms[0].union(*phantoms[1:]) if len(phantoms) > 1 else next(iter(phantoms), None)
         return Spread(rows, raw, place, unequal, clicks_off_the_page)
 
@@ -109,13 +109,13 @@ class PageReader:
     # -- what was clicked ----------------------------------------------------------------------------------------------
 
     def clicked(self, spread: Spread) -> ir.IntegerValue:
-        """1 where a result is among those that its page says were clicked, else 0."""
+        """How often each result is among those that its page says were clicked."""
         if "clicked_positions" in spread.raw:
             clicked = spread.raw["clicked_positions"]
             sought = (spread.place + self.top).cast(clicked.type().value_type)
         else:
             clicked, sought = self._alike(spread.raw["clicked_documents"], spread.raw[self.documents])
-        return clicked.contains(sought).fill_null(False).cast("int64")
+        return clicked.filter(lambda one: one == sought).length().fill_null(0).cast("int64")
 
     def _clicked_positions(self, clicked: ir.ArrayValue) -> ir.ArrayValue:
         """The clicked positions of pages, in a type that any position can be compared with."""
@@ -136,12 +136,15 @@ class PageReader:
         within = clicks.position.between(1, clicks.length).fill_null(False)
         return _phantoms(clicks.filter(~within), NEVER_SHOWN)
 
-    def _not_there(self, pages: ir.Table, rows: ir.Table, document: ir.Value) -> ir.Table:
-        """Clicks on documents that no page of their session and query has."""
+    def _not_there(self, pages: ir.Table, results: str) -> ir.Table:
+        """Clicks on documents that their own page does not have."""
         clicks = pages.unnest("clicked_documents")
         clicks = clicks.mutate(doc_id=clicks.clicked_documents.cast("string"))
-        shown = rows.select("session_id", "query_id", doc_id=document.cast("string")).distinct()
-        return _phantoms(clicks.anti_join(shown, ["session_id", "query_id", "doc_id"]), NEVER_SHOWN)
+        place, shown = self.places[self.documents], clicks[results]
+        if place.inner:
+            shown = shown.map(place.of)
+        there = shown.cast("array<string>").contains(clicks.doc_id).fill_null(False)
+        return _phantoms(clicks.filter(~there), NEVER_SHOWN)
 
     def _alike(self, clicked: ir.ArrayValue, document: ir.Value) -> tuple[ir.ArrayValue, ir.Value]:
         """Clicked and displayed documents in one type."""

@@ -194,8 +194,8 @@ class _LogReader:
 
         counted, odd = self.values.whole(raw["clicked"], "clicked")
         clicks = ibis.coalesce(counted, 0)
-        once = raw["clicked"].type().is_boolean() or any(role in raw for role in OF_CLICKS)
-        if not once:
+        once = raw["clicked"].type().is_boolean()
+        if not once and not any(role in raw for role in OF_CLICKS):
             self.values.check_clicks(rows, clicks)
             senseless = ~clicks.between(0, DEEPEST)
             odd = any_of(senseless, odd)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,13 @@ _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON
 
 class DuckDB(Engine):
     """DuckDB: out of core, within a memory limit, spilling to a temporary folder."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        import duckdb
+
+        with suppress(duckdb.Error):  # Ibis writes functions over lists with arrows, which only older DuckDBs expect
+            connection.raw_sql("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
 
     def read(self, part: LogPart) -> ir.Table:
         """The rows of the files of a part."""
