@@ -90,16 +90,24 @@ class TestClicks:
             ("--day is for a folder of days", ["-o", "x.parquet", "--day", "2026-11-15"]),
             ("--replace is for a folder of days", ["--add-to", "x.parquet", "--replace"]),
             ("name the file of cells to write with --out", []),
-            ("--add-to cells.csv: cells are kept in a .parquet file, or in a folder", ["--add-to", "cells.csv"]),
         ):
             ran = run("clicks", "aggregate", log, *arguments)
             assert (ran.code, message in ran.err) == (2, True), ran
-        assert not (tmp_path / "cells.csv").exists()
-        dotted = run("clicks", "aggregate", log, "--add-to", "cells.v2/")
-        assert "wrote cells.v2/2026-11-15.parquet" in dotted.out
-        assert "cells.v2 is as it was" in run("clicks", "aggregate", log, "--add-to", "cells.v2").out  # it is there now
         windowed = run("clicks", "show", "cells/2026-11-15.parquet", "--last", "2d")
         assert (windowed.code, "--last and --until choose from a folder of days" in windowed.err) == (2, True)
+
+    def test_what_looks_like_another_file_is_a_folder_only_with_a_slash(
+        self, run: Run, log: Path, tmp_path: Path
+    ) -> None:
+        for name in ("cells.csv", "cells.v2"):
+            refused = run("clicks", "aggregate", log, "--add-to", name, "--day", "2026-11-15")
+            message = f"--add-to {name}: cells are kept in a .parquet file, or in a folder of days, named as {name}/."
+            assert (refused.code, message in refused.err) == (2, True), refused
+            assert not (tmp_path / name).exists()
+        made = run("clicks", "aggregate", log, "--add-to", "cells.v2/", "--day", "2026-11-15")
+        assert "wrote cells.v2/2026-11-15.parquet" in made.out
+        again = run("clicks", "aggregate", log, "--add-to", "cells.v2", "--day", "2026-11-15")  # it is there now
+        assert "cells.v2 is as it was" in again.out
 
     def test_logs_that_count_from_zero(self, run: Run, tmp_path: Path) -> None:
         rows = [f"{s},q,d{k},{k},{int(k == s)}" for s in range(24) for k in range(24)]
