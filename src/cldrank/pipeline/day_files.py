@@ -46,7 +46,8 @@ class FollowedLog:
 
     def count(self, say: Say = lambda _: None) -> list[date]:
         """Bring the days up to date; gives those that were written or removed."""
-        by_path = {path.absolute(): one for path, one in log_files(existing(self.paths)).items()}
+        found = log_files(existing(self.paths)).items()
+        by_path = {path.absolute(): one for path, one in found if isinstance(path, Path)}
         here = {name: by_path[path.absolute()] for name, path in self.names.items() if path.absolute() in by_path}
         history = self._history()
         past, now = {_content(one) for one in self._counted()}, {_content(one) for one in here.values()}
