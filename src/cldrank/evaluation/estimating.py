@@ -308,8 +308,12 @@ def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks)
 
 def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
     """An estimate that, with its intervals, ends where the measure does."""
+
+    def bounded(value: float) -> float:
+        return min(max(value, least), most)
+
     interval, lowest, highest = (
-        Interval(*np.clip([one.estimate, one.low, one.high], least, most).tolist(), one.confidence, one.n)
+        replace(one, estimate=bounded(one.estimate), low=bounded(one.low), high=bounded(one.high))
         for one in (found.interval, found.lowest, found.highest)
     )
     return ClickEstimate(interval, lowest, highest, found.errors)
