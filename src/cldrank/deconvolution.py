@@ -191,5 +191,5 @@ def _distinct(clicks: NDArray[np.int64], impressions: NDArray[np.int64], share: 
     pairs, pair, number = np.unique(
         np.stack([clicks, impressions, share], axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    found_clicks, found_impressions, found_share = pairs.T.copy()
-    return RateCounts(found_clicks, found_impressions, found_share, number.astype(np.float64), pair.reshape(-1))
+    clicked, shown, parts = pairs.T.copy()
+    return RateCounts(clicked, shown, parts, number.astype(np.float64), pair.reshape(-1))

@@ -164,7 +164,11 @@ class TestIdealOrder:
         data = cr.RankingDataset.from_arrays(np.zeros((90, 1)), np.arange(90))
         relevance, where = random.choice([0.2, 0.8], 90), np.arange(90) % 3
         cells = [(row, s) for row in range(90) for s in rho if where[row] in (2, list(rho).index(s))]
-        shown = {"row": [row for row, _ in cells], "position": [2] * len(cells), "impressions": [10**6] * len(cells)}
+        shown: dict[str, Any] = {
+            "row": [row for row, _ in cells],
+            "position": [2] * len(cells),
+            "impressions": [10**6] * len(cells),
+        }
         clicks = [round(1e6 * relevance[row] * rho[s]) for row, s in cells]
         table = ClickTable.from_arrays(data, **shown, clicks=clicks, segment=[s for _, s in cells])
         curves = SegmentPropensities.of({s: Propensities(np.array([1, value])) for s, value in rho.items()})
@@ -174,12 +178,12 @@ class TestIdealOrder:
     def test_what_was_not_shown_is_as_relevant_as_the_top_of_all_segments(self) -> None:
         """Not as what one page of a segment that comes first by name says."""
         world = simulated()
-        rare = world.clicks.where(np.arange(world.clicks.n_cells) < 4).as_segment("(missing)")
-        table = rare.merge(world.clicks.as_segment("desktop"))
+        rare = np.arange(world.clicks.n_cells) < 4
+        table = world.clicks.where(rare).as_segment("(missing)").merge(world.clicks.where(~rare).as_segment("desktop"))
         curves = SegmentPropensities.of({"(missing)": world.rho, "desktop": world.rho})
         both, one = (
             IdealOrder(LoggedClicks(world.data, clicks, curve), None, 4)._posteriors[0]
-            for clicks, curve in ((table, curves), (world.clicks.merge(rare.as_segment(""), again=True), world.rho))
+            for clicks, curve in ((table, curves), (world.clicks, world.rho))
         )
         assert len(both.rows) == len(one.rows)
         assert (both.quantile(0.9), both.quantile(0.1)) == (one.quantile(0.9), one.quantile(0.1))

@@ -18,7 +18,6 @@ def halved(table: ClickTable, seed: int = 0) -> tuple[ClickTable, ClickTable]:
     whole = ClickTable(table.candidates, table.row, table.position, 2 * n, 2 * clicks)
     dealt = np.random.default_rng(seed).hypergeometric(2 * clicks, 2 * (n - clicks), n)
     row, position, impressions = (np.concatenate([part, part]) for part in (table.row, table.position, n))
-    segment = np.repeat([0, 1], table.n_cells)
-    parts = np.concatenate([dealt, 2 * clicks - dealt])
-    named = ClickTable(table.candidates, row, position, impressions, parts, segment=segment, segment_names=NAMES)
-    return whole, named
+    segment, parts = np.repeat([0, 1], table.n_cells), np.concatenate([dealt, 2 * clicks - dealt])
+    split = ClickTable(table.candidates, row, position, impressions, parts, segment=segment, segment_names=NAMES)
+    return whole, split

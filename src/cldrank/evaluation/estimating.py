@@ -309,11 +309,11 @@ def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks)
 def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
     """An estimate that, with its intervals, ends where the measure does."""
 
-    def cut(value: float) -> float:
-        return float(np.clip(value, least, most))
+    def bounded(value: float) -> float:
+        return min(max(value, least), most)
 
     interval, lowest, highest = (
-        replace(one, estimate=cut(one.estimate), low=cut(one.low), high=cut(one.high))
+        replace(one, estimate=bounded(one.estimate), low=bounded(one.low), high=bounded(one.high))
         for one in (found.interval, found.lowest, found.highest)
     )
     return ClickEstimate(interval, lowest, highest, found.errors)
