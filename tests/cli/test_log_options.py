@@ -145,7 +145,7 @@ class TestOddLogs:
             (2, "--satisfied must be a number above 0", [*start, "--satisfied", "0"]),
             (2, "--time-zone must be the name of a time zone", [*start, "--time-zone", "Berlin"]),
             (2, "--paging must be 'restarts' or 'continues'", [*start, "--paging", "maybe"]),
-            (2, "with --column column=NAME", [*start, "--column", "row=p"]),
+            (2, "no column is named; add --column column=NAME", [*start, "--column", "row=p"]),
             (2, "--grid-columns", [*start, "--grid-columns", "0"]),
         ]
         for code, message, arguments in cases:

@@ -85,6 +85,8 @@ VIEWED: list[tuple[Any, ...]] = [  # session, document, position, clicked, time
 
 
 def write_timed(path: Path, rows: list[tuple[Any, ...]]) -> Path:
+    """Rows whose last value is the second of 2024-07-01."""
+    rows = [(*row, 1_719_792_000 + second) for *row, second in rows]
     names = ("session_id", "doc_id", "position", "clicked", "timestamp")
     table = pa.table([pa.array(values) for values in zip(*rows, strict=True)], names=names)
     pq.write_table(table.append_column("query_id", pa.array(["q"] * len(rows))), path)

@@ -143,7 +143,7 @@ class TestCounted:
             log = by_view(open_log(write_timed(tmp_path / "log.parquet", VIEWED), engine))
             sessions = set(log.rows.session_id.to_pyarrow().to_pylist())
         times = ((1, 10), (1, 20), (1, 30), (2, 10))
-        assert sessions == {f"{session}@1970-01-01 00:00:{second}+00" for session, second in times}
+        assert sessions == {f"{session}@2024-07-01 00:00:{second}+00" for session, second in times}
 
     def test_small_results(self) -> None:
         import ibis

@@ -101,7 +101,7 @@ class LogLayout:
         if len(grid) == 1 or (self.grid_columns is not None and not grid):
             missing = next(role for role in ("row", "column") if role not in grid)
             raise UsageError(
-                "a grid has rows and columns, and which column of the log holds the {} is not said; add {}.",
+                "a grid has rows and columns, and no {} is named; add {}.",
                 missing,
                 mapping(missing),
             )
