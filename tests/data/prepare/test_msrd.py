@@ -174,7 +174,10 @@ def test_a_judgement_of_an_unknown_movie_is_counted_and_left_out(tmp_path: Path)
         ({"lines": [*LINES, "qid:3\tups\t12"]}, r"tsv\.gz:14: 'qid:3\\tups\\t12' is not qid:NUMBER"),
         ({"lines": [*LINES, "q3\tups\t12\t1"]}, "is not qid:NUMBER"),
         ({"lines": [*LINES, "qid:3\tups\t12\t2"]}, r":14: the grade is '2', not 0 or 1"),
-        ({"films": [*FILMS, {"title": "No id"}]}, r"jsonl\.gz:3: not a movie of MSRD: its id is 'None', not a whole number"),
+        (
+            {"films": [*FILMS, {"title": "No id"}]},
+            r"jsonl\.gz:3: not a movie of MSRD: its id is 'None', not a whole number",
+        ),
         ({"films": [*FILMS, [1]]}, r"jsonl\.gz:3: holds a list; a JSON object is wanted"),
         ({"lines": LINES[:5]}, "2 queries with a known movie are too few"),
     ],
