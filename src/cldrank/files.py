@@ -114,6 +114,14 @@ def recover_folder(path: str | os.PathLike[str]) -> None:
                     retired.rename(target)
 
 
+def clear_abandoned(path: str | os.PathLike[str]) -> None:
+    """Remove what killed processes left of writing one file or folder, and restore that if need be."""
+    target = _followed(path)
+    recover_folder(target)
+    for junk in _named_after(target, _PART):
+        _remove_abandoned(junk)
+
+
 @contextmanager
 def scratch(parent: str | os.PathLike[str] | None = None, name: str = "cldrank") -> Iterator[Path]:
     """A temporary folder that vanishes with the block; those that killed processes left under the same name go first.

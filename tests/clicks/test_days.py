@@ -56,7 +56,43 @@ def three_days(tmp_path: Path) -> list[Path]:
     return paths
 
 
+def test_forgetting_clears_away_what_a_killed_process_left(three_days: list[Path], tmp_path: Path) -> None:
+    folder = DayFolder(tmp_path / "cells")
+    folder.add(three_days, max_rejected=1)
+    left = tmp_path / ".cells.abcd1234.part"
+    left.mkdir()
+    assert folder.forget("3d") == []
+    assert not left.exists()
+    assert folder.forget("1d") == [START.date(), (START + timedelta(days=1)).date()]
+    with pytest.raises(UsageError, match="no such folder of days"):
+        DayFolder(tmp_path / "nowhere").forget("1d")
+
+
+def test_a_date_far_away_is_warned_of_at_once(three_days: list[Path], tmp_path: Path) -> None:
+    folder = DayFolder(tmp_path / "cells")
+    folder.add(three_days, max_rejected=1)
+    folder.file(START.date()).rename(folder.file(date(9999, 12, 31)))
+    with pytest.warns(CldrankWarning, match=r"2,912,\d+ are missing: .* and 2,912,\d+ more"):
+        folder.window()
+    with pytest.warns(CldrankWarning, match="are missing"):
+        assert folder.window("99999w") == [date(9999, 12, 31)]  # 1917 years hold no other day
+    with pytest.raises(DataError, match=r"has no day up to 0001-01-02"):
+        folder.window(until="0001-01-02")
+
+
 class TestAdding:
+    def test_on_every_engine(self, three_days: list[Path], tmp_path: Path, engine: Any) -> None:
+        """Several days of one call, a day that is added to, and one that is made anew."""
+        folder, reference = DayFolder(tmp_path / "cells"), DayFolder(tmp_path / "reference")
+        more = write(tmp_path / "more" / "log.parquet", page(99, START))
+        for one, options in ((folder, {"engine": engine}), (reference, {})):
+            one.add(three_days, max_rejected=1, **options)
+            one.add(more, **options)
+            one.add([*three_days, more], replace=True, max_rejected=1, **options)
+        assert list(folder.files()) == [(START + timedelta(days=at)).date() for at in range(3)]
+        assert content(folder.path) == content(reference.path)
+        assert folder.sources() == reference.sources()
+
     def test_days_are_the_same_together_and_one_by_one(self, three_days: list[Path], tmp_path: Path) -> None:
         together, single = DayFolder(tmp_path / "together"), DayFolder(tmp_path / "single")
         whole = together.add(three_days, max_rejected=1)

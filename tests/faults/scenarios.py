@@ -150,7 +150,7 @@ SCENARIOS = {
     "clicks aggregate": Scenario(
         "clicks aggregate log-{v}.parquet --features train.parquet --out out.parquet", {"out.parquet": parquet}
     ),
-    "days added": Scenario("clicks aggregate day-{v}.csv --add-to cells", {"cells": days}),
+    "days added": Scenario("clicks aggregate v{v}/day-{v}.csv --add-to cells", {"cells": days}),
     "days replaced": Scenario("clicks aggregate v{v}/days/log.csv --add-to cells --replace", {"cells": days}),
     "days forgotten": Scenario("clicks forget kept-{v} --keep 1d", {"kept-1": days}),
     "clicks import": Scenario(
@@ -208,8 +208,10 @@ def prepare(folder: Path, commands: Commands) -> None:
         (folder / f"letor-{version}.txt").write_text(letor)
         (folder / f"yandex-{version}.tsv").write_text(_yandex(version))
         pq.write_table(_baidu(version), folder / f"baidu-{version}.parquet")
-        (folder / f"day-{version}.csv").write_text(_of_days(range(10 + version, 13 + 2 * version), version))
-        (folder / f"v{version}" / "days").mkdir(parents=True)
+        (folder / f"v{version}" / "days").mkdir(parents=True)  # the name of its folder is noted with a log
+        (folder / f"v{version}" / f"day-{version}.csv").write_text(
+            _of_days(range(10 + version, 13 + 2 * version), version)
+        )
         (folder / f"v{version}" / "days" / "log.csv").write_text(_of_days(range(10 + version, 13), version))
         ended = commands.run(folder, f"clicks aggregate v0/days/log.csv --add-to kept-{version}".split())
         assert ended.code == 0, ended.output

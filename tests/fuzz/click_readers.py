@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +74,12 @@ def check_counts(done: Aggregation) -> None:
 def _seed_cells(folder: Path) -> None:
     table = small_clicks(small_data())
     table.save(folder / "cells.parquet")
-    parts = {"row": table.row, "position": table.position, "impressions": table.impressions, "clicks": table.clicks}
+    parts: dict[str, Any] = {
+        "row": table.row,
+        "position": table.position,
+        "impressions": table.impressions,
+        "clicks": table.clicks,
+    }
     segment = ["phone", "desktop", "ä b"] * 4
     cr.ClickTable.from_arrays(small_data(), **parts, segment=segment).save(folder / "segments.parquet")
 

@@ -90,7 +90,7 @@ def _ranker() -> Any:
 
     data = small_data()
     fitted = scaling.fit(None, data.features)
-    return LinearRanker(feature_names=data.feature_names, scaling=fitted, coefficients=[1.0, -2.0, 0.5])
+    return LinearRanker(feature_names=data.feature_names, scaling=fitted, coefficients=np.array([1.0, -2.0, 0.5]))
 
 
-FRAME_READERS = {"frames": Reader(_seed_nothing, _case_frame, _read_frame, 6)}
+FRAME_READERS = {"frames": Reader(_seed_nothing, _case_frame, _read_frame, 3)}

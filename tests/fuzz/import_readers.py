@@ -122,4 +122,4 @@ def _records(path: Path) -> list[Any]:
     return found
 
 
-IMPORT_READERS = {"imports": Reader(_seed_imports, _case_imports, _read_imports, 2)}
+IMPORT_READERS = {"imports": Reader(_seed_imports, _case_imports, _read_imports, 1)}

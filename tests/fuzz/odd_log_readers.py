@@ -167,6 +167,6 @@ def raise_if_days(path: Path) -> None:
 
 
 ODD_LOG_READERS = {
-    "odd log": Reader(_seed_odd_logs, _case_odd_log, _read_odd_log, 4),
-    "days": Reader(_seed_days, _case_days, _read_days, 3),
+    "odd log": Reader(_seed_odd_logs, _case_odd_log, _read_odd_log, 1),
+    "days": Reader(_seed_days, _case_days, _read_days, 1),
 }

@@ -49,7 +49,7 @@ def _read_score(path: Path) -> None:
     out.unlink(missing_ok=True)
     names = small_data().feature_names
     fitted = scaling.fit(None, small_data().features)
-    ranker = LinearRanker(feature_names=names, scaling=fitted, coefficients=[1.0, -2.0, 0.5])
+    ranker = LinearRanker(feature_names=names, scaling=fitted, coefficients=np.array([1.0, -2.0, 0.5]))
     try:
         done = score(ranker, path, out)
     except CldrankError:
@@ -117,7 +117,7 @@ def _read_judgements(path: Path) -> None:
     texts = None if cells == path else read_query_texts(path)
     named = pairs if texts is None else [(texts.get(one, ""), *rest) for one, *rest in pairs]
     folder = emptied(path.parent / "written")
-    refused = []
+    refused: list[CldrankError] = []
     for to in ("quepid", "workbench", "trec"):
         if to == "trec" and texts is not None:
             continue

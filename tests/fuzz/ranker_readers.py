@@ -204,7 +204,7 @@ def _read_scores(path: Path) -> None:
 
 RANKER_READERS = {
     "ranker": Reader(_seed_rankers, _case_ranker, _read_ranker, 10),
-    "start": Reader(_seed_starts, _case_start, _read_start, 2),
+    "start": Reader(_seed_starts, _case_start, _read_start, 1),
     "checkpoint": Reader(_seed_checkpoint, _case_checkpoint, _read_checkpoint, 2),
     "scores": Reader(_seed_scores, _case_scores, _read_scores, 8),
 }

@@ -134,8 +134,11 @@ class Delivery:
 
     def arguments(self, out: Path) -> dict[str, Any]:
         """As `write_judgements` takes them, checked before anything is judged."""
+        from cldrank.arguments import check_number
         from cldrank.judgements import check_delivery, read_query_texts
 
+        if self.sure is not None:
+            check_number("sure", self.sure, above=0, most=1)
         texts = None if self.query_text is None else read_query_texts(self.query_text)
         found: dict[str, Any] = {"to": self.to, "rating": self.rating, "query_texts": texts}
         check_delivery(**found)

@@ -25,7 +25,7 @@ from cldrank.clicks.cell_kind import CellKind, joined_kind
 from cldrank.clicks.log.paths import AGAIN, LogFile, Paths, frame_of, in_both, names_of
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, setting, warn
-from cldrank.files import holding, make_folder, recover_folder, replacing_folder
+from cldrank.files import clear_abandoned, holding, make_folder, recover_folder, replacing_folder
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -113,15 +113,15 @@ class DayFolder:
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
         """The days of a window that there are, the first one first, with a warning about those that are missing."""
         there = list(self.files())
+        self._check_there()
         if not there:
             raise DataError(f"{self.path} holds no days; add some with `cldrank clicks aggregate LOG --add-to`.")
         end = there[-1] if until is None else as_day(until)
         start = there[0] if last is None else _first_day(end, last)
         chosen = [day for day in there if start <= day <= end]
         if not chosen:
-            raise DataError(
-                f"{self.path} has no day from {start} to {end}; its days go from {there[0]} to {there[-1]}."
-            )
+            asked = f"up to {end}" if last is None else f"from {start} to {end}"
+            raise DataError(f"{self.path} has no day {asked}; its days go from {there[0]} to {there[-1]}.")
         length, known = (end - start).days + 1, set(chosen)
         missing = (day for at in range(length) if (day := start + timedelta(days=at)) not in known)
         if number := length - len(chosen):
@@ -194,6 +194,7 @@ class DayFolder:
     def forget(self, keep: str) -> list[date]:
         """Delete the days before the last ones, such as "90d", counted back from the newest day; gives those."""
         self._check()
+        self._check_there()
         there = list(self.files())
         if not there:
             raise DataError(f"{self.path} holds no days; there is nothing to forget.")
@@ -234,7 +235,8 @@ class DayFolder:
         return found
 
     def _save(self, cells: Mapping[date, ClickTable], removed: Sequence[date] = ()) -> None:
-        """Write some days: all of them, or none."""
+        """Write some days: all of them, or none; and clear away what a killed process left."""
+        clear_abandoned(self.path)
         if len(cells) + len(removed) < 2:
             for day, table in cells.items():
                 table.save(self.file(day))
@@ -265,6 +267,10 @@ class DayFolder:
         for file in self.files().values():
             if not is_cells(file):
                 raise UsageError(f"{file} does not hold cells, so {self.path} is not a folder of days; name another.")
+
+    def _check_there(self) -> None:
+        if not self.path.exists():
+            raise UsageError(f"{self.path}: no such folder of days.")
 
     def _recover(self) -> None:
         """Bring back a folder that a process was replacing when it was killed."""
