@@ -77,8 +77,8 @@ class TestClicks:
         assert "cells is as it was" in run("clicks", "aggregate", log, "--add-to", "cells").out
         assert run("clicks", "show", "cells/", "--last", "1d", "--json").json["impressions"] == 80
         assert run("clicks", "audit", "cells/", "--last", "2d", "--until", "2026-11-14", "--json").code in (0, 3)
-        found = run("propensity", "estimate", "cells/", "--last", "2d", "-o", "rho.json", "--method", "em")
-        assert (found.code, "--clicks cells/ --last 2d" in found.err) == (0, True), found
+        found = run("propensity", "estimate", "cells/", "--last", "2d", "-o", "rho.json", "--method", "envelope")
+        assert (found.code, "2 candidates were clicked at position 1" in found.err) == (1, True), found  # too few
         gone = run("clicks", "forget", "cells", "--keep", "2d")
         assert gone.out == "deleted 2026-11-13\ncells holds 2 days\n"
         (tmp_path / "cells" / "2026-11-14.parquet").unlink()

@@ -129,14 +129,15 @@ class TestOddLogs:
     def test_the_same_log_for_every_command(self, run: Run, odd: Path) -> None:
         ran = run("clicks", "audit", odd, *self.said("--column"), *self.PAGED)
         assert "Found in the log: pages count from 0; positions restart on each page of 2" in ran.out
-        trained = run(
-            "train", "naive", "-f", "train.parquet", "-c", odd, *self.said("--log-column"), *self.PAGED, "-o", "d"
-        )
+        cells = run("clicks", "aggregate", odd, *self.said("--column"), *self.PAGED, "-o", "cells.parquet")
+        assert cells.code == 0, cells.err
+        trained = run("train", "naive", "-f", "train.parquet", "-c", "cells.parquet", "-o", "d")
         assert trained.code == 0, trained.err
         depth = ("--method", "click-through", "-o", "rho.json")
         estimated = run("propensity", "estimate", odd, *self.said("--column"), *self.PAGED, *depth)
         assert "found: positions restart on each page of 2" in estimated.err
-        assert "--page-size 2 --satisfied 30.0 --dwell-unit ms --time-zone Europe/Berlin" in estimated.err
+        assert "next: aggregate the log with the same options" in estimated.err
+        assert "--clicks cells.parquet --propensity rho.json" in estimated.err
 
     def test_complaints(self, run: Run, odd: Path) -> None:
         start = ["clicks", "aggregate", odd, "-o", "x.parquet", *self.said("--column")]

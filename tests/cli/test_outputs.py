@@ -26,6 +26,13 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "data convert": (["train.parquet"], ["train.parquet"]),
     "data make": (["web10k-like", "-n", "2"], []),
     "clicks aggregate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
+    "clicks import": (["--from", "yandex", "log.csv"], ["log.csv"]),
+    "data prepare": (["baidu-ultr", "--from", "train.parquet"], ["train.parquet"]),
+    "judgements": (
+        ["cells.parquet", "-f", "train.parquet", "-p", "power:1", "--to", "parquet"],
+        ["train.parquet", "cells.parquet"],
+    ),
+    "pipeline new": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "propensity estimate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "propensity compare": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "simulate": (["train.parquet", "--production", "scores.txt"], ["train.parquet", "scores.txt"]),
@@ -93,7 +100,8 @@ def test_what_is_read_is_not_written_over(run: Run, scene: Path, command: str) -
     for target in [*read, *linked]:
         ran = run(*command.split(), *call, "--out", target)
         assert ran.code == 2, (target, ran)
-        assert "would be overwritten" in ran.err or "name a folder" in ran.err or "must end in .parquet" in ran.err
+        refused = ("would be overwritten", "name a folder", "must end in .parquet", "is there already")
+        assert any(words in ran.err for words in refused), ran
     assert contents(scene) | before == contents(scene)
 
 

@@ -198,7 +198,7 @@ class Added:
         if left_out:
             print_line(f"already in {self.to}, left out: {some(one.place for one in left_out)}")
         if account.rows:
-            console.print(str(account), markup=False)
+            console.print(str(account), markup=False, soft_wrap=True)
         if account.rejected and rejects:
             console.print(f"the rows set aside: {rejects}", markup=False)
         elif account.rejected:

@@ -29,6 +29,7 @@ class InterventionAware(ExposureMethod):
     >>> from cldrank.models import Linear
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> shown = {"row": [0, 1, 1, 2], "position": [1, 2, 1, 2], "impressions": [50] * 4, "clicks": [25, 9, 35, 14]}
+    >>> from cldrank.propensity import AffineClicks
     >>> trust = AffineClicks.of(examined=[1, 0.5], relevant=[0.9, 0.9], irrelevant=[0.5, 0.2])
     >>> method = InterventionAware(model=Linear(l2=0)).fit(data, ClickTable.from_arrays(data, **shown), trust)
     >>> method.predict(data).round(2)

@@ -67,6 +67,7 @@ def tune(
     every combination instead.
 
     >>> from cldrank.estimators import IPS
+    >>> from cldrank.propensity import Propensities
     >>> random = np.random.default_rng(0)
     >>> data = RankingDataset.from_arrays(random.normal(size=(80, 2)), np.arange(80) // 4)
     >>> clicks = ClickTable.from_arrays(
