@@ -58,6 +58,15 @@ def test_from_a_log_to_a_shipped_ranker(run: Run, scene: Path) -> None:
     assert "Pipeline run" in (scene / "page.html").read_text()
 
 
+def test_a_window_that_is_none_is_refused_before_anything_runs(run: Run, scene: Path) -> None:
+    file = scene / "pipeline.toml"
+    file.write_text(file.read_text() + '\n[window]\nlast = "three days"\n')
+    ran = run("pipeline", "run", file)
+    assert ran.code == 2
+    assert "window.last" in ran.err
+    assert "not 'three days'" in ran.err
+
+
 def test_nothing_is_overwritten(run: Run, scene: Path) -> None:
     ended = run("pipeline", "new", "log.parquet", "-f", "train.parquet")
     assert ended.code == 2

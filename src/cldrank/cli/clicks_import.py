@@ -66,6 +66,13 @@ def import_log(
     object_id: Annotated[
         str, _how("--object-id object_id|internal_id", "UBI: which id is the document. [default: object_id]")
     ] = "object_id",
+    surface: Annotated[
+        str,
+        _how(
+            "--surface FIELD",
+            "UBI: the field of a query with its surface, such as `query_attributes.device`. [default: application]",
+        ),
+    ] = "application",
     first_position: Annotated[
         int | None,
         _how("--first-position 0|1", "UBI: where ordinals begin. [default: as the log shows]", min=0, max=1),
@@ -106,6 +113,7 @@ def import_log(
             impression_action=impression_action or "impression",
             impressions=impressions,
             object_id=object_id,
+            surface=surface,
             first_position=first_position,
             query_field=query_field,
             normalise=normalise,

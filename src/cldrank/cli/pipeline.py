@@ -94,7 +94,8 @@ def run(
 @app.command()
 def show(
     named: Annotated[
-        str | None, typer.Argument(help="A run, by name or folder; the newest if left out.", metavar="[RUN]")
+        str | None,
+        typer.Argument(help="A run, by name or folder, or a pipeline's file.", metavar="[RUN]"),
     ] = None,
     file: Annotated[Path, options.spelled("--pipeline FILE", "The file of the pipeline whose runs are meant.")] = Path(
         "pipeline.toml"
@@ -114,6 +115,8 @@ def show(
     from cldrank.pipeline.page import render_run
     from cldrank.pipeline.records import RECORD, RunRecord
 
+    if named and named.endswith(".toml"):
+        named, file = None, Path(named)
     folder = Path(named) if named and (Path(named) / RECORD).is_file() else _named_run(file, named)
     options.check_outputs([html], [folder / RECORD])
     record = RunRecord.load(folder)

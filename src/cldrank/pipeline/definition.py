@@ -323,6 +323,7 @@ def _texts(table: Any, place: str) -> dict[str, str]:
 
 
 def _check(found: PipelineDefinition) -> None:
+    from cldrank.clicks.days import n_days
     from cldrank.evaluation.click_measures import parse_click_measures
     from cldrank.evaluation.off_policy import off_policy
 
@@ -333,6 +334,8 @@ def _check(found: PipelineDefinition) -> None:
     layout = {name: value for name, value in found.log_options.items() if name in vars(LogLayout())}
     _placed("log", lambda: LogLayout.of(None, layout))
     _check_log(found.log)
+    if found.window.last:
+        _placed("window.last", lambda: n_days(found.window.last))
     if found.verdict.measures:
         _placed("verdict.measures", lambda: parse_click_measures(list(found.verdict.measures), 1 << 30))
     _placed("verdict.estimator", lambda: off_policy(found.verdict.estimator))

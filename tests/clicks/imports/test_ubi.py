@@ -69,6 +69,32 @@ def test_the_same_cells_as_the_direct_log(
     }
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_surface_is_any_field_of_the_query(tmp_path: Path, wrapped: bool) -> None:
+    query = {
+        "query_id": "p1",
+        "user_query": "shoes",
+        "application": "shop",
+        "query_response_hit_ids": ["a", "b"],
+        "query_attributes": {"device": "phone", "other": 7},
+    }
+    click = {"action_name": "click", "query_id": "p1", "event_attributes": {"object": {"object_id": "b"}}}
+    for name, record in (("queries.jsonl", query), ("events.jsonl", click)):
+        (tmp_path / name).write_text(json.dumps({"_source": record} if wrapped else record) + "\n")
+    paths = tmp_path / "queries.jsonl", tmp_path / "events.jsonl"
+    for options, surface in (({}, "shop"), ({"surface": "query_attributes.device"}, "phone")):
+        imported(paths, tmp_path / "log.parquet", **options)
+        assert pq.read_table(tmp_path / "log.parquet")["surface"].to_pylist() == [surface] * 2
+
+
+def test_options_of_other_formats_are_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    log.write_text("7\t0\tQ\t100\t2\t11\t12\t13\n7\t5\tC\t12\n")
+    for name, value in (("first_position", 0), ("surface", "device"), ("query_field", "text")):
+        with pytest.raises(UsageError, match=f"{name}={value!r} is for|{name} is for"):
+            import_log("yandex", log, out=tmp_path / "log.parquet", **{name: value})  # type: ignore[arg-type]
+
+
 def test_every_defect_is_accounted_for(rows: list[ubi_export.Row], tmp_path: Path, engine: Any) -> None:
     made, lost, unclicked = ubi_export.with_defects(ubi_export.export(rows), seed=2)
     paths = ubi_export.with_noise(made).write(tmp_path, 7, wrapped=True)

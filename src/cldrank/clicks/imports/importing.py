@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from os import PathLike
 from pathlib import Path
@@ -38,6 +38,7 @@ def import_log(
     impression_action: Words = "impression",
     impressions: str = "auto",
     object_id: str = "object_id",
+    surface: str = "application",
     first_position: int | None = None,
     query_field: str | None = None,
     normalise: bool = True,
@@ -56,6 +57,7 @@ def import_log(
     impression_action   UBI: the actions that are impressions
     impressions         UBI: what counts as shown: "events", what was "returned", or "auto": events, if there are any
     object_id           UBI: which id of an object is the document, "object_id" or "internal_id"
+    surface             UBI: the field of a query that names its surface, such as "query_attributes.device"
     first_position      UBI: whether ordinals count from 0 or 1; None: as the log shows
     query_field         Metarank: the field of a ranking that holds its query; None: one of the usual names
     normalise           write queries in lower case, with single blanks, so that they count as one
@@ -85,10 +87,11 @@ def import_log(
     check_choice("object_id", object_id, ("object_id", "internal_id"))
     if first_position is not None:
         check_choice("first_position", first_position, (0, 1))
+    _refuse_others(source, locals())
     clicks, seen = _words("click_action", click_action), _words("impression_action", impression_action)
     files = _files(source, paths, queries, events)
     tell = progress or _say_nothing
-    ubi = UbiOptions(clicks, seen, impressions, object_id, normalise, first_position)
+    ubi = UbiOptions(clicks, seen, impressions, object_id, normalise, first_position, surface)
     every = [file for found in files for file in found]
     with (
         connected(engine, memory_limit=memory_limit, threads=threads, master=master) as opened,
@@ -147,6 +150,23 @@ def _files(source: str, paths: Paths | None, queries: Paths | None, events: Path
     for part in found:
         check_format(source, part)
     return found
+
+
+_OF_ONE = {  # options of one format, with their defaults
+    "impression_action": ("ubi", "impression"),
+    "impressions": ("ubi", "auto"),
+    "object_id": ("ubi", "object_id"),
+    "surface": ("ubi", "application"),
+    "first_position": ("ubi", None),
+    "query_field": ("metarank", None),
+}
+
+
+def _refuse_others(source: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that are for logs of another program."""
+    for name, (owner, default) in _OF_ONE.items():
+        if source != owner and given[name] != default:
+            raise UsageError("{} is for logs of {}, not of {}; leave it out.", setting(name), owner, source)
 
 
 def _on_disk(paths: Paths) -> list[Path]:

@@ -37,6 +37,7 @@ class UbiOptions:
 
     impressions   "auto", "events" or "returned": what counts as shown
     object_id     which id of an object is the document: "object_id" or "internal_id"
+    surface       the field of a query that names its surface, such as "query_attributes.device"
     """
 
     click_action: tuple[str, ...]
@@ -45,6 +46,7 @@ class UbiOptions:
     object_id: str
     normalise: bool
     first_position: int | None
+    surface: str = "application"
 
 
 def ubi_records(
@@ -95,14 +97,28 @@ def _schema(record: dict[str, Any]) -> ibis.Schema:
 
 
 def _queries(paths: Sequence[Path], engine: Engine, options: UbiOptions, held: ExitStack) -> ir.Table:
-    texts = ("query_id", "user_query", "client_id", "application", "timestamp", "action_name")
-    schema = _schema(dict.fromkeys(texts, "string") | dict.fromkeys(_HITS, "array<string>"))
+    texts = ("query_id", "user_query", "client_id", "timestamp", "action_name")
+    schema = _schema(dict.fromkeys(texts, "string") | _text_at(options.surface) | dict.fromkeys(_HITS, "array<string>"))
     tables = [_query_part(part, table, options) for part, table in engine.open_each(paths, schema)]
     return engine.keyed(held.enter_context(fields.stacked(tables).cache()), "page")
 
 
+def _text_at(path: str) -> dict[str, str]:
+    """The type of the column that holds a text at a path.
+
+    >>> _text_at("query_attributes.device")
+    {'query_attributes': 'struct<device: string>'}
+    """
+    root, *inner = path.split(".")
+    kind = "string"
+    for name in reversed(inner):
+        kind = f"struct<{name}: {kind}>"
+    return {root: kind}
+
+
 def _query_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table:
-    found = {name: fields.first_value(table, [name]) for name in ("query_id", "user_query", "client_id", "application")}
+    names = ("query_id", "user_query", "client_id", options.surface)
+    found = {name: fields.first_value(table, [name]) for name in names}
     fields.required({name: found[name] for name in ("query_id", "user_query")}, table, part, "queries of UBI")
     texts = {name: fields.id_text(value, name, part) for name, value in found.items()}
     clean = fields.normalised if options.normalise else fields.as_typed
@@ -112,7 +128,7 @@ def _query_part(part: LogPart, table: ir.Table, options: UbiOptions) -> ir.Table
         query=clean(texts["user_query"]),
         timestamp=fields.moment(fields.first_value(table, ["timestamp"])),
         user_id=texts["client_id"],
-        surface=texts["application"],
+        surface=texts[options.surface],
         documents=fields.id_texts(fields.first_value(table, _HITS), _HITS[0], part),
         stray=action.notnull(),
     )
