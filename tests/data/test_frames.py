@@ -137,6 +137,11 @@ class TestLoading:
             with pytest.raises(FormatError, match="column 'a' appears more than once"):
                 cr.load(frame, query="qid")
 
+    def test_a_null_character_in_a_name(self) -> None:
+        frame = pl.DataFrame({"query_id": [1], "\0": [1.0]})
+        with pytest.raises(FormatError, match=r"a column is called '\\x00'; rename it"):
+            cr.load(frame)
+
     def test_options_of_text_files(self) -> None:
         with pytest.raises(UsageError, match="for text files"):
             cr.load(pd.DataFrame(COLUMNS), **ROLES, n_features=3)
