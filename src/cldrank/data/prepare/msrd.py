@@ -18,7 +18,7 @@ import numpy as np
 
 from cldrank._typing import FloatArray, IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.prepare.lines import as_id, finite_number, as_texts, json_lines, text_lines
+from cldrank.data.prepare.lines import as_id, as_texts, finite_number, json_lines, text_lines
 from cldrank.data.prepare.matching import MATCHING, FieldMatcher
 from cldrank.data.prepare.terms import FieldTerms, Vocabulary, row_products, terms, trigrams
 from cldrank.errors import DataError, FormatError

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cldrank.data.prepare.lines import as_id, finite_number, as_texts, json_lines
+from cldrank.data.prepare.lines import as_id, as_texts, finite_number, json_lines
 from cldrank.errors import FormatError
 
 _NUMBERS = ("popularity", "vote_avg", "vote_cnt", "budget", "runtime", "release_date")
