@@ -154,6 +154,11 @@ class TestLoading:
         with pytest.raises(UsageError, match="concatenate frames first"):
             cr.load([frame, frame])
 
+    def test_a_null_character_in_a_name(self) -> None:
+        frame = pl.DataFrame({"query_id": [1], "\0": [1.0]})
+        with pytest.raises(FormatError, match=r"a column is called '\\x00'; rename it"):
+            cr.load(frame)
+
     def test_options_of_text_files(self) -> None:
         with pytest.raises(UsageError, match="for text files"):
             cr.load(pd.DataFrame(COLUMNS), **ROLES, n_features=3)

@@ -99,7 +99,7 @@ def _load_cells(path: Path) -> None:
     ]
     positions = {int(value) for value, kept in zip(content["position"].to_pylist(), counted, strict=True) if kept}
     same(sorted(set(table.position.tolist())), sorted(positions), "positions")
-    if "segment" in content.column_names:
+    if "segment" in content.column_names and len(content):
         told = pc.fill_null(content["segment"].cast(pa.string()), "(missing)").to_pylist()
         named = {str(value) for value, kept in zip(told, counted, strict=True) if kept}
         same(sorted({table.segment_names[code] for code in table.segment}), sorted(named), "segments")

@@ -24,6 +24,8 @@ def test_texts_from_parquet_and_csv_are_alike(tmp_path: Path) -> None:
         ("query_id,text\n1,a\n", "no column 'query_text'"),
         ("query_id,query_text\n1,a\n1,b\n", "query 1 has two texts, 'a' and 'b'"),
         ("query_id,query_text\n1,a,b\n", "query texts"),
+        ("query_id,query_text\n", "there are no query texts"),  # ids would stand for texts otherwise
+        ("query_id,query_text,query_text\n1,a,b\n", "there are 2 columns 'query_text'"),
     ],
 )
 def test_what_is_not_such_a_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
@@ -45,3 +47,12 @@ def test_missing_entries_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"query_text": ["a", None], "query_id": [7, 12]}), tmp_path / "texts.parquet")
     with pytest.raises(CldrankError, match="'query_text' has null entries"):
         read_query_texts(tmp_path / "texts.parquet")
+
+
+def test_texts_are_texts(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"query_text": [["a"], ["b"]], "query_id": [7, 12]}), tmp_path / "texts.parquet")
+    with pytest.raises(CldrankError, match="'query_text' holds list.*, not text or whole numbers"):
+        read_query_texts(tmp_path / "texts.parquet")
+    (tmp_path / "texts.csv").write_bytes(b"query_id,\xff\xfe\n1,a\n")
+    with pytest.raises(CldrankError, match=r"texts\.csv"):
+        read_query_texts(tmp_path / "texts.csv")

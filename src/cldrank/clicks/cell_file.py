@@ -216,6 +216,8 @@ def _of_file(path: Path) -> pa.Table:
             number = names.count(column)
             what = f"there are {number} columns {column!r}" if number else f"there is no column {column!r}"
             raise FormatError(f"{what}; a file of cells has one each of {', '.join(COLUMNS)}.", path=path)
+    if names.count(SEGMENT) > 1:
+        raise FormatError(f"there are {names.count(SEGMENT)} columns {SEGMENT!r}; cells have one segment.", path=path)
     with reading(path, "a readable Parquet file"):
         wanted = [*COLUMNS, *(name for name in names if name == SEGMENT)]
         content = pq.ParquetFile(path, page_checksum_verification=True).read(wanted)

@@ -109,6 +109,10 @@ class FramePart(TablePart):
             raise FormatError(
                 f"column {twice!r} appears more than once; names must be unique.", path=self.path
             ) from error
+        if odd := [name for name in self.names if "\0" in name]:  # Polars would end the process
+            raise FormatError(
+                f"a column is called {odd[0]!r}; rename it: names are without null characters.", path=self.path
+            )
         self._converted: dict[str, pa.ChunkedArray] = {}
 
     @cached_property

@@ -296,6 +296,9 @@ def test_files_of_another_form(tmp_path: Path) -> None:
     halves = save(tmp_path / "halves.feather", [rows[0] | {"position": 1.5}])
     with pytest.raises(FormatError, match=r"halves\.feather: not a part of Baidu-ULTR with whole numbers as position"):
         make(tmp_path / "out3", halves)
+    far = save(tmp_path / "far.feather", [rows[0] | {"position": 2**31 + 1}])  # would wrap to a position below 0
+    with pytest.raises(FormatError, match=r"far\.feather: not a part of Baidu-ULTR with whole numbers as position"):
+        make(tmp_path / "out4", far)
     (tmp_path / "d.feather").write_text("no Arrow at all")
     with pytest.raises(FormatError, match=r"d\.feather: not a Feather, Arrow or Parquet file"):
         make(tmp_path / "out", tmp_path / "d.feather")
@@ -304,6 +307,27 @@ def test_files_of_another_form(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match=r"features\.parquet would be empty"):
         make(tmp_path / "out2", hollow)
+
+
+def test_embeddings_of_more_than_half_precision_keep_it(tmp_path: Path) -> None:
+    exact = np.random.default_rng(0).normal(size=4).astype(np.float32)
+    table = pa.Table.from_pylist([shown(0, 1, 1, 1, 1, query_document_embedding=exact.tolist())])
+    feather.write_feather(table, tmp_path / "wide.feather", compression="uncompressed")
+    make(tmp_path / "out", tmp_path / "wide.feather")
+    np.testing.assert_array_equal(cr.load(tmp_path / "out" / "features.parquet", cache=False).features[0], exact)
+
+
+def test_offsets_that_point_outside_the_file_are_refused(tmp_path: Path) -> None:
+    """Arrow trusts them, and would read memory that is not its own."""
+    path = save(tmp_path / "a.feather", [shown(0, 1, 1, 1, 1), shown(0, 1, 2, 2, 0)])
+    batch = pa.ipc.open_file(path).get_batch(0)
+    name = batch.column(batch.schema.get_field_index("url_md5"))
+    offsets = name.buffers()[1].to_pybytes()[:12]
+    content = path.read_bytes()
+    assert content.count(offsets) >= 1
+    path.write_bytes(content.replace(offsets, offsets[:4] + b"\xff\xff\xff\x7f" + offsets[8:]))
+    with pytest.raises(FormatError, match=r"a\.feather: not a Feather, Arrow or Parquet file"):
+        make(tmp_path / "out", path)
 
 
 def test_a_damaged_file_leaves_nothing(parts: dict[Path, list[Row]], tmp_path: Path) -> None:

@@ -48,10 +48,10 @@ def as_id(value: Any, what: str) -> int:
     return int(value)
 
 
-def number_in(value: Any, what: str) -> float:
+def finite_number(value: Any, what: str) -> float:
     """A finite number, written as one or as text; anything else is a `ValueError`.
 
-    >>> number_in(1.5, "the rating"), number_in("7", "the rating")
+    >>> finite_number(1.5, "the rating"), finite_number("7", "the rating")
     (1.5, 7.0)
     """
     try:

@@ -18,7 +18,7 @@ import numpy as np
 
 from cldrank._typing import FloatArray, IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.prepare.lines import as_id, as_texts, json_lines, number_in, text_lines
+from cldrank.data.prepare.lines import as_id, as_texts, finite_number, json_lines, text_lines
 from cldrank.data.prepare.matching import MATCHING, FieldMatcher
 from cldrank.data.prepare.terms import FieldTerms, Vocabulary, row_products, terms, trigrams
 from cldrank.errors import DataError, FormatError
@@ -116,7 +116,7 @@ def _movie(given: dict[str, Any]) -> dict[str, Any]:
     """A movie with an id, texts and numbers; what it lacks is empty or 0."""
     found: dict[str, Any] = {"id": as_id(given.get("id"), "id")}
     found |= {name: " ".join(as_texts(given.get(name), name)) for name in FIELDS}
-    return found | {name: number_in(given.get(name) or 0, name) for name in _NUMBERS}
+    return found | {name: finite_number(given.get(name) or 0, name) for name in _NUMBERS}
 
 
 def _read_judgements(path: Path, movie_ids: IntArray) -> MovieJudgements:

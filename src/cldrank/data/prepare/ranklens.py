@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cldrank.data.prepare.lines import as_id, as_texts, json_lines, number_in
+from cldrank.data.prepare.lines import as_id, as_texts, finite_number, json_lines
 from cldrank.errors import FormatError
 
 _NUMBERS = ("popularity", "vote_avg", "vote_cnt", "budget", "runtime", "release_date")
@@ -105,7 +105,7 @@ def _value(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name in _NUMBERS:
-        return number_in(value, name)
+        return finite_number(value, name)
     return "|".join(as_texts(value, name)) if name in ("title", *_TEXTS) else value
 
 
