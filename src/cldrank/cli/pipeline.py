@@ -115,8 +115,8 @@ def show(
     from cldrank.pipeline.page import render_run
     from cldrank.pipeline.records import RECORD, RunRecord
 
-    if named and named.endswith(".toml"):
-        named, file = None, Path(named)
+    if named is not None and named.endswith(".toml"):
+        file, named = Path(named), None
     folder = Path(named) if named and (Path(named) / RECORD).is_file() else _named_run(file, named)
     options.check_outputs([html], [folder / RECORD])
     record = RunRecord.load(folder)
