@@ -48,6 +48,7 @@ def test_kills_at_points_all_over_the_run(bench: Bench) -> None:
     assert [f"{point}: {wrong}" for point in chosen if (wrong := bench.trial(point))] == []
 
 
+@pytest.mark.slow
 def test_kills_at_any_time(bench: Bench) -> None:
     faults = [Fault(seconds=bench.seconds * share) for share in (0.2, 0.5, 0.8)]
     assert [f"{fault}: {wrong}" for fault in faults if (wrong := bench.trial(fault))] == []
