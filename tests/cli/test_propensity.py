@@ -297,7 +297,7 @@ class TestSegments:
         result = propensity(
             "estimate", "short.parquet", "--segment", "device", "-o", "r.json", "--depth", "3", "--json"
         ).json
-        assert [len(entry["positions"]) for entry in result["segments"].values()] == [3, 3, 3]
+        assert [len(entry["positions"]) for entry in result["segments"].values()] == [3, 3, 2]
 
     @pytest.mark.parametrize(
         ("column", "complaint", "code"),

@@ -158,7 +158,7 @@ def test_what_is_downloaded_is_prepared_beside_what_is_there(remote: Remote, cac
     assert source.available() == ["ranklens:impressions", "ranklens:items"]
     assert pq.read_table(source.files("impressions")[0])["click"].to_pylist() == [0, 1]
     assert notes.read_text() == "mine"
-    assert left_in(cache) == ["impressions.parquet", "items.parquet", "notes.txt"]
+    assert left_in(cache) == ["impressions.parquet", "items.parquet", "notes.txt", "prepared.json"]
     assert steps[0][1] == 0
     assert steps[-1][1] == steps[-1][2]
     assert download.fetch(source) == replace(fetched, fresh=False)
@@ -168,7 +168,7 @@ def test_what_is_downloaded_is_prepared_beside_what_is_there(remote: Remote, cac
 def test_what_is_prepared_may_go_elsewhere(remote: Remote, cache: Path, tmp_path: Path) -> None:
     source = ranklens(remote)
     assert download.fetch(source, out=tmp_path / "lens") == download.Fetched(tmp_path / "lens", fresh=True)
-    assert left_in(tmp_path / "lens") == ["impressions.parquet", "items.parquet"]
+    assert left_in(tmp_path / "lens") == ["impressions.parquet", "items.parquet", "prepared.json"]
     assert source.find() is None
     with pytest.raises(UsageError, match="holds other files"):
         download.fetch(source, out=tmp_path)

@@ -141,7 +141,7 @@ def test_a_refuted_curve_is_raised_on_its_own_surface(drawn: Any) -> None:
 
 def test_surfaces_without_a_curve_are_refused(drawn: Any) -> None:
     _, cells, segment = drawn
-    with pytest.raises(DataError, match="'desktop' too, which has no curve"):
+    with pytest.raises(DataError, match="segment 'desktop', and there is no curve for it"):
         judge_documents(table(cells, segment), SegmentPropensities.of({"phone": Propensities.power(2, 4)}))
     with pytest.raises(DataError, match="the clicks have no segments"):
         judge_documents(table({name: values[segment == "phone"] for name, values in cells.items()}), CURVES)

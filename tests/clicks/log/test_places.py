@@ -119,7 +119,7 @@ class TestPages:
             assert {position: n for (_, _, position), (n, _) in found.items()} == dict.fromkeys(range(1, 7), 60)
             assert result.account.rejected == {"off the page": 2}
             paging = "restarts" if restarts else "continues"
-            assert result.account.layout == {"first_position": 1, "page_size": 3, "paging": paging}
+            assert result.account.layout == {"first_position": 1, "first_page": 1, "page_size": 3, "paging": paging}
 
     def test_too_few_rows_to_call_one_stray(self, tmp_path: Path) -> None:
         rows = paged(3, restarts=False)
