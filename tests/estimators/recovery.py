@@ -17,6 +17,7 @@ from cldrank.likelihood import Form
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.maximum import SelectionFit, fit_profile
 from cldrank.models.linear.objective import SelectionObjective
+from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.targets import Observations
 
 Floats = NDArray[np.float64]
@@ -55,9 +56,9 @@ def draw(seed: int, rows: int = 2000) -> SelectionObjective:
         weight=np.ones(len(place)),
         spread=np.zeros(len(place)),
     )
-    design = Design(features, scaling.fit(None, features))
+    design = Design(LocalRows(features, observed, View(scaling.fit(None, features))))
     form = Form(0.0, 1.0, gaussian=True)
-    return SelectionObjective(design, observed, form, 0.0, relevance=np.array([0, 1]), free=("log_sigma",))
+    return SelectionObjective(design, form, 0.0, relevance=np.array([0, 1]), free=("log_sigma",))
 
 
 def refit(objective: SelectionObjective, *, cluster: bool = False) -> SelectionFit:

@@ -13,7 +13,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.observing import observe
 from cldrank.likelihood import Form
 from cldrank.models.linear.design import Design
+from cldrank.models.linear.device_rows import DeviceRows
 from cldrank.models.linear.objective import SelectionObjective
+from cldrank.models.linear.rows import LocalRows, View
 from cldrank.propensity import Propensities
 
 
@@ -70,9 +72,9 @@ def objective(
     observed = observe(given.data, given.clicks, given.propensities, target)
     own = {name: options.pop(name) for name in ("block_rows", "device") if name in options}
     scaled = scaling.fit(method, given.data.features)
-    return SelectionObjective(
-        Design(given.data.features, scaled, rows=observed.rows, **own), observed, form, l2, **options
-    )
+    source: type[LocalRows | DeviceRows] = DeviceRows if "device" in own else LocalRows
+    rows = source(given.data.features, observed, View(scaled), rows=observed.rows, **own)
+    return SelectionObjective(Design(rows), form, l2, **options)
 
 
 def by_session(given: Scene) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

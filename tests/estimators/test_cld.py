@@ -20,7 +20,7 @@ from cldrank.estimators import CLD, IPS
 from cldrank.estimators.registry import configured
 from cldrank.likelihood import log_cdf
 from cldrank.models import MLP, SGD, Linear, Run
-from cldrank.models.linear import design as designs
+from cldrank.models.linear import rows as rows_module
 from cldrank.propensity import Propensities
 from cldrank.rankers import LinearRanker
 from cldrank.segments import descending_ranks
@@ -368,7 +368,7 @@ def test_rows_on_disk_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         np.load(tmp_path / "features.npy", mmap_mode="r"), given.data.offsets, query_ids=given.data.query_ids
     )
     expected = CLD().fit(*given)
-    monkeypatch.setattr(designs, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(rows_module, "_KEPT_BYTES", 0)
     found = CLD(run=Run(block_rows=16)).fit(mapped, given.clicks, given.propensities)
     np.testing.assert_allclose(all_parameters(found), all_parameters(expected), rtol=1e-8, atol=1e-8)
 

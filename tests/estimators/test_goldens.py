@@ -10,6 +10,7 @@ from cldrank.likelihood import Form, shown, shown_nuisance, unshown
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection
 from cldrank.models.linear.objective import SelectionObjective, Shared
+from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.targets import Observations
 from cldrank.optimise import Derivatives, inverse, newton
 from cldrank.scaling import fit as fit_scaling
@@ -112,8 +113,8 @@ def objective(form: Form, free: tuple[Shared, ...] = (), scaling: str | None = N
     each, rows = np.ones(len(shown)), np.arange(len(features))
     absent = np.where(MROZ.works, 0.0, 1.0)
     observed = Observations(rows, rows, absent, shown, count, MROZ.wage[shown], each, 0 * each)
-    design = Design(features, fit_scaling(scaling, features), block_rows=100)
-    return SelectionObjective(design, observed, form, 0.0, relevance=OUTCOME, selection=SELECTION, free=free)
+    design = Design(LocalRows(features, observed, View(fit_scaling(scaling, features)), block_rows=100))
+    return SelectionObjective(design, form, 0.0, relevance=OUTCOME, selection=SELECTION, free=free)
 
 
 def check(fit: SelectionFit, golden: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from cldrank.models import Linear, Run
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.maximum import fit_selection
 from cldrank.models.linear.objective import SelectionObjective
+from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.linear.stages import CORRECTION
 from cldrank.propensity import Propensities
 from cldrank.scaling import fit as fit_scaling
@@ -148,7 +149,8 @@ def test_the_first_stage_is_the_probit_of_the_selection_objective() -> None:
     data, clicks = log()
     model = HeckmanRank(model=Linear(l2=0.01)).fit(data, clicks)
     observed, scaling = observe(data, clicks), fit_scaling("standard", data.features)
-    objective = SelectionObjective(Design(data.features, scaling, rows=observed.rows), observed, None, 0.01)
+    rows = LocalRows(data.features, observed, View(scaling), rows=observed.rows)
+    objective = SelectionObjective(Design(rows), None, 0.01)
     probit = fit_selection(objective, data.feature_names)
     np.testing.assert_allclose(model.selection_coef_, probit.selection, rtol=1e-8)
     np.testing.assert_allclose(model.selection_intercept_, probit.selection_intercept, rtol=1e-8)

@@ -14,7 +14,9 @@ from cldrank.data.loading import load
 from cldrank.errors import DataError, UsageError
 from cldrank.estimators.oracle import Oracle
 from cldrank.models import MLP, Linear
-from cldrank.models.linear.least_squares import collinear, least_squares_sums, ridge
+from cldrank.models.linear.least_squares import LeastSquaresSums, collinear, ridge
+from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.targets import Targets
 from cldrank.propensity import Propensities
 
 METHODS: list[Any] = ["standard", "minmax", "log", "quantile", None]
@@ -67,12 +69,20 @@ def test_solution_equals_scikit_learn(method: Any) -> None:
     )
 
 
+def sums_of(fitted: Any, features: Any, target: Any, block_rows: int | None = None) -> LeastSquaresSums:
+    """The sums of all rows, each of weight 1."""
+    count = len(target)
+    own = Targets(np.arange(count), np.asarray(target, float), np.ones(count), np.zeros(count), np.arange(count))
+    rows = LocalRows(features, own, View(fitted), block_rows=block_rows)
+    return rows.fold(LeastSquaresSums.of, LeastSquaresSums.joined)
+
+
 @given(st.integers(0, 5), st.integers(1, 90), st.sampled_from(METHODS))
 def test_size_of_blocks_changes_nothing(seed: int, block_rows: int, method: str | None) -> None:
     data = example(seed, rows=80, width=4)
     fitted = scaling.fit(method, data.features)
-    whole = ridge(least_squares_sums(fitted, data.features, labels_of(data)), 1e-3)
-    parts = ridge(least_squares_sums(fitted, data.features, labels_of(data), block_rows), 1e-3)
+    whole = ridge(sums_of(fitted, data.features, labels_of(data)), 1e-3)
+    parts = ridge(sums_of(fitted, data.features, labels_of(data), block_rows), 1e-3)
     np.testing.assert_allclose(parts[0], whole[0], rtol=1e-8, atol=1e-12)
     assert parts[1] == pytest.approx(whole[1], rel=1e-8)
 
@@ -115,7 +125,7 @@ def test_nearly_collinear_is_not_collinear() -> None:
     random = np.random.default_rng(0)
     one = random.normal(size=2000)
     table = np.c_[one, one + 1e-3 * random.normal(size=2000)]
-    sums = least_squares_sums(scaling.fit("standard", table), table.astype(np.float32), one)
+    sums = sums_of(scaling.fit("standard", table), table.astype(np.float32), one)
     assert not collinear(sums).any()
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cldrank.models.linear.design import Block
+from cldrank.models.linear.design import Block, Design
 from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.two_stages import two_stages
 
@@ -54,10 +54,8 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
         np.arange(len(chosen)),
     )
     split, end = outcome.shape[1], outcome.shape[1] + selection.shape[1]
-    rows = _InMemory(np.column_stack([outcome, selection, np.ones(len(chosen))]))
-    found = two_stages(
-        rows, entries, (np.arange(split), np.zeros(split)), (np.arange(split, end), np.zeros(end - split))
-    )
+    rows = _InMemory(np.column_stack([outcome, selection, np.ones(len(chosen))]), entries)
+    found = two_stages(rows, (np.arange(split), np.zeros(split)), (np.arange(split, end), np.zeros(end - split)))
     assert found.solution.converged
     sign = np.append(np.ones(end - split), -1.0)  # the intercept is minus the threshold
     columns = split + 2
@@ -72,11 +70,12 @@ def two_step(X: ArrayLike, Z: ArrayLike, y: ArrayLike, shown: ArrayLike, weights
     )
 
 
-class _InMemory:
+class _InMemory(Design):
     """A matrix as a design of one block."""
 
-    def __init__(self, matrix: NDArray[np.float64]) -> None:
-        self._block = Block(0, len(matrix), matrix, matrix)
+    def __init__(self, matrix: NDArray[np.float64], entries: Entries) -> None:
+        self.observed, self._block = entries, Block(matrix, matrix, entries)
 
-    def map(self, function: Callable[[Block], Outcome]) -> Iterator[Outcome]:
-        yield function(self._block)
+    def fold(self, function: Callable[[Block], Outcome], join: Callable[[Outcome, Outcome], Outcome]) -> Outcome:
+        del join
+        return function(self._block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +29,31 @@ class Targets(NamedTuple):
     spread: NDArray[np.float64]
     queries: IntArray
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries they belong to."""
+        return runs(self.queries)
+
+    @property
+    def total(self) -> float:
+        """The weight of all rows, W."""
+        return float(self.weight.sum())
+
+    @property
+    def spread_total(self) -> float:
+        """Σ weight * spread."""
+        return float(self.weight @ self.spread)
+
+    def part(self, start: int, stop: int) -> Targets:
+        """Those of the rows from start to stop."""
+        own = slice(start, stop)
+        return Targets(self.rows[own], self.target[own], self.weight[own], self.spread[own], self.queries[own])
+
 
 @dataclass(frozen=True, eq=False)
 class Observations:
@@ -52,6 +78,31 @@ class Observations:
     weight: NDArray[np.float64]
     spread: NDArray[np.float64]
 
+    @cached_property
+    def owner(self) -> IntArray:
+        """(entries,) the shown row that each entry belongs to."""
+        return segments.segment_of_rows(self.offsets)
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries were displayed."""
+        return runs(self.queries)
+
+    def part(self, start: int, stop: int) -> Observations:
+        """Those of the rows from start to stop, counted from `start`; nothing but offsets is copied."""
+        first, last = (int(place) for place in np.searchsorted(self.shown, [start, stop]))
+        entries = slice(int(self.offsets[first]), int(self.offsets[last]))
+        return Observations(
+            self.rows[start:stop],
+            self.queries[start:stop],
+            self.absent[start:stop],
+            self.shown[first:last] - start,
+            self.offsets[first : last + 1] - entries.start,
+            self.target[entries],
+            self.weight[entries],
+            self.spread[entries],
+        )
+
     @property
     def total(self) -> float:
         """The weight of all rows, W."""
@@ -73,6 +124,12 @@ class Observations:
         mean = segments.sums_of_segments(self.weight * self.target, self.offsets) / weight
         away = self.target - np.repeat(mean, np.diff(self.offsets))
         return mean, weight, segments.sums_of_segments(self.weight * (self.spread + away**2), self.offsets) / weight
+
+    @property
+    def target_moments(self) -> tuple[float, float]:
+        """Mean and variance of the targets, by weight."""
+        mean = np.average(self.target, weights=self.weight)
+        return float(mean), float(np.average((self.target - mean) ** 2, weights=self.weight))
 
     @property
     def all_shown(self) -> bool:
@@ -116,3 +173,12 @@ class PairSelection:
     pages: IntArray
     selection_weight: float
     unshown_ratio: float
+
+
+def runs(queries: IntArray) -> int:
+    """How many runs of equal numbers there are.
+
+    >>> runs(np.array([3, 3, 5]))
+    2
+    """
+    return int(np.count_nonzero(np.diff(queries))) + bool(len(queries))

@@ -9,8 +9,23 @@ from scenes import scene
 
 from cldrank import scaling
 from cldrank.errors import UsageError
-from cldrank.models.linear import design as designs
-from cldrank.models.linear.design import Design, in_order
+from cldrank.models.linear import rows as rows_module
+from cldrank.models.linear.design import Block, Design
+from cldrank.models.linear.device_rows import DeviceRows
+from cldrank.models.linear.rows import LocalRows, View, in_order
+from cldrank.models.targets import Targets
+
+
+def nothing(rows: int) -> Any:
+    """Rows of which nothing is known."""
+    zeros = np.zeros(rows)
+    return Targets(np.arange(rows), zeros, zeros, zeros, np.zeros(rows, dtype=np.int64))
+
+
+def both(block: Block) -> tuple[Any, Any]:
+    """The rows of a block in float64 and in float32."""
+    return block.wide, block.narrow
+
 
 METHODS = ["standard", "minmax", "quantile", None]
 
@@ -20,19 +35,19 @@ METHODS = ["standard", "minmax", "quantile", None]
 def test_a_design_gives_all_rows_whether_kept_or_made_anew(
     method: Any, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(designs, "_KEPT_BYTES", kept)
+    monkeypatch.setattr(rows_module, "_KEPT_BYTES", kept)
     data = scene().data
     np.save(tmp_path / "features.npy", data.features)
     mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
     rows = np.r_[3:40, 50, 60:90]
     columns = np.array([0, 2])
     scaled = scaling.fit(method, data.features)
-    design = Design(mapped, scaled, rows=rows, columns=columns, block_rows=7)
-    wide = np.vstack([block.wide for block in design.blocks()])
+    design = Design(LocalRows(mapped, nothing(len(rows)), View(scaled, columns), rows=rows, block_rows=7))
+    wide, narrow = design.fold(both, lambda one, other: (np.vstack([one[0], other[0]]), np.vstack([one[1], other[1]])))
     expected = scaled.transform(data.features)[np.ix_(rows, columns)].astype(np.float64)
     np.testing.assert_allclose(wide[:, :-1], (expected - design.center[:-1]) * design.factor[:-1], rtol=1e-12)
     np.testing.assert_array_equal(wide[:, -1], 1)
-    np.testing.assert_allclose(np.vstack([block.narrow for block in design.blocks()]), wide, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(narrow, wide, rtol=1e-6, atol=1e-6)
 
 
 def test_work_in_threads_comes_back_in_order_and_errors_come_through() -> None:
@@ -46,4 +61,4 @@ def test_devices_that_cannot_be_are_refused() -> None:
     scaled = scaling.fit(None, data.features)
     pytest.importorskip("torch")
     with pytest.raises(UsageError, match="device='nowhere' cannot be used here"):
-        Design(data.features, scaled, device="nowhere")
+        DeviceRows(data.features, nothing(data.n_rows), View(scaled), rows=np.arange(data.n_rows), device="nowhere")

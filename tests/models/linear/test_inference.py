@@ -13,6 +13,7 @@ from cldrank.likelihood import Form
 from cldrank.models.linear.inference import Estimates, covariance, determined
 from cldrank.models.linear.least_squares import regress
 from cldrank.models.linear.maximum import fit_selection
+from cldrank.models.linear.rows import LocalRows, View
 from cldrank.models.targets import Targets
 from cldrank.optimise import Derivatives
 
@@ -51,7 +52,8 @@ def test_regression_equals_ordinary_least_squares_over_impressions(method: Any, 
     observed = observe(given.data, given.clicks, given.propensities)
     mean, weight, spread = observed.by_row()
     own = Targets(observed.rows[observed.shown], mean, weight, spread, observed.queries[observed.shown])
-    found = regress(scaled, given.data.features, own, given.data.feature_names, 0.0, cluster=cluster, block_rows=11)
+    own_rows = LocalRows(given.data.features, own, View(scaled), rows=own.rows, block_rows=11)
+    found = regress(own_rows, given.data.feature_names, 0.0, cluster=cluster)
     X = np.hstack([scaled.transform(given.data.features), np.ones((given.data.n_rows, 1))])[rows].astype(np.float64)
     beta = np.linalg.lstsq(X, targets, rcond=None)[0]
     residual = targets - X @ beta

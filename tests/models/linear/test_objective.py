@@ -1,5 +1,6 @@
 """The objective of CLD and its derivatives."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scenes import nearly_collinear, objective, scene
 
 from cldrank import likelihood, scaling
 from cldrank.likelihood import Form
-from cldrank.models.linear import design as designs
+from cldrank.models.linear import rows as rows_module
 from cldrank.models.linear.maximum import fit_selection
 from cldrank.optimise import newton
 
@@ -97,7 +98,7 @@ def test_compiled_sums_are_the_same(form: Form | None, narrow: bool, monkeypatch
     free: Any = {"free": ("log_sigma",)} if form and form.gaussian else {}
     point = np.random.default_rng(0).normal(size=objective(given, form, **free).n_parameters) * 0.3
     plain = objective(given, form, narrow=narrow, block_rows=31, **free).evaluate(point)
-    monkeypatch.setattr(designs, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(rows_module, "_WORTH_COMPILING", 0)
     problem = objective(given, form, narrow=narrow, block_rows=31, **free)
     compiled = problem.evaluate(point)
     assert compiled.value == pytest.approx(plain.value, rel=1e-13)
@@ -119,10 +120,9 @@ def test_clustered_sum_is_that_of_the_gradients_of_single_queries() -> None:
         kept = problem.observed.queries == query
         chosen = kept[problem.observed.shown]
         entries = np.repeat(chosen, np.diff(problem.observed.offsets))
-        alone = problem.varied(form, problem.free)
-        alone._absent = problem.observed.absent * kept
-        alone._weight = problem.observed.weight * entries
-        alone._fixed = {}
-        gradient = alone.evaluate(point).gradient * problem.observed.total
+        alone = objective(given, form, 0.0, method=None, block_rows=5, **options)
+        weights = {"absent": problem.observed.absent * kept, "weight": problem.observed.weight * entries}
+        alone.design.rows.observed = replace(problem.observed, **weights)
+        gradient = alone.evaluate(point).gradient * problem.total
         expected += np.outer(gradient, gradient)
     np.testing.assert_allclose(problem.clustered(point), expected, rtol=1e-9, atol=1e-9)

@@ -11,6 +11,7 @@ from scipy.stats import norm, truncnorm
 from cldrank import scaling
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.ordered import Entries, GaussianInterval, OrderedProbit, log_interval
+from cldrank.models.linear.rows import LocalRows, View
 from cldrank.optimise import newton
 
 Floats = NDArray[np.float64]
@@ -80,8 +81,8 @@ def drawn(rows: int = 300, seed: int = 0, block_rows: int | None = None, all_sho
     absent = np.where(place == 4, 2.0, 0.0)
     nothing = np.zeros(len(owner))
     entries = Entries(owner, level, weight, nothing, nothing, absent, np.arange(rows) // 10)
-    design = Design(features, scaling.fit(None, features), block_rows=block_rows)
-    return OrderedProbit(design, entries, np.array([0, 1]), np.array([0.01, 0.02]))
+    design = Design(LocalRows(features, entries, View(scaling.fit(None, features)), block_rows=block_rows))
+    return OrderedProbit(design, np.array([0, 1]), np.array([0.01, 0.02]))
 
 
 @pytest.mark.parametrize("all_shown", [False, True])
@@ -99,17 +100,19 @@ def test_gradient_and_hessian_are_those_of_the_value(all_shown: bool) -> None:
 def test_gradients_of_rows_add_up() -> None:
     probit = drawn()
     point = probit.start()
-    rows = np.concatenate(list(probit.design.map(lambda block: probit.gradients(block, point))))
+    rows = probit.design.fold(
+        lambda block: probit.places.gradients(block, point), lambda one, other: np.vstack([one, other])
+    )
     whole = probit.evaluate(point).gradient + 2 * probit.penalty * point
-    np.testing.assert_allclose(rows.sum(axis=0) / probit.entries.total, whole, atol=1e-12)
+    np.testing.assert_allclose(rows.sum(axis=0) / probit.observed.total, whole, atol=1e-12)
 
 
 def test_an_independent_optimiser_ends_at_the_same_place() -> None:
     probit = drawn()
     found = newton(probit.evaluate, probit.start())
     assert found.status == "converged"
-    entries = probit.entries
-    x = np.concatenate(list(probit.design.map(lambda block: block.wide[:, :2])))
+    entries = probit.observed
+    x = probit.design.fold(lambda block: block.wide[:, :2], lambda one, other: np.vstack([one, other]))
     absent = entries.absent > 0
 
     def loss(point: Floats) -> float:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import scaling as scalings
-from cldrank._typing import IntArray
-from cldrank.rankers.devices import device_of
-from cldrank.workers import ahead, available_cores, fair_threads
+from cldrank.models.linear.rows import Array, Rows
 
-Array = Any  # a numpy array or a torch tensor
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+Value = TypeVar("Value")
+Floats = NDArray[np.float64]
 
-_BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the steps of a pass
-_DEVICE_VALUES = 1 << 25  # on an accelerator, few large blocks
-_WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
-_MOST_THREADS = 8  # beyond, memory is the limit
-_KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made again in each pass
+_GLANCE = 64  # rows of a block that show most columns to vary
 
 
 class Block:
-    """The rows from `start` to `stop` as the model sees them: in float64, and in float32 for what need not be exact.
+    """Some rows as the model sees them, in float64, and in float32 for what need not be exact; and what was observed.
 
     Without `wide` the two are the same numbers, and compiled loops read float32 without a wide copy being made.
 
-    >>> block = Block(0, 2, None, np.array([[1, 2], [3, 4]], dtype=np.float32))
+    >>> block = Block(None, np.array([[1, 2], [3, 4]], dtype=np.float32))
     >>> block.dot(np.array([1.0, 0.5])), block.back(np.array([1.0, 0.5]))
     (array([2., 5.]), array([2.5, 4. ]))
     """
 
-    def __init__(self, start: int, stop: int, wide: Array | None, narrow: Array) -> None:
-        self.start, self.stop, self.narrow, self._wide = start, stop, narrow, wide
+    def __init__(self, wide: Array | None, narrow: Array, own: Any = None) -> None:
+        self.narrow, self._wide, self.own = narrow, wide, own
 
     @property
     def wide(self) -> Array:
@@ -77,155 +71,122 @@ def gram(rows: Array, weight: Array) -> Array:
 
 
 class Design:
-    """Chosen rows and columns of some features, scaled, as blocks; nothing larger than a block is held in float64.
+    """The columns of a model over rows that live anywhere; nothing larger than a block is held in float64.
 
-    A model sees (scaled - center) * factor, and a last column of ones. With a standard scaling that is what `scaling`
+    A model sees (scaled - center) * factor, and a last column of ones. With a standard scaling that is what the scaling
     gives; else center and factor make the columns even, so that no digits are lost. Without `centred`, for a model
     without an intercept, the center is 0.
 
-    >>> features = np.array([[1e6], [3e6]], dtype=np.float32)
-    >>> next(Design(features, scalings.fit(None, features)).blocks()).wide
-    array([[-1.,  1.], [ 1.,  1.]])
+    width     columns, the one of ones included
+    moving    (columns,): whether a column varies; the ones do not
+    level     (columns,): the scaled value of those that do not vary
+    center    (columns,)
+    factor    (columns,)
+    observed  of all rows
+    """
+
+    def __init__(self, rows: Rows, *, centred: bool = True) -> None:
+        self.rows, self.width, self.observed = rows, rows.view.width, rows.observed
+        even = isinstance(rows.view.scaling.rule, scalings.Standard)
+        seen = rows.fold(partial(_survey, even), _Survey.joined)
+        uneven = seen.moving & (seen.squares > 0)
+        spread = np.sqrt(seen.squares / rows.n_rows)
+        self.moving, self.level = seen.moving, seen.first
+        self.center = np.where(uneven & centred, seen.mean, 0.0)
+        self.factor = np.where(uneven, 1 / np.where(uneven, spread, 1.0), 1.0)
+        self._even = _Evening(self.center, self.factor) if uneven.any() else None
+
+    def fold(self, function: Callable[[Block], Value], join: Callable[[Value, Value], Value]) -> Value:
+        """What `join` makes, in order, of what a function makes of each block; see `Rows.fold`."""
+        return self.rows.fold(partial(_of_block, function, self._even, self.rows.compiles), join)
+
+    def block(self, part: Array, own: Any) -> Block:
+        """Scaled rows as a block."""
+        return _block(self._even, self.rows.compiles, part, own)
+
+
+class _Evening(NamedTuple):
+    """How scaled columns are made even."""
+
+    center: Floats
+    factor: Floats
+
+
+class _Survey(NamedTuple):
+    """Of scaled rows: the first, which columns vary, their mean, and the squares of what is away from it.
+
+    Of columns that are even already, mean and squares are 0.
     """
 
     n_rows: int
-    width: int  # columns, the one of ones included
-    moving: NDArray[np.bool_]  # (columns,): whether a column varies; the ones do not
-    level: NDArray[np.float64]  # (columns,): the scaled value of those that do not vary
-    center: NDArray[np.float64]  # (columns,)
-    factor: NDArray[np.float64]  # (columns,)
+    first: Floats
+    moving: NDArray[np.bool_]
+    mean: Floats
+    squares: Floats
 
-    def __init__(
-        self,
-        features: NDArray[np.float32],
-        scaling: scalings.Scaling,
-        *,
-        columns: IntArray | None = None,
-        rows: IntArray | None = None,
-        centred: bool = True,
-        block_rows: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self._features, self._scaling = features, scaling
-        self._columns = None if columns is None or len(columns) == features.shape[1] else columns
-        self._rows = None if rows is None or len(rows) == len(features) else rows
-        self.n_rows = len(features) if rows is None else len(rows)
-        self.width = (features.shape[1] if columns is None else len(columns)) + 1
-        self._torch, self._device = _torch(device), device
-        values = _BLOCK_VALUES if device is None else _DEVICE_VALUES
-        self.block_rows = block_rows or max(1, values // self.width)
-        self._compiles = self.n_rows * self.width >= _WORTH_COMPILING
-        self._table: Array | None = None
-        table = self._survey(centred)
-        if table is not None:
-            self._table = self.array(table)
-
-    def _survey(self, centred: bool) -> NDArray[np.float32] | None:
-        """One pass for what varies, how far and around what; gives the scaled rows if they are few enough to keep."""
-        keeps = self.n_rows * self.width * 4 <= _KEPT_BYTES
-        table = np.empty((self.n_rows, self.width), dtype=np.float32) if keeps else None
-        even = isinstance(self._scaling.rule, scalings.Standard)
-        first = self._scaled(0, 1)[0]
-        origin = self._scaled(0, min(self.block_rows, self.n_rows)).mean(axis=0, dtype=np.float64)
-        self.moving, total, squares = np.zeros(self.width, dtype=bool), np.zeros(self.width), np.zeros(self.width)
-
-        def look(span: tuple[int, int]) -> tuple[Any, Any, Any]:
-            part = self._scaled(*span, out=None if table is None else table[slice(*span)])
-            away = np.zeros((1, self.width)) if even else part - origin
-            moves = self.moving.copy()
-            still = np.flatnonzero(~moves)  # after the first blocks, hardly any: what has moved need not be looked at
-            moves[still] = (part[:, still] != first[still]).any(axis=0)
-            return moves, away.sum(axis=0), np.einsum("ij,ij->j", away, away)
-
-        for moves, deviation, square in in_order(look, self.spans):
-            self.moving |= moves
-            total += deviation
-            squares += square
-        mean = total / self.n_rows
-        spread = np.sqrt(np.maximum(squares / self.n_rows - mean**2, 0.0))
-        uneven = self.moving & (spread > 0)
-        self.center = np.where(uneven & centred, origin + mean, 0.0)
-        self.factor = np.where(uneven, 1 / np.where(uneven, spread, 1.0), 1.0)
-        self.level = first.astype(np.float64)
-        self._shifts = bool(uneven.any())
-        return table
-
-    def blocks(self) -> Iterator[Block]:
-        """All rows, block after block."""
-        return (self.block(*span) for span in self.spans)
-
-    def map(self, function: Callable[[Block], Result]) -> Iterator[Result]:
-        """What a function makes of each block, in their order; several at a time where there are processors for it."""
-        if self._torch is not None:
-            return map(function, self.blocks())
-        return in_order(lambda span: function(self.block(*span)), self.spans)
-
-    def block(self, start: int, stop: int) -> Block:
-        """The rows from start to stop."""
-        part = self.array(self._scaled(start, stop)) if self._table is None else self._table[start:stop]
-        if self._torch is None and not self._shifts and self._compiles:
-            return Block(start, stop, None, part)
-        wide = part.astype(np.float64) if self._torch is None else part.double()
-        if not self._shifts:
-            return Block(start, stop, wide, part)
-        wide = (wide - self.array(self.center)) * self.array(self.factor)
-        return Block(start, stop, wide, wide.astype(np.float32) if self._torch is None else wide.float())
-
-    def array(self, values: NDArray[Any]) -> Array:
-        """An array where the blocks are."""
-        return values if self._torch is None else self._torch.from_numpy(np.array(values)).to(self._device)
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """Start and end of each block."""
-        size = self.block_rows
-        return [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
-
-    def _scaled(self, start: int, stop: int, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Scaled features and ones, written to `out` if there is one."""
-        rows: slice | IntArray = slice(start, stop)
-        if self._rows is not None:
-            rows = self._rows[start:stop]
-            if rows[-1] - rows[0] == len(rows) - 1:
-                rows = slice(int(rows[0]), int(rows[-1]) + 1)  # a span is read in place, scattered rows are gathered
-        part = self._features[rows]
-        if not isinstance(self._scaling.rule, scalings.Unscaled):
-            part = self._scaling.transform(part)
-        found = np.empty((len(part), self.width), dtype=np.float32) if out is None else out
-        found[:, :-1] = part if self._columns is None else part[:, self._columns]
-        found[:, -1] = 1.0
-        return found
+    def joined(self, other: _Survey) -> _Survey:
+        """Both together."""
+        n_rows = self.n_rows + other.n_rows
+        step = other.mean - self.mean
+        return _Survey(
+            n_rows,
+            self.first,
+            self.moving | other.moving | (self.first != other.first),
+            self.mean + step * (other.n_rows / n_rows),
+            self.squares + other.squares + step**2 * (self.n_rows * other.n_rows / n_rows),
+        )
 
 
-def in_order(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """What a function makes of each item, in order, a few items ahead in threads; so sums come out the same anywhere.
+def _survey(even: bool, part: Array, own: Any) -> _Survey:
+    del own
+    first = part[0]
+    moving = (part[:: max(1, len(part) // _GLANCE)] != first).any(0)
+    still = np.flatnonzero(~as_numpy(moving))  # hardly any: what has moved need not be looked at in full
+    found = as_numpy(moving).copy()
+    found[still] = as_numpy((part[:, still] != first[still]).any(0))
+    mean, squares = np.zeros(part.shape[1]), np.zeros(part.shape[1])
+    if not even:
+        wide = _widened(part)
+        mean = as_numpy(wide.mean(0))
+        squares = as_numpy(((wide - wide.mean(0)) ** 2).sum(0))
+    return _Survey(len(part), as_numpy(first).astype(np.float64), found, mean, squares)
 
-    BLAS keeps to one thread meanwhile: blocks side by side are quicker than one block by many.
 
-    >>> list(in_order(abs, [-2, 1, -3]))
-    [2, 1, 3]
-    """
-    threads = min(len(items), fair_threads(min(available_cores(), _MOST_THREADS)))
-    if threads < 2:
-        yield from map(function, items)
-        return
-    from threadpoolctl import threadpool_limits
+def _of_block(
+    function: Callable[[Block], Value], even: _Evening | None, compiles: bool, part: Array, own: Any
+) -> Value:
+    return function(_block(even, compiles, part, own))
 
-    with threadpool_limits(1, user_api="blas"):
-        yield from ahead(function, items, threads, 2 * threads)
+
+def _block(even: _Evening | None, compiles: bool, part: Array, own: Any) -> Block:
+    local = isinstance(part, np.ndarray)
+    if even is None:
+        return Block(None if local and compiles else _widened(part), part, own)
+    center, factor = (like(values, part) for values in even)
+    wide = (_widened(part) - center) * factor
+    return Block(wide, wide.astype(np.float32) if local else wide.float(), own)
+
+
+def _widened(part: Array) -> Array:
+    return part.astype(np.float64) if isinstance(part, np.ndarray) else part.double()
+
+
+def like(values: NDArray[Any], part: Array) -> Array:
+    """An array where another one is."""
+    if isinstance(part, np.ndarray):
+        return values
+    import torch
+
+    return torch.from_numpy(np.array(values)).to(part.device)
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    """An array as numpy's, wherever it is."""
+    found: NDArray[Any] = np.asarray(values if isinstance(values, np.ndarray | np.generic | float) else values.cpu())
+    return found
 
 
 def _kernel() -> Any:
     from cldrank.models.linear import kernel
 
     return kernel
-
-
-def _torch(device: str | None) -> Any:
-    """The torch module, if a device is named; refused where it is not there."""
-    if device is None:
-        return None
-    device_of(device)
-    import torch
-
-    return torch

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,27 +96,43 @@ def covariance(information: Matrix, clustered: Matrix | None = None, clusters: i
     return correction * (found @ clustered @ found)
 
 
-def grouped(queries: IntArray, gradients: Matrix) -> tuple[IntArray, Matrix]:
-    """The sum of the gradients of each run of equal queries."""
-    starts = np.flatnonzero(np.diff(queries, prepend=-1))
-    return queries[starts], np.add.reduceat(gradients, starts, axis=0)
+class QuerySquares(NamedTuple):
+    """Σ g gᵀ over queries, where g is the sum of the gradients of a query's rows.
 
+    middle    of the queries that are complete
+    ends      the first and the last query, or the only one, with their sums: they may go on in neighbouring rows
 
-def sum_of_squares(groups: Iterable[tuple[IntArray, Matrix]], width: int) -> Matrix:
-    """Σ g gᵀ over the sums of queries; a query may go on from one group of rows to the next.
-
-    >>> sum_of_squares([(np.array([0, 1]), np.ones((2, 1))), (np.array([1, 2]), np.ones((2, 1)))], 1)
+    >>> one, other = (QuerySquares.of(np.array(queries), np.ones((2, 1))) for queries in ([0, 1], [1, 2]))
+    >>> one.joined(other).total
     array([[6.]])
     """
-    middle, carried, query = np.zeros((width, width)), np.zeros(width), -1
-    for queries, sums in groups:
-        if queries[0] == query:
-            sums[0] += carried
-        else:
-            middle += np.outer(carried, carried)
-        carried, query = sums[-1].copy(), int(queries[-1])
-        middle += sums[:-1].T @ sums[:-1]
-    return middle + np.outer(carried, carried)
+
+    middle: Matrix
+    ends: tuple[tuple[int, Vector], ...]
+
+    @classmethod
+    def of(cls, queries: IntArray, gradients: Matrix) -> QuerySquares:
+        """Those of some rows, the rows of a query together."""
+        starts = np.flatnonzero(np.diff(queries, prepend=queries[0] - 1))
+        sums = np.add.reduceat(gradients, starts, axis=0)
+        ends = [0, len(sums) - 1] if len(sums) > 1 else [0]
+        return cls(sums[1:-1].T @ sums[1:-1], tuple((int(queries[starts[end]]), sums[end]) for end in ends))
+
+    def joined(self, other: QuerySquares) -> QuerySquares:
+        """Those of these rows and of the rows that follow."""
+        (query, tail), (following, head) = self.ends[-1], other.ends[0]
+        between = ((query, tail + head),) if query == following else ((query, tail), (following, head))
+        ends = (*self.ends[:-1], *between, *other.ends[1:])
+        middle = self.middle + other.middle
+        for _, done in ends[1:-1]:
+            middle += np.outer(done, done)
+        return QuerySquares(middle, (ends[0], ends[-1]) if len(ends) > 1 else ends)
+
+    @property
+    def total(self) -> Matrix:
+        """The sum, now that no rows follow."""
+        found: Matrix = self.middle + sum(np.outer(sums, sums) for _, sums in self.ends)
+        return found
 
 
 def determined(gram: Matrix, tolerance: float = COLLINEAR) -> NDArray[np.bool_]:

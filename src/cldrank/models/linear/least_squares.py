@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.models.linear.inference import (
-    COLLINEAR,
-    INTERCEPT,
-    Estimates,
-    covariance,
-    determined,
-    grouped,
-    sum_of_squares,
-)
+from cldrank.models.linear.inference import COLLINEAR, INTERCEPT, Estimates, QuerySquares, covariance, determined
+from cldrank.models.linear.rows import Rows
 from cldrank.models.targets import Targets
-from cldrank.optimise import Matrix, Vector
-
-_BLOCK_VALUES = 1 << 18
+from cldrank.optimise import Vector
 
 
 class LeastSquaresSums(NamedTuple):
@@ -36,8 +26,24 @@ class LeastSquaresSums(NamedTuple):
     squares: float  # of the target
     moving: NDArray[np.bool_]  # (features,): whether a feature takes more than one value
 
-    def joined(self, other: LeastSquaresSums, differs: NDArray[np.bool_]) -> LeastSquaresSums:
-        """The sums of both sets of rows; `differs` says where the first rows of the two differ.
+    first: NDArray[np.float64]  # (features,): of the first row
+
+    @classmethod
+    def of(cls, part: NDArray[np.float32], own: Targets) -> LeastSquaresSums:
+        """Those of one block of scaled rows, whose last column is all ones."""
+        block = part[:, :-1].astype(np.float64)
+        first = block[0].copy()
+        moving = (block != first).any(axis=0)
+        total = float(own.weight.sum())
+        means, target_mean = own.weight @ block / total, float(own.weight @ own.target / total)
+        root = np.sqrt(own.weight)
+        block -= means
+        block *= root[:, None]
+        away = root * (own.target - target_mean)
+        return cls(total, means, target_mean, block.T @ block, block.T @ away, float(away @ away), moving, first)
+
+    def joined(self, other: LeastSquaresSums) -> LeastSquaresSums:
+        """The sums of both sets of rows.
 
         With deviations from each set's own mean there is no difference of large sums, so no digits are lost.
         """
@@ -53,7 +59,8 @@ class LeastSquaresSums(NamedTuple):
             self.gram + other.gram + lever * np.outer(step, step),
             self.cross + other.cross + lever * target_step * step,
             self.squares + other.squares + lever * target_step**2,
-            self.moving | other.moving | differs,
+            self.moving | other.moving | (self.first != other.first),
+            self.first,
         )
 
 
@@ -69,24 +76,15 @@ class Regression(NamedTuple):
     collinear: NDArray[np.bool_]
 
 
-def regress(
-    scaling: scalings.Scaling,
-    features: NDArray[np.float32],
-    rows: Targets,
-    names: tuple[str, ...],
-    l2: float,
-    *,
-    cluster: bool = False,
-    block_rows: int | None = None,
-) -> Regression:
+def regress(rows: Rows, names: tuple[str, ...], l2: float, *, cluster: bool = False) -> Regression:
     """Ridge regression with standard errors from the observed information, or robust to dependence within queries.
 
     minimise  Σ w (target - intercept - x·β)² / Σ w + l2 ‖β‖²
     """
-    sums = least_squares_sums(scaling, features, rows.target, block_rows, rows=rows.rows, weight=rows.weight)
+    sums = rows.fold(LeastSquaresSums.of, LeastSquaresSums.joined)
     coefficients, intercept = ridge(sums, l2)
     residual = sums.squares - 2 * coefficients @ sums.cross + coefficients @ sums.gram @ coefficients
-    variance = max(float(residual + rows.weight @ rows.spread), 0.0) / sums.weight
+    variance = max(float(residual + rows.observed.spread_total), 0.0) / sums.weight
     moving = np.flatnonzero(sums.moving)
     information = np.zeros((len(moving) + 1, len(moving) + 1))
     information[:-1, :-1] = sums.gram[np.ix_(moving, moving)]
@@ -94,8 +92,9 @@ def regress(
     information[-1, -1] = sums.weight
     middle = None
     if cluster:
-        middle = _clustered(scaling, features, rows, sums, moving, coefficients, block_rows)
-    found = covariance(information, middle, len(np.unique(rows.queries)))
+        by_query = partial(_query_squares, sums.feature_means, sums.target_mean, coefficients, moving)
+        middle = rows.fold(by_query, QuerySquares.joined).total
+    found = covariance(information, middle, rows.observed.n_queries if cluster else 0)
     if middle is None:
         found *= variance  # with clusters, the residuals are in the middle already
     turn = np.eye(len(moving) + 1)
@@ -108,30 +107,6 @@ def regress(
     return Regression(
         coefficients, intercept, float(np.sqrt(variance)), estimates, float(likelihood), sums.moving, collinear(sums)
     )
-
-
-def least_squares_sums(
-    scaling: scalings.Scaling,
-    features: NDArray[np.float32],
-    target: NDArray[Any],
-    block_rows: int | None = None,
-    *,
-    rows: IntArray | None = None,
-    weight: NDArray[np.float64] | None = None,
-) -> LeastSquaresSums:
-    """The sums over all rows of the scaled features, block by block: memory does not grow with the rows."""
-    total: LeastSquaresSums | None = None
-    first_row = None
-    for own, block in _blocks(scaling, features, rows, block_rows):
-        weights = np.ones(len(block)) if weight is None else weight[own]
-        sums, row = _sums_of_block(block, target[own].astype(np.float64), weights)
-        if total is None or first_row is None:
-            total, first_row = sums, row
-        else:
-            total = total.joined(sums, row != first_row)
-    if total is None:
-        raise AssertionError("a dataset to learn from has rows")
-    return total
 
 
 def ridge(sums: LeastSquaresSums, l2: float) -> tuple[NDArray[np.float64], float]:
@@ -162,52 +137,11 @@ def collinear(sums: LeastSquaresSums) -> NDArray[np.bool_]:
     return found
 
 
-def _blocks(
-    scaling: scalings.Scaling, features: NDArray[np.float32], rows: IntArray | None, block_rows: int | None
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Scaled rows in float64, block by block, each with its place among the rows."""
-    if rows is None or len(rows) == len(features):  # every row, in order: read in place, not gathered
-        for own, block in scaling.blocks(features, block_rows=block_rows):
-            yield own, block.astype(np.float64)
-        return
-    size = block_rows or max(1, _BLOCK_VALUES // features.shape[1])
-    for start in range(0, len(rows), size):
-        own = slice(start, min(start + size, len(rows)))
-        yield own, scaling.transform(features[rows[own]]).astype(np.float64)
-
-
-def _sums_of_block(
-    block: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[LeastSquaresSums, NDArray[np.float64]]:
-    """The sums of one block, which is overwritten, and its first row."""
-    first_row = block[0].copy()
-    moving = (block != first_row).any(axis=0)
-    total = float(weight.sum())
-    means, target_mean = weight @ block / total, float(weight @ target / total)
-    root = np.sqrt(weight)
-    block -= means
-    block *= root[:, None]
-    away = root * (target - target_mean)
-    sums = LeastSquaresSums(total, means, target_mean, block.T @ block, block.T @ away, float(away @ away), moving)
-    return sums, first_row
-
-
-def _clustered(
-    scaling: scalings.Scaling,
-    features: NDArray[np.float32],
-    rows: Targets,
-    sums: LeastSquaresSums,
-    moving: IntArray,
-    coefficients: Vector,
-    block_rows: int | None,
-) -> Matrix:
-    """Σ over queries of g gᵀ, g = Σ w (x, 1) residual over the rows of the query, x centred."""
-
-    def gradients() -> Iterator[tuple[IntArray, Matrix]]:
-        for own, block in _blocks(scaling, features, rows.rows, block_rows):
-            centred = block - sums.feature_means
-            away = rows.weight[own] * (rows.target[own] - sums.target_mean - centred @ coefficients)
-            extended = np.hstack([centred[:, moving], np.ones((len(block), 1))])
-            yield grouped(rows.queries[own], extended * away[:, None])
-
-    return sum_of_squares(gradients(), len(moving) + 1)
+def _query_squares(
+    means: Vector, target_mean: float, coefficients: Vector, moving: IntArray, part: NDArray[np.float32], own: Targets
+) -> QuerySquares:
+    """The squares of g = Σ w (x, 1) residual over the rows of a query, x centred."""
+    centred = part[:, :-1].astype(np.float64) - means
+    away = own.weight * (own.target - target_mean - centred @ coefficients)
+    extended = np.hstack([centred[:, moving], np.ones((len(part), 1))])
+    return QuerySquares.of(own.queries, extended * away[:, None])

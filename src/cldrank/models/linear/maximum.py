@@ -120,7 +120,7 @@ def selection_fit(
     score, selection, form = objective.unpacked(solution.parameters)
     design, relevance, chosen = objective.design, objective.relevance, objective.selection
     information = _information(objective, here)
-    plain = information - np.diag(2 * objective.observed.total * objective.penalties)
+    plain = information - np.diag(2 * objective.total * objective.penalties)
     shared = _shared_scales(objective, form)
     parts = [linear_map(design.factor, design.center, relevance), linear_map(design.factor, design.center, chosen)]
     turn = block_diagonal([*parts, np.diag(shared)])
@@ -179,7 +179,8 @@ def within(objective: SelectionObjective) -> Callable[[Vector], bool] | None:
 
 def _information(objective: SelectionObjective, here: Derivatives) -> Matrix:
     """Minus the Hessian of the whole log-likelihood, penalty included."""
-    return -here.hessian * objective.observed.total
+    found: Matrix = -here.hessian * objective.total
+    return found
 
 
 def _covariance(objective: SelectionObjective, solution: Solution, information: Matrix, cluster: bool) -> Matrix:
@@ -187,7 +188,7 @@ def _covariance(objective: SelectionObjective, solution: Solution, information: 
         return np.full_like(information, np.nan)
     if not cluster:
         return covariance(information)
-    return covariance(information, objective.clustered(solution.parameters), len(np.unique(objective.observed.queries)))
+    return covariance(information, objective.clustered(solution.parameters), objective.observed.n_queries)
 
 
 def _natural(objective: SelectionObjective, parameters: Vector) -> tuple[Vector, float]:

@@ -73,18 +73,12 @@ class Linear(ScaledModel):
         """
         from cldrank.models.fit import LinearFit, linear_parts
         from cldrank.models.linear.least_squares import regress
+        from cldrank.models.linear.sources import rows_of
 
         data = context.data
         scaling = scalings.fit(self.scaling, data.features)
-        found = regress(
-            scaling,
-            data.features,
-            targets,
-            data.feature_names,
-            float(self.l2),
-            cluster=self.cluster is not None,
-            block_rows=context.run.block_rows,
-        )
+        rows = rows_of(context, scaling, targets, rows=targets.rows)
+        found = regress(rows, data.feature_names, float(self.l2), cluster=self.cluster is not None)
         if not found.moving.any():
             raise DataError(
                 f"all features of {data!r} are constant over the rows to learn from; nothing distinguishes these rows."
@@ -95,8 +89,8 @@ class Linear(ScaledModel):
             status="converged",
             n_iter=1,
             log_likelihood=found.log_likelihood,
-            n_rows=len(targets.target),
-            weight=float(targets.weight.sum()),
+            n_rows=rows.observed.n_rows,
+            weight=rows.observed.total,
             constant_features=tuple(names[~found.moving]),
             collinear_features=tuple(names[found.collinear]),
             errors=self.errors,

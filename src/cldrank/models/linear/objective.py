@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,9 @@ from cldrank import likelihood, segments
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.likelihood import Form
-from cldrank.models.linear.design import Array, Block, Design, gram
-from cldrank.models.linear.inference import grouped, sum_of_squares
-from cldrank.models.targets import Observations
+from cldrank.models.linear.design import Block, Design, as_numpy, gram, like
+from cldrank.models.linear.inference import QuerySquares
+from cldrank.models.linear.rows import Array, added
 from cldrank.optimise import Derivatives, Matrix, Vector
 
 Shared = Literal["log_sigma", "atanh_gamma"]
@@ -34,10 +36,28 @@ class _Terms(NamedTuple):
     score: Array  # (shown,)
     selection: Array  # (rows,)
     curvature: Array  # (shown,): of log Φ
-    absent: Array  # (rows,): curvature of the rows not shown
+    absent: Array | None  # (rows,): curvature of the rows not shown; None where all are shown
     fixed: Array  # (shown,): weight
     owner: Array  # (entries,): the shown row that an entry belongs to
     shared: likelihood.Nuisance | None  # weighted, for each entry
+
+
+class _Point(NamedTuple):
+    """Where an objective is evaluated, and which parts of it there are.
+
+    score, selection   (columns,) coefficients
+    form               the noise; None for a probit of shown
+    selects            whether selection has parameters
+    all_shown          whether there are no rows but those shown
+    shares             whether a parameter of the noise is free
+    """
+
+    score: Vector
+    selection: Vector
+    form: Form | None
+    selects: bool
+    all_shown: bool
+    shares: bool
 
 
 class _Sums(NamedTuple):
@@ -70,7 +90,6 @@ class SelectionObjective:
     def __init__(
         self,
         design: Design,
-        observed: Observations,
         form: Form | None,
         l2: float,
         *,
@@ -80,21 +99,18 @@ class SelectionObjective:
         free: tuple[Shared, ...] = (),
         narrow: bool | None = None,
     ) -> None:
-        self.design, self.observed, self.form, self.l2, self.free = design, observed, form, l2, free
+        self.design, self.observed, self.form, self.l2, self.free = design, design.observed, form, l2, free
         useful = design.moving | (design.level != 0)  # a constant is of use only in place of an intercept
         if fit_intercept:
             useful = design.moving.copy()
         useful[-1] = fit_intercept
         none = np.zeros(0, dtype=np.int64)
-        self.relevance = none if form is None else _columns(relevance, useful)
-        self.selection = none if observed.all_shown else _columns(selection, useful)
-        size = design.n_rows * design.width**2
+        self.relevance = none if form is None else _useful(relevance, useful)
+        self.selection = none if self.observed.all_shown else _useful(selection, useful)
+        self.total = float(self.observed.total)
+        size = design.rows.n_rows * design.width**2
         self.narrow = (l2 >= _SAFE_PENALTY and size >= _SMALL) if narrow is None else narrow
         self._fixed: dict[bool, Array] = {}
-        self._owner = design.array(segments.segment_of_rows(observed.offsets))
-        self._absent, self._target, self._weight = (
-            design.array(values) for values in (observed.absent, observed.target, observed.weight)
-        )
 
     def varied(self, form: Form, free: tuple[Shared, ...]) -> SelectionObjective:
         """The same rows under another form, or with other free parameters; nothing is copied."""
@@ -128,53 +144,42 @@ class SelectionObjective:
                 form = replace(form, sigma=math.exp(value)) if sigma else replace(form, gamma=math.tanh(value))
         return score, selection, form
 
+    def _at(self, parameters: Vector) -> _Point:
+        shown = self.observed.all_shown
+        return _Point(*self.unpacked(parameters), bool(len(self.selection)), shown, bool(self.free))
+
     # -- the objective -------------------------------------------------------------------------------------------
 
     def evaluate(self, parameters: Vector, precise: bool = False) -> Derivatives:
         """Value, gradient and Hessian, in one pass. Only the Hessian may be of float32 sums, and not if `precise`."""
         try:
-            score, selection, form = self.unpacked(parameters)
+            point = self._at(parameters)
         except (OverflowError, UsageError):  # σ or γ beyond what float64 holds
             return Derivatives(np.nan, np.full(len(parameters), np.nan), np.full((len(parameters),) * 2, np.nan))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
-            sums = self._pass(score, selection, form, narrow=self.narrow and not precise)
-            total, penalties = self.observed.total, self.penalties
+            sums = self._pass(point, narrow=self.narrow and not precise)
+            total, penalties = self.total, self.penalties
             shared = sums.shared[self._kept]
             gradient = np.concatenate([sums.score[self.relevance], sums.selection[self.selection], shared])
-            hessian = self._hessian(sums, form) / total
+            hessian = self._hessian(sums, point.form) / total
             hessian[np.diag_indices_from(hessian)] -= 2 * penalties
             value = float(sums.value) / total - float(penalties @ parameters**2)
             return Derivatives(value, gradient / total - 2 * penalties * parameters, hessian)
 
     def log_likelihood(self, parameters: Vector, value: float) -> float:
         """The log-likelihood of all rows together, from the value of the objective."""
-        return self.observed.total * (value + float(self.penalties @ parameters**2))
+        return self.total * (value + float(self.penalties @ parameters**2))
 
     def clustered(self, parameters: Vector) -> Matrix:
         """Σ over queries of g gᵀ, where g is the gradient of a query's log-likelihood; in one pass."""
-        packed = self.unpacked(parameters)
-
-        def by_query(block: Block) -> tuple[IntArray, Matrix]:
-            queries = self.observed.queries[block.start : block.stop]
-            return grouped(queries, self._gradients(block, self._terms(block, *packed)))
-
-        return sum_of_squares(self.design.map(by_query), self.n_parameters)
+        columns = _Columns(self.relevance, self.selection, self._kept)
+        by_query = partial(_query_squares, self._at(parameters), columns)
+        return self.design.fold(by_query, QuerySquares.joined).total
 
     def separated(self, parameters: Vector) -> bool:
         """Whether the selection of each row shown is above that of each row not shown."""
-        coefficients = self.design.array(self.unpacked(parameters)[1])
-
-        def extremes(block: Block) -> tuple[float, float]:
-            index = as_numpy(block.dot(coefficients))
-            away = self.observed.absent[block.start : block.stop] > 0
-            return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
-
-        lowest, highest = np.inf, -np.inf
-        for low, high in self.design.map(extremes):
-            lowest, highest = min(lowest, low), max(highest, high)
-            if lowest <= highest:
-                return False  # mostly seen in the first block
-        return True
+        lowest, highest = self.design.fold(partial(_extremes, self.unpacked(parameters)[1]), _wider)
+        return lowest > highest
 
     # -- sums over rows ------------------------------------------------------------------------------------------
 
@@ -182,42 +187,14 @@ class SelectionObjective:
     def _kept(self) -> list[int]:
         return [_SHARED.index(name) for name in self.free]
 
-    def _terms(self, block: Block, score: Vector, selection: Vector, form: Form | None) -> _Terms:
-        """The derivatives of the rows of a block."""
-        array, observed = self.design.array, self.observed
-        index = block.dot(array(selection)) if len(self.selection) else block.take(slice(None))[:, -1] * _SURE
-        first, last = (int(place) for place in np.searchsorted(observed.shown, [block.start, block.stop]))
-        chosen = array(observed.shown[first:last] - block.start)
-        entries = slice(int(observed.offsets[first]), int(observed.offsets[last]))
-        owner, weight = self._owner[entries] - first, self._weight[entries]
-        offsets = array(observed.offsets[first : last + 1] - entries.start)
-        scores = (block.take(chosen) @ array(score))[owner]
-        terms, shared = _shown(scores, index[chosen][owner], self._target[entries], form, bool(self.free))
-        by_row = [segments.sums_of_segments(weight * part, offsets) for part in terms[1:]]
-        value, by_selection, absent = (weight * terms.value).sum(), index * 0.0, None
-        if not observed.all_shown:
-            own, away = self._absent[block.start : block.stop], likelihood.unshown(index)
-            value, by_selection, absent = value + (own * away.value).sum(), own * away.slope, own * away.curvature
-        by_selection[chosen] += by_row[1]
-        fixed = segments.sums_of_segments(weight, offsets)
-        if shared is not None:
-            shared = likelihood.Nuisance(*(weight * part for part in shared))
-        return _Terms(value, chosen, by_row[0], by_selection, by_row[2], absent, fixed, owner, shared)
-
-    def _pass(self, score: Vector, selection: Vector, form: Form | None, *, narrow: bool) -> _Sums:
+    def _pass(self, point: _Point, *, narrow: bool) -> _Sums:
         """All sums over all rows, as numpy arrays."""
-        squares = self._fixed.get(narrow)
-
-        def added(block: Block) -> list[Array | None]:
-            terms = self._terms(block, score, selection, form)
-            return _block_sums(block, terms, narrow, squares is None)
-
-        sums = [self.design.array(np.zeros(shape)) for shape in _shapes(self.design.width)]
-        for parts in self.design.map(added):
-            for place, part in enumerate(parts):
-                if part is not None:
-                    sums[place] += part
-        found = [as_numpy(part) for part in sums]
+        known = self._fixed.get(narrow)
+        sums = self.design.fold(partial(_block_sums, point, narrow, known is None), added)
+        found = [
+            np.zeros(shape) if part is None else as_numpy(part)
+            for shape, part in zip(_shapes(self.design.width), sums, strict=True)
+        ]
         found[5] = self._fixed.setdefault(narrow, found[5])
         return _Sums(*found)
 
@@ -235,16 +212,39 @@ class SelectionObjective:
         border = np.hstack([sums.shared_score[kept][:, score], sums.shared_selection[kept][:, selection]])
         return np.block([[hessian, border.T], [border, sums.shared_hessian[np.ix_(kept, kept)]]])
 
-    def _gradients(self, block: Block, terms: _Terms) -> Matrix:
-        """The gradient of each row of a block."""
-        wide, chosen = as_numpy(block.wide), as_numpy(terms.chosen)
-        found = np.zeros((len(wide), self.n_parameters))
-        split, end = len(self.relevance), len(self.relevance) + len(self.selection)
-        found[chosen, :split] = wide[np.ix_(chosen, self.relevance)] * as_numpy(terms.score)[:, None]
-        found[:, split:end] = wide[:, self.selection] * as_numpy(terms.selection)[:, None]
-        if terms.shared is not None:
-            np.add.at(found[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[self._kept].T)
-        return found
+
+class _Columns(NamedTuple):
+    """The columns of a gradient: those of score and selection, and which shared parameters there are."""
+
+    relevance: IntArray
+    selection: IntArray
+    shared: list[int]
+
+
+def _terms(point: _Point, block: Block) -> _Terms:
+    """The derivatives of the rows of a block."""
+    own, rows = block.own, block.narrow
+    index = block.dot(like(point.selection, rows)) if point.selects else block.take(slice(None))[:, -1] * _SURE
+    chosen, offsets, weight, owner = own.shown, own.offsets, own.weight, own.owner
+    single = len(weight) == len(chosen)  # one entry a row: nothing to repeat or to add up
+    scores, seen = block.take(chosen) @ like(point.score, rows), index[chosen]
+    if not single:
+        scores, seen = scores[owner], seen[owner]
+    terms, shared = _shown(scores, seen, own.target, point.form, point.shares)
+    by_row = [weight * part for part in terms[1:]]
+    fixed = weight
+    if not single:
+        by_row = [segments.sums_of_segments(part, offsets) for part in by_row]
+        fixed = segments.sums_of_segments(weight, offsets)
+    value, by_selection, absent = (weight * terms.value).sum(), index * 0.0, None
+    if not point.all_shown:
+        away = likelihood.unshown(index)
+        value, by_selection = value + (own.absent * away.value).sum(), own.absent * away.slope
+        absent = own.absent * away.curvature
+    by_selection[chosen] += by_row[1]
+    if shared is not None:
+        shared = likelihood.Nuisance(*(weight * part for part in shared))
+    return _Terms(value, chosen, by_row[0], by_selection, by_row[2], absent, fixed, owner, shared)
 
 
 def _shown(
@@ -258,8 +258,9 @@ def _shown(
     return likelihood.shown(score, selection, target, form), shared
 
 
-def _block_sums(block: Block, terms: _Terms, narrow: bool, fixed: bool) -> list[Array | None]:
+def _block_sums(point: _Point, narrow: bool, fixed: bool, block: Block) -> Sequence[Array | None]:
     """What a block adds to each part of `_Sums`; None for nothing."""
+    terms = _terms(point, block)
     chosen = block.take(terms.chosen)
     few = block.narrow[terms.chosen] if narrow else chosen
     parts = [
@@ -271,9 +272,32 @@ def _block_sums(block: Block, terms: _Terms, narrow: bool, fixed: bool) -> list[
         gram(few, terms.fixed) if fixed else None,
     ]
     if terms.shared is None:
-        return parts
+        return [*parts, None, None, None, None]
     own, shared = chosen[terms.owner], terms.shared
     return [*parts, shared.gradient.sum(-1), shared.score @ own, shared.selection @ own, shared.hessian.sum(-1)]
+
+
+def _query_squares(point: _Point, columns: _Columns, block: Block) -> QuerySquares:
+    """The squares of the gradients of a block's queries."""
+    terms = _terms(point, block)
+    wide, chosen = as_numpy(block.wide), as_numpy(terms.chosen)
+    split, end = len(columns.relevance), len(columns.relevance) + len(columns.selection)
+    found = np.zeros((len(wide), end + len(columns.shared)))
+    found[chosen, :split] = wide[np.ix_(chosen, columns.relevance)] * as_numpy(terms.score)[:, None]
+    found[:, split:end] = wide[:, columns.selection] * as_numpy(terms.selection)[:, None]
+    if terms.shared is not None:
+        np.add.at(found[:, end:], chosen[as_numpy(terms.owner)], as_numpy(terms.shared.gradient)[columns.shared].T)
+    return QuerySquares.of(as_numpy(block.own.queries), found)
+
+
+def _extremes(selection: Vector, block: Block) -> tuple[float, float]:
+    """The lowest selection of the rows shown, and the highest of those not shown."""
+    index, away = as_numpy(block.dot(like(selection, block.narrow))), as_numpy(block.own.absent) > 0
+    return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
+
+
+def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def _shapes(width: int) -> list[tuple[int, ...]]:
@@ -282,7 +306,7 @@ def _shapes(width: int) -> list[tuple[int, ...]]:
     return [(), (width,), (width,), square, square, square, (2,), (2, width), (2, width), (2, 2)]
 
 
-def _columns(columns: IntArray | None, useful: NDArray[np.bool_]) -> IntArray:
+def _useful(columns: IntArray | None, useful: NDArray[np.bool_]) -> IntArray:
     """The columns that tell anything, the ones last."""
     wanted = np.ones(len(useful), dtype=bool)
     if columns is not None:
@@ -290,9 +314,3 @@ def _columns(columns: IntArray | None, useful: NDArray[np.bool_]) -> IntArray:
         wanted[columns] = True
         wanted[-1] = True
     return np.flatnonzero(wanted & useful)
-
-
-def as_numpy(values: Any) -> NDArray[np.float64]:
-    """An array of a design as numpy's, wherever it is."""
-    found: NDArray[np.float64] = np.asarray(values if isinstance(values, np.ndarray | float) else values.cpu())
-    return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,33 +12,14 @@ from scipy.special import log_ndtr, ndtri
 
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
-from cldrank.models.linear.design import Block
+from cldrank.models.linear.design import Block, Design
+from cldrank.models.linear.rows import added
+from cldrank.models.targets import runs
 from cldrank.optimise import Derivatives
 
 Floats = NDArray[np.float64]
-Result = TypeVar("Result")
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
-
-
-class Blocks(Protocol):
-    """Rows that are passed over block by block; the last column of each block is all ones."""
-
-    def map(self, function: Callable[[Block], Result]) -> Iterator[Result]:
-        """What a function makes of each block, in their order."""
-
-
-def added(parts: Iterator[Sequence[Floats]]) -> list[Floats]:
-    """The sums of what each block gives.
-
-    >>> added(iter([(np.ones(2), np.array(1.0)), (np.ones(2), np.array(2.0))]))
-    [array([2., 2.]), array(3.)]
-    """
-    total = [np.array(part) for part in next(parts)]
-    for block in parts:
-        for place, part in enumerate(block):
-            total[place] += part
-    return total
 
 
 def chosen(wide: Floats, columns: IntArray) -> Floats:
@@ -68,6 +49,27 @@ class Entries:
     spread: Floats
     absent: Floats
     queries: IntArray
+
+    def part(self, start: int, stop: int) -> Entries:
+        """What was seen of the rows from start to stop, counted from `start`."""
+        own = slice(*(int(place) for place in np.searchsorted(self.owner, [start, stop])))
+        entries = (self.level[own], self.weight[own], self.mean[own], self.spread[own])
+        return Entries(self.owner[own] - start, *entries, self.absent[start:stop], self.queries[start:stop])
+
+    @property
+    def n_rows(self) -> int:
+        """How many weighted rows there are: the entries, and the candidates not shown."""
+        return len(self.owner) + int((self.absent > 0).sum())
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries there are."""
+        return runs(self.queries)
+
+    @property
+    def level_weights(self) -> Floats:
+        """(places,) the weight of what was shown at each."""
+        return np.bincount(self.level, self.weight, self.n_levels + 1)[1:].astype(np.float64)
 
     @property
     def n_levels(self) -> int:
@@ -142,10 +144,13 @@ class OrderedProbit:
     `columns`, then the thresholds.
     """
 
-    def __init__(self, design: Blocks, entries: Entries, columns: IntArray, penalty: Floats) -> None:
-        self.design, self.entries = design, entries
-        self.columns = columns if entries.n_thresholds else columns[:0]
-        self.penalty = np.append(penalty if entries.n_thresholds else penalty[:0], np.zeros(entries.n_thresholds))
+    def __init__(self, design: Design, columns: IntArray, penalty: Floats) -> None:
+        observed = design.observed
+        self.design, self.observed = design, observed
+        self.places = PlaceRule(
+            columns if observed.n_thresholds else columns[:0], observed.n_levels, observed.n_thresholds
+        )
+        self.penalty = np.append(penalty if observed.n_thresholds else penalty[:0], np.zeros(observed.n_thresholds))
 
     @property
     def n_parameters(self) -> int:
@@ -154,27 +159,48 @@ class OrderedProbit:
 
     def start(self) -> Floats:
         """No effect of any feature, and the thresholds that the shares of the places then ask for."""
-        entries, count = self.entries, self.entries.n_thresholds
-        by_level = np.bincount(entries.level, entries.weight, entries.n_levels + 1)[1 : count + 1]
-        return np.append(np.zeros(len(self.columns)), -ndtri(np.cumsum(by_level) / entries.total))
+        by_level = self.observed.level_weights[: self.observed.n_thresholds]
+        return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / self.observed.total))
 
     def evaluate(self, parameters: Floats) -> Derivatives:
         """Value, gradient and Hessian in one pass; not finite where the thresholds are out of order."""
-        split = len(self.columns)
-        if not np.all(np.diff(parameters[split:]) < 0):
+        if not np.all(np.diff(parameters[len(self.places.columns) :]) < 0):
             nothing = np.full(self.n_parameters, np.nan)
             return Derivatives(np.nan, nothing, np.diag(nothing))
-        value, slope, ends, curvature, mixed, own = added(self.design.map(lambda block: self._sums(block, parameters)))
-        total = self.entries.total
+        sums = self.design.fold(partial(self.places.sums, parameters), added)
+        value, slope, ends, curvature, mixed, own = (np.asarray(part) for part in sums)
+        total = self.observed.total
         hessian = np.block([[-curvature, mixed], [mixed.T, own]]) / total - np.diag(2 * self.penalty)
         gradient = np.append(slope, ends) / total - 2 * self.penalty * parameters
         return Derivatives(float(value) / total - float(self.penalty @ parameters**2), gradient, hessian)
 
-    def _sums(self, block: Block, parameters: Floats) -> tuple[Floats, ...]:
-        """Of a block: the value, its gradient by ω and by the thresholds, and minus the first, the mixed and the last
-        part of its Hessian.
+    def separated(self, parameters: Floats) -> bool:
+        """Whether all candidates shown lie above all those not shown."""
+        lowest, highest = self.design.fold(partial(self.places.ends, parameters), _wider)
+        return bool(np.isfinite(highest) and lowest > highest)
+
+
+def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+class PlaceRule(NamedTuple):
+    """How the places of candidates hang on their columns; what it computes is that of one block.
+
+    columns        of the design, with a coefficient each
+    n_levels       how many places there are
+    n_thresholds   how many thresholds part them
+    """
+
+    columns: IntArray
+    n_levels: int
+    n_thresholds: int
+
+    def sums(self, parameters: Floats, block: Block) -> tuple[Floats, ...]:
+        """The value, its gradient by ω and by the thresholds, and minus the first, the mixed and the last part of its
+        Hessian.
         """
-        count = self.entries.n_thresholds + 2  # with the infinite ones, which fall away in the end
+        count = self.n_thresholds + 2  # with the infinite ones, which fall away in the end
         x = chosen(block.wide, self.columns)
         places, interval, weight = self.seen(block, x, parameters)
         owner, upper = places.owner, places.level - 1  # of the thresholds around a place, the upper is one before
@@ -192,52 +218,44 @@ class OrderedProbit:
         return value, x.T @ slope, ends[1:-1], root.T @ root, x.T @ mixed[:, 1:-1], own[1:-1, 1:-1]
 
     def seen(self, block: Block, x: Floats, parameters: Floats) -> tuple[Places, GaussianInterval, Floats]:
-        """Of a block: where its candidates were, shown or not, the likelihood of that, and its weight."""
-        places = self.places(block)
-        entries, split = self.entries, len(self.columns)
+        """Where the candidates were, shown or not, the likelihood of that, and its weight."""
+        places = self.of(block.own)
+        split = len(self.columns)
         thresholds = np.concatenate([[np.inf], parameters[split:], [-np.inf]])
         index = (x @ parameters[:split])[places.owner]
         interval = log_interval(thresholds[places.level] - index, thresholds[places.level - 1] - index)
-        absent = entries.absent[block.start : block.stop]
-        return places, interval, np.append(entries.weight[places.rows], absent[absent > 0])
+        absent = block.own.absent
+        return places, interval, np.append(block.own.weight, absent[absent > 0])
 
-    def places(self, block: Block) -> Places:
-        """The entries of a block, and behind them its candidates that were not shown, one level below all others."""
-        entries = self.entries
-        first, last = np.searchsorted(entries.owner, [block.start, block.stop])
-        absent = np.flatnonzero(entries.absent[block.start : block.stop] > 0)
-        owner = np.append(entries.owner[first:last] - block.start, absent)
-        level = np.append(entries.level[first:last], np.full(len(absent), entries.n_levels + 1))
-        return Places(slice(int(first), int(last)), owner, level)
+    def of(self, entries: Entries) -> Places:
+        """The entries, and behind them the candidates that were not shown, one level below all others."""
+        absent = np.flatnonzero(entries.absent > 0)
+        owner = np.append(entries.owner, absent)
+        return Places(owner, np.append(entries.level, np.full(len(absent), self.n_levels + 1)))
 
     def gradients(self, block: Block, parameters: Floats) -> Floats:
-        """The gradient of the log-likelihood of each row of a block."""
+        """The gradient of the log-likelihood of each row."""
         x = chosen(block.wide, self.columns)
         places, interval, weight = self.seen(block, x, parameters)
         split, each = len(self.columns), np.arange(len(weight))
-        ends = np.zeros((len(weight), self.entries.n_thresholds + 2))
+        ends = np.zeros((len(weight), self.n_thresholds + 2))
         ends[each, places.level - 1], ends[each, places.level] = interval.b, interval.a
-        found = np.zeros((len(x), self.n_parameters))
+        found = np.zeros((len(x), split + self.n_thresholds))
         np.add.at(found[:, split:], places.owner, weight[:, None] * ends[:, 1:-1])
         found[:, :split] = x * np.bincount(places.owner, weight * interval.correction, len(x))[:, None]
         return found
 
-    def separated(self, parameters: Floats) -> bool:
-        """Whether all candidates shown lie above all those not shown."""
-
-        def ends(block: Block) -> tuple[float, float]:
-            index = chosen(block.wide, self.columns) @ parameters[: len(self.columns)]
-            places = self.places(block)
-            shown = places.level <= self.entries.n_levels
-            lowest = index[places.owner[shown]].min(initial=np.inf)
-            return float(lowest), float(index[places.owner[~shown]].max(initial=-np.inf))
-
-        lowest, highest = zip(*self.design.map(ends), strict=True)
-        return bool(np.isfinite(max(highest)) and min(lowest) > max(highest))
+    def ends(self, parameters: Floats, block: Block) -> tuple[float, float]:
+        """The lowest index of what was shown, and the highest of what was not."""
+        index = chosen(block.wide, self.columns) @ parameters[: len(self.columns)]
+        places = self.of(block.own)
+        shown = places.level <= self.n_levels
+        lowest = index[places.owner[shown]].min(initial=np.inf)
+        return float(lowest), float(index[places.owner[~shown]].max(initial=-np.inf))
 
     def jacobian(self, x: Floats, level: IntArray, interval: GaussianInterval) -> Floats:
         """The derivative of each entry's correction by the parameters; x are its own columns."""
-        ends, each = np.zeros((len(x), self.entries.n_thresholds + 2)), np.arange(len(x))
+        ends, each = np.zeros((len(x), self.n_thresholds + 2)), np.arange(len(x))
         ends[each, level - 1] = -(interval.ab + interval.bb)
         ends[each, level] = -(interval.ab + interval.aa)
         return np.hstack([-interval.shrinkage[:, None] * x, ends[:, 1:-1]])
@@ -246,11 +264,9 @@ class OrderedProbit:
 class Places(NamedTuple):
     """Where the candidates of a block were.
 
-    rows    which entries are theirs
     owner   (entries + not shown,): the row, counted from the block's first
     level   (entries + not shown,): the place
     """
 
-    rows: slice
     owner: IntArray
     level: IntArray

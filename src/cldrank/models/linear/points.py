@@ -17,6 +17,7 @@ from cldrank.models.fit import Context, Facts, LinearFit, linear_parts, linear_r
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.maximum import SelectionFit, fit_profile, fit_selection, selection_fit, warn_unless_converged
 from cldrank.models.linear.objective import SelectionObjective, Shared
+from cldrank.models.linear.sources import rows_of
 from cldrank.models.linear.stochastic import climb
 from cldrank.models.targets import PointSelection
 from cldrank.models.warm import WarmStart, selection_start
@@ -120,18 +121,12 @@ class _Work:
         scaling = scalings.fit(model.scaling, data.features)
         columns = np.union1d(problem.relevance, problem.selection)
         relevance = np.searchsorted(columns, problem.relevance)
-        design = Design(
-            data.features,
-            scaling,
-            columns=columns,
-            rows=problem.observed.rows,
-            centred=model.fit_intercept,
-            block_rows=run.block_rows,
-            device=run.device,
+        rows = rows_of(
+            context, scaling, problem.observed, columns=columns, rows=problem.observed.rows, device=run.device
         )
+        design = Design(rows, centred=model.fit_intercept)
         objective = SelectionObjective(
             design,
-            problem.observed,
             form,
             float(model.l2),
             relevance=relevance,
@@ -179,9 +174,8 @@ class _Work:
         """No coefficients; a σ that fits the targets."""
         start = np.zeros(self.objective.n_parameters)
         if self.objective.free:
-            observed = self.objective.observed
-            mean = np.average(observed.target, weights=observed.weight)
-            start[-1] = 0.5 * np.log(np.average((observed.target - mean) ** 2, weights=observed.weight) + 1e-300)
+            mean, variance = self.objective.observed.target_moments
+            start[-1] = 0.5 * np.log(variance + 1e-300)
             if self.objective.relevance[-1] == self.objective.design.width - 1:
                 start[len(self.objective.relevance) - 1] = mean
         return start
@@ -208,7 +202,7 @@ class _Work:
             n_iter=found.solution.n_steps,
             log_likelihood=found.log_likelihood,
             n_rows=objective.observed.n_rows,
-            weight=objective.observed.total,
+            weight=objective.total,
             constant_features=tuple(names[self.columns[~objective.design.moving[:-1]]]),
             collinear_features=tuple(names[self.columns[found.collinear | found.selection_collinear]]),
             errors=model.errors,
@@ -259,7 +253,7 @@ def _climbed(model: Linear, work: _Work) -> SelectionFit:
 
 
 def _advice(problem: PointSelection, found: PointFit) -> str:
-    if problem.observed.all_shown:
+    if np.isinf(found.selection_intercept):
         return "every candidate was shown, so there is no selection to learn and the fit is that of IPS"
     if found.separated:
         return "the features tell shown from not shown without error; raise l2"

@@ -16,6 +16,7 @@ from cldrank.models.linear.design import Design
 from cldrank.models.linear.inference import INTERCEPT, Estimates, determined
 from cldrank.models.linear.maximum import block_diagonal, warn_unless_converged
 from cldrank.models.linear.ordered import Entries
+from cldrank.models.linear.sources import rows_of
 from cldrank.models.linear.two_stages import TwoStages, two_stages
 
 if TYPE_CHECKING:
@@ -93,13 +94,12 @@ def fit_two_stages(model: Linear, problem: TwoStageProblem, context: Context) ->
     """Fit both stages."""
     data = context.data
     scaling = scalings.fit(model.scaling, data.features)
-    design = Design(data.features, scaling, rows=problem.rows, block_rows=context.run.block_rows)
+    design = Design(rows_of(context, scaling, problem.entries, rows=problem.rows))
     relevance, selection = (_Columns.of(design, columns) for columns in (problem.relevance, problem.selection))
     if not len(relevance.columns):
         raise DataError(f"all features of {data!r} are constant; nothing distinguishes its rows.")
     found = two_stages(
         design,
-        problem.entries,
         *((part.columns, float(model.l2) * part.factor**2) for part in (relevance, selection)),
         effects=problem.effects,
         cluster=model.cluster is not None,
@@ -107,7 +107,7 @@ def fit_two_stages(model: Linear, problem: TwoStageProblem, context: Context) ->
     )
     warn_unless_converged(found.solution, f"the first stage of {context.user}")
     constant = tuple(np.array(data.feature_names, dtype=object)[~design.moving[:-1]])
-    return _result(model, problem, context, scaling, found, (relevance, selection), constant)
+    return _result(model, problem, context, scaling, design, found, (relevance, selection), constant)
 
 
 def _result(
@@ -115,11 +115,12 @@ def _result(
     problem: TwoStageProblem,
     context: Context,
     scaling: scalings.Scaling,
+    design: Design,
     found: TwoStages,
     columns: tuple[_Columns, _Columns],
     constant: tuple[str, ...],
 ) -> StagesFit:
-    (relevance, selection), entries, second = columns, problem.entries, found.second
+    (relevance, selection), observed, second = columns, design.observed, found.second
     names, intercepts = np.array(context.data.feature_names, dtype=object), problem.intercepts
     estimates, first = _estimates(problem, found, relevance, selection, names)
     own, others = estimates.of("relevance"), estimates.of("selection")
@@ -133,8 +134,8 @@ def _result(
         status=found.solution.status,
         n_iter=found.solution.n_steps,
         log_likelihood=found.log_likelihood,
-        n_rows=len(entries.owner) + int((entries.absent > 0).sum()),
-        weight=entries.total,
+        n_rows=observed.n_rows,
+        weight=observed.total,
         constant_features=constant,
         collinear_features=tuple(names[relevance.columns[repeated]]),
         errors=model.errors if model.cluster else "corrected for the first stage (Heckman 1979)",

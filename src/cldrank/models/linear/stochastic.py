@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from cldrank import likelihood
 from cldrank._typing import IntArray
+from cldrank.errors import UsageError
 from cldrank.models.linear.design import Block
-from cldrank.models.linear.objective import SelectionObjective, as_numpy
+from cldrank.models.linear.objective import SelectionObjective
+from cldrank.models.linear.rows import LocalRows
 from cldrank.optimise import Solution, Vector, adam, ascent
 
 _CLOSE = 1e-3  # of the objective, what a last step could still gain: noise of the batches leaves about that
@@ -38,9 +40,9 @@ def climb(
     Blocks of the design come in random order and are shuffled within, so that rows on disk are read in long runs.
     """
     random = np.random.default_rng(seed)
-    observations = len(objective.observed.target) + int((objective.observed.absent > 0).sum())
+    observations = objective.observed.n_rows
     total = epochs * _batches_of(objective, batch_rows)
-    share = observations / objective.observed.total
+    share = observations / objective.total
     rising = (_gradient(objective, batch, share) for batch in _shuffled(objective, epochs, batch_rows, random))
     with np.errstate(over="ignore", invalid="ignore"):
         found = adam(rising, start, learning_rate=learning_rate, total=total)
@@ -52,42 +54,42 @@ def climb(
     return Solution(found, here.value, total, epochs, "converged" if close else "max_steps", flat, here)
 
 
+def _rows(objective: SelectionObjective) -> LocalRows:
+    rows = objective.design.rows
+    if not isinstance(rows, LocalRows):
+        raise UsageError("SGD needs the rows on this machine; use solver='newton', which works anywhere.")
+    return rows
+
+
 def _batches_of(objective: SelectionObjective, batch_rows: int) -> int:
     """The number of batches of one epoch."""
-    observed, count = objective.observed, 0
-    for start, stop in objective.design.spans:
-        first, last = np.searchsorted(observed.shown, [start, stop])
-        own = observed.offsets[last] - observed.offsets[first] + (observed.absent[start:stop] > 0).sum()
-        count += -(-int(own) // batch_rows)
-    return count
+    rows = _rows(objective)
+    parts = (rows.observed.part(*span) for span in rows.spans)
+    return sum(-(-(len(part.target) + int((part.absent > 0).sum())) // batch_rows) for part in parts)
 
 
 def _shuffled(
     objective: SelectionObjective, epochs: int, batch_rows: int, random: np.random.Generator
 ) -> Iterator[_Batch]:
-    spans = objective.design.spans
+    rows = _rows(objective)
     for _ in range(epochs):
-        for place in random.permutation(len(spans)):
-            whole = _observations(objective, objective.design.block(*spans[place]))
+        for place in random.permutation(len(rows.spans)):
+            whole = _observations(objective.design.block(*rows.block(rows.spans[place])))
             order = random.permutation(len(whole.weight))
             for first in range(0, len(order), batch_rows):
                 yield whole.take(order[first : first + batch_rows])
 
 
-def _observations(objective: SelectionObjective, block: Block) -> _Batch:
+def _observations(block: Block) -> _Batch:
     """All observations of a block."""
-    observed = objective.observed
-    first, last = np.searchsorted(observed.shown, [block.start, block.stop])
-    entries = slice(observed.offsets[first], observed.offsets[last])
-    owner = np.repeat(observed.shown[first:last] - block.start, np.diff(observed.offsets[first : last + 1]))
-    absent = observed.absent[block.start : block.stop]
-    away = np.flatnonzero(absent > 0)
-    wide = as_numpy(block.wide)
+    own = block.own
+    owner = own.shown[own.owner]
+    away = np.flatnonzero(own.absent > 0)
     return _Batch(
-        wide[np.concatenate([owner, away])],
+        block.wide[np.concatenate([owner, away])],
         np.arange(len(owner) + len(away)) < len(owner),
-        np.concatenate([observed.target[entries], np.zeros(len(away))]),
-        np.concatenate([observed.weight[entries], absent[away]]),
+        np.concatenate([own.target, np.zeros(len(away))]),
+        np.concatenate([own.weight, own.absent[away]]),
     )
 
 

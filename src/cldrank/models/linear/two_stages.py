@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
-from cldrank.models.linear.design import Block
-from cldrank.models.linear.inference import grouped, sum_of_squares
-from cldrank.models.linear.ordered import Blocks, Entries, GaussianInterval, OrderedProbit, added, chosen
+from cldrank.models.linear.design import Block, Design
+from cldrank.models.linear.inference import QuerySquares
+from cldrank.models.linear.ordered import Entries, GaussianInterval, OrderedProbit, PlaceRule, chosen
+from cldrank.models.linear.rows import added
 from cldrank.optimise import Solution, inverse, newton
 
 Floats = NDArray[np.float64]
 
 
 class Selected(NamedTuple):
-    """Selected rows, and how their correction hangs on the parameters of the first stage.
+    """Selected rows of a block, and how their correction hangs on the parameters of the first stage.
 
-    rows         (rows,): which entries of `Outcomes` they explain
-    design       (rows, columns): what the target is regressed on; the last column is the correction E[ε | selected]
-    shrinkage    (rows,): δ = 1 - Var(ε | selected), between 0 and 1
-    jacobian     (rows, parameters): the derivative of the correction by the parameters of the first stage
+    entries      what was seen of them
+    design       (entries, columns): what the target is regressed on; the last column is the correction E[ε | selected]
+    shrinkage    (entries,): δ = 1 - Var(ε | selected), between 0 and 1
+    jacobian     (entries, parameters): the derivative of the correction by the parameters of the first stage
     """
 
-    rows: IntArray | slice
+    entries: Entries
     design: Floats
     shrinkage: Floats
     jacobian: Floats
-
-
-class Outcomes(NamedTuple):
-    """What the second stage explains.
-
-    mean     (entries,): the target
-    spread   (entries,): the variance of the single observations behind it
-    weight   (entries,): how many there are
-    """
-
-    mean: Floats
-    spread: Floats
-    weight: Floats
 
 
 class SecondStage(NamedTuple):
@@ -69,10 +58,7 @@ class SecondStage(NamedTuple):
 
 
 def corrected_regression(
-    over: Callable[[Callable[[Selected], Sequence[Floats]]], Iterator[Sequence[Floats]]],
-    targets: Outcomes,
-    penalty: Floats,
-    first: Floats,
+    over: Callable[[Callable[[Selected], Sequence[Floats]]], Sequence[Any]], penalty: Floats, first: Floats
 ) -> SecondStage:
     """Weighted ridge regression on a correction for selection, with errors that know the correction was estimated.
 
@@ -82,34 +68,36 @@ def corrected_regression(
 
     V is `first`, the covariance of the first stage's parameters (Heckman 1979; Greene 1981). Where ρ comes out beyond
     -1 … 1, κ² counts as σ² in the middle sum, or variances might be negative. Weights act as repetitions.
-    `over` gives what a function makes of each block of rows; there are two passes.
+    `over` adds up what a function makes of each block of rows; there are two passes.
     """
-
-    def moments(block: Selected) -> Sequence[Floats]:
-        weight = targets.weight[block.rows]
-        weighted = block.design * weight[:, None]
-        return weighted.T @ block.design, weighted.T @ targets.mean[block.rows], np.asarray(weight.sum())
-
-    gram, cross, weight = added(over(moments))
+    gram, cross, weight = over(_moments)
     bread = inverse(gram / weight + np.diag(penalty)) / weight
     coefficients = bread @ cross
     kappa = float(coefficients[-1])
-
-    def errors(block: Selected) -> Sequence[Floats]:
-        weight = targets.weight[block.rows]
-        residual = targets.mean[block.rows] - block.design @ coefficients
-        squares = weight @ (residual**2 + targets.spread[block.rows] + kappa**2 * block.shrinkage)
-        weighted = block.design * weight[:, None]
-        shrunk = weighted.T @ (block.design * block.shrinkage[:, None])
-        return np.asarray(squares), shrunk, kappa * weighted.T @ block.jacobian, (weight * residual) @ block.jacobian
-
-    squares, shrunk_gram, leverage, chance = added(over(errors))
+    squares, shrunk_gram, leverage, chance = over(partial(_errors, coefficients))
     sigma = float(np.sqrt(squares / weight))
     own = sigma**2 * gram - min(kappa**2, sigma**2) * shrunk_gram
     middle = own + leverage @ first @ leverage.T
     covariance = bread @ middle @ bread
     rho = kappa / sigma if sigma else 0.0
     return SecondStage(coefficients, (covariance + covariance.T) / 2, gram, bread, leverage, chance, sigma, rho)
+
+
+def _moments(block: Selected) -> Sequence[Floats]:
+    """G, Σ w d y and W of a block."""
+    weight = block.entries.weight
+    weighted = block.design * weight[:, None]
+    return weighted.T @ block.design, weighted.T @ block.entries.mean, np.asarray(weight.sum())
+
+
+def _errors(coefficients: Floats, block: Selected) -> Sequence[Floats]:
+    """Of a block: the sum in σ², Σ w δ d dᵀ, F, and `SecondStage.chance`."""
+    weight, kappa = block.entries.weight, float(coefficients[-1])
+    residual = block.entries.mean - block.design @ coefficients
+    squares = weight @ (residual**2 + block.entries.spread + kappa**2 * block.shrinkage)
+    weighted = block.design * weight[:, None]
+    shrunk = weighted.T @ (block.design * block.shrinkage[:, None])
+    return np.asarray(squares), shrunk, kappa * weighted.T @ block.jacobian, (weight * residual) @ block.jacobian
 
 
 class TwoStages(NamedTuple):
@@ -132,8 +120,7 @@ class TwoStages(NamedTuple):
 
 
 def two_stages(
-    design: Blocks,
-    entries: Entries,
+    design: Design,
     relevance: tuple[IntArray, Floats],
     selection: tuple[IntArray, Floats],
     *,
@@ -146,62 +133,58 @@ def two_stages(
     `relevance` and `selection` are the columns of the two stages with the penalty on each; `effects` gives each place
     its own intercept; `cluster` makes the errors robust to dependence within queries.
     """
-    probit = OrderedProbit(design, entries, *selection)
+    probit, observed = OrderedProbit(design, *selection), design.observed
     solution = newton(probit.evaluate, probit.start(), max_steps=max_steps)
     here = probit.evaluate(solution.parameters)
-    log_likelihood = entries.total * (here.value + float(probit.penalty @ solution.parameters**2))
-    first = inverse(-here.hessian * entries.total)
+    log_likelihood = observed.total * (here.value + float(probit.penalty @ solution.parameters**2))
+    first = inverse(-here.hessian * observed.total)
     columns, penalty = relevance
-    step = _Step(probit, solution.parameters, columns, effects)
-    targets = Outcomes(entries.mean, entries.spread, entries.weight)
-    unpenalised = np.zeros((entries.n_levels if effects else 1) + 1)
+    step = _Step(probit.places, solution.parameters, columns, effects)
+    unpenalised = np.zeros((observed.n_levels if effects else 1) + 1)
     second = corrected_regression(
-        lambda function: design.map(lambda block: function(step.selected(block))),
-        targets,
-        np.append(penalty, unpenalised),
-        first,
+        lambda function: design.fold(partial(step.told, function), added), np.append(penalty, unpenalised), first
     )
     if cluster:
-        count = len(np.unique(entries.queries))
-        influences = design.map(lambda block: step.influence(block, second, first))
-        groups = (grouped(queries, rows) for queries, rows in influences)
-        covariance = sum_of_squares(groups, len(second.coefficients) + len(first)) * (
-            count / (count - 1) if count > 1 else np.nan
-        )
+        count = observed.n_queries
+        squares = design.fold(partial(step.influence, second, first), QuerySquares.joined)
+        covariance = squares.total * (count / (count - 1) if count > 1 else np.nan)
     else:
         across = -second.bread @ second.leverage @ first
         covariance = np.block([[second.covariance, across], [across.T, first]])
     separated = probit.separated(solution.parameters)
-    return TwoStages(solution, second, covariance, log_likelihood, entries.n_thresholds, separated)
+    return TwoStages(solution, second, covariance, log_likelihood, observed.n_thresholds, separated)
 
 
 class _Step(NamedTuple):
     """What leads from the first stage to the rows of the second."""
 
-    probit: OrderedProbit
+    places: PlaceRule
     parameters: Floats
     columns: IntArray
     effects: bool
 
+    def told(self, function: Callable[[Selected], Sequence[Floats]], block: Block) -> Sequence[Floats]:
+        """What a function makes of the selected rows of a block."""
+        return function(self.selected(block))
+
     def selected(self, block: Block) -> Selected:
         """The entries of a block as the second stage sees them."""
-        x = chosen(block.wide, self.probit.columns)
-        places, interval, _ = self.probit.seen(block, x, self.parameters)
-        count = places.rows.stop - places.rows.start
+        x = chosen(block.wide, self.places.columns)
+        places, interval, _ = self.places.seen(block, x, self.parameters)
+        count = len(block.own.owner)
         owner, level = places.owner[:count], places.level[:count]
         interval = GaussianInterval(*(values[:count] for values in interval))
-        intercepts = np.eye(self.probit.entries.n_levels)[level - 1] if self.effects else np.ones((count, 1))
+        intercepts = np.eye(self.places.n_levels)[level - 1] if self.effects else np.ones((count, 1))
         design = np.hstack([block.wide[np.ix_(owner, self.columns)], intercepts, interval.correction[:, None]])
-        return Selected(places.rows, design, interval.shrinkage, self.probit.jacobian(x[owner], level, interval))
+        return Selected(block.own, design, interval.shrinkage, self.places.jacobian(x[owner], level, interval))
 
-    def influence(self, block: Block, second: SecondStage, first: Floats) -> tuple[IntArray, Floats]:
-        """The queries of a block's rows, and how far each row moves the parameters, the second stage's first."""
-        on_first = self.probit.gradients(block, self.parameters) @ first
-        rows, entries = self.selected(block), self.probit.entries
-        residual = entries.mean[rows.rows] - rows.design @ second.coefficients
+    def influence(self, second: SecondStage, first: Floats, block: Block) -> QuerySquares:
+        """The squares of how far the queries of a block move the parameters, the second stage's first."""
+        on_first = self.places.gradients(block, self.parameters) @ first
+        rows, entries = self.selected(block), block.own
+        residual = entries.mean - rows.design @ second.coefficients
         equations = np.zeros((len(on_first), len(second.coefficients)))
-        pulls = rows.design * (entries.weight[rows.rows] * residual)[:, None]
-        np.add.at(equations, entries.owner[rows.rows] - block.start, pulls)
+        np.add.at(equations, entries.owner, rows.design * (entries.weight * residual)[:, None])
         equations -= on_first @ second.leverage.T
         equations[:, -1] += on_first @ second.chance
-        return entries.queries[block.start : block.stop], np.hstack([equations @ second.bread, on_first])
+        return QuerySquares.of(entries.queries, np.hstack([equations @ second.bread, on_first]))

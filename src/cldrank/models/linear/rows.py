@@ -1,0 +1,152 @@
+"""Where the rows of a linear fit live: in memory or on disk, on a GPU, on a cluster. A fit folds over their blocks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank import scaling as scalings
+from cldrank._typing import IntArray
+from cldrank.workers import ahead, available_cores, fair_threads
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+Array = Any  # a numpy array or a torch tensor
+
+_BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the steps of a pass
+_WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
+_MOST_THREADS = 8  # beyond, memory is the limit
+_KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made again in each pass
+
+
+class Parts(Protocol):
+    """What was observed of some rows, kept in one piece: a block of rows has its own part."""
+
+    def part(self, start: int, stop: int) -> Any:
+        """What was observed of the rows from start to stop."""
+
+
+class View(NamedTuple):
+    """How a model sees raw features: scaled, some of the columns, and a last column of ones."""
+
+    scaling: scalings.Scaling
+    columns: IntArray | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns, the ones included."""
+        return (self.scaling.n_features if self.columns is None else len(self.columns)) + 1
+
+    def scaled(self, raw: NDArray[np.float32], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Scaled features and ones, written to `out` if there is one.
+
+        >>> View(scalings.fit(None, [[1.0], [2.0]])).scaled(np.array([[3]], dtype=np.float32))
+        array([[3., 1.]], dtype=float32)
+        """
+        if not isinstance(self.scaling.rule, scalings.Unscaled):
+            raw = self.scaling.transform(raw)
+        found = np.empty((len(raw), self.width), dtype=np.float32) if out is None else out
+        found[:, :-1] = raw if self.columns is None else raw[:, self.columns]
+        found[:, -1] = 1.0
+        return found
+
+
+class Rows(ABC):
+    """Rows as a model sees them, in blocks, each with what was observed of it.
+
+    n_rows     the rows, of all blocks
+    view       how the model sees them
+    observed   of all rows together
+    compiles   whether compiled loops pay
+    """
+
+    n_rows: int
+    view: View
+    observed: Any
+    compiles: bool = False
+
+    @abstractmethod
+    def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
+        """What `join` makes, in order, of what a function makes of the rows of each block and of what was observed.
+
+        `join` must not mind how values are bracketed, so that they may be joined wherever they are.
+        """
+
+
+class LocalRows(Rows):
+    """Rows of this machine: of an array, perhaps mapped from disk, or of a table on disk that is read by slices.
+
+    rows   (rows,) those that take part, rising; all by default
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        observed: Parts,
+        view: View,
+        *,
+        rows: IntArray | None = None,
+        block_rows: int | None = None,
+    ) -> None:
+        self._features, self.view, self.observed = features, view, observed
+        self._rows = None if rows is None or len(rows) == len(features) else rows
+        self.n_rows = len(features) if rows is None else len(rows)
+        size = block_rows or max(1, _BLOCK_VALUES // view.width)
+        self.spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
+        self.compiles = self.n_rows * view.width >= _WORTH_COMPILING
+        self._table: NDArray[np.float32] | None = None
+        if self.n_rows * view.width * 4 <= _KEPT_BYTES:
+            table = np.empty((self.n_rows, view.width), dtype=np.float32)
+            for _ in in_order(lambda span: view.scaled(self._raw(*span), out=table[slice(*span)]), self.spans):
+                pass
+            self._table = table
+
+    def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
+        """Several blocks at a time, where there are processors for it; their values are joined in order."""
+        return reduce(join, in_order(lambda span: function(*self.block(span)), self.spans))
+
+    def block(self, span: tuple[int, int]) -> tuple[NDArray[np.float32], Any]:
+        """The rows of a span, and what was observed of them."""
+        found = self.view.scaled(self._raw(*span)) if self._table is None else self._table[slice(*span)]
+        return found, self.observed.part(*span)
+
+    def _raw(self, start: int, stop: int) -> NDArray[np.float32]:
+        if self._rows is None:
+            found: NDArray[np.float32] = self._features[start:stop]
+            return found
+        rows = self._rows[start:stop]
+        if rows[-1] - rows[0] == len(rows) - 1:  # a span is read in place, scattered rows are gathered
+            return self._features[int(rows[0]) : int(rows[-1]) + 1]  # type: ignore[no-any-return]
+        return self._features[rows]  # type: ignore[no-any-return]
+
+
+def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterator[Value]:
+    """What a function makes of each item, in order, a few items ahead in threads; so sums come out the same anywhere.
+
+    BLAS keeps to one thread meanwhile: blocks side by side are quicker than one block by many.
+
+    >>> list(in_order(abs, [-2, 1, -3]))
+    [2, 1, 3]
+    """
+    threads = min(len(items), fair_threads(min(available_cores(), _MOST_THREADS)))
+    if threads < 2:
+        yield from map(function, items)
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        yield from ahead(function, items, threads, 2 * threads)
+
+
+def added(one: Sequence[Array | None], other: Sequence[Array | None]) -> list[Array | None]:
+    """The sums of two sequences of arrays, place by place; None stands for nothing.
+
+    >>> added([np.ones(2), None], [np.ones(2), None])
+    [array([2., 2.]), None]
+    """
+    return [a if b is None else b if a is None else a + b for a, b in zip(one, other, strict=True)]
