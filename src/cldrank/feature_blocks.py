@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +13,44 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank.arguments import check_whole
 from cldrank.errors import DataError
 
+Floats = NDArray[np.float64]
+Value = TypeVar("Value")
+
 _BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the steps of a transformation
 
 
-def as_table(features: ArrayLike) -> NDArray[Any]:
+class RemoteFeatures(ABC):
+    """Features that never come to this machine as a whole: what is to be known of them is computed where they are."""
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    @abstractmethod
+    def n_unseen(self) -> int:
+        """How many candidates of the same queries have no row here, as they were never shown."""
+
+    @abstractmethod
+    def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
+        """What `join` makes of what a function makes of each block of rows; both are sent to where the blocks are."""
+
+    @abstractmethod
+    def fit_rows(self, observed: Any, view: Any, rows: Any) -> Any:
+        """The rows of a linear fit (see `cldrank.models.linear.rows`), with what was observed of them."""
+
+
+def as_table(features: ArrayLike | RemoteFeatures) -> Any:
     """Features as a table of numbers, without copying what is an array already."""
+    if isinstance(features, RemoteFeatures):
+        return features
     table = np.asarray(features)
     if table.ndim != 2:
         raise DataError(f"features must be a table (rows × features), not an array of shape {table.shape}.")
@@ -47,11 +82,14 @@ class Moments(NamedTuple):
     high: NDArray[np.float64]
 
     @classmethod
-    def of(cls, blocks: Iterator[NDArray[np.float64]]) -> Moments:
-        """Those of all rows of some blocks, which lose their mean."""
-        total = cls.of_block(next(blocks))
+    def of(cls, table: Any, before: Callable[[Floats], Floats], block_rows: int | None = None) -> Moments:
+        """Those of all rows of a table, once `before` has transformed them."""
+        if isinstance(table, RemoteFeatures):
+            return table.fold(partial(_moments, before), Moments.joined)
+        blocks = (cls.of_block(before(block)) for block in float_blocks(table, block_rows))
+        total = next(blocks)
         for block in blocks:
-            total = total.joined(cls.of_block(block))
+            total = total.joined(block)
         return total
 
     @classmethod
@@ -72,6 +110,10 @@ class Moments(NamedTuple):
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
         )
+
+
+def _moments(before: Callable[[Floats], Floats], block: NDArray[np.float32]) -> Moments:
+    return Moments.of_block(before(block.astype(np.float64)))
 
 
 def float_blocks(table: NDArray[Any], block_rows: int | None) -> Iterator[NDArray[np.float64]]:

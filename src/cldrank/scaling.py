@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank.arguments import check_whole, shortened
 from cldrank.errors import DataError, Spelling, UsageError, setting
-from cldrank.feature_blocks import Moments, as_float32, as_table, float_blocks, row_blocks
+from cldrank.feature_blocks import Moments, RemoteFeatures, as_float32, as_table, float_blocks, row_blocks
 from cldrank.parameters import check_all, parameter, parameters
 
 _SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time
@@ -70,7 +70,7 @@ class ScalingRule(ABC):
         return RULES[name](**given)
 
     @abstractmethod
-    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+    def learn(self, features: Any, block_rows: int | None) -> Parameters:
         """The parameters for a table of features."""
 
     @abstractmethod
@@ -135,9 +135,9 @@ class Standard(_Affine):
         """Minus and plus `clip`."""
         return (-np.inf, np.inf) if self.clip is None else (-self.clip, self.clip)
 
-    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+    def learn(self, features: Any, block_rows: int | None) -> Parameters:
         """Mean, and one over the standard deviation."""
-        moments = Moments.of(self.before(block) for block in float_blocks(features, block_rows))
+        moments = Moments.of(features, self.before, block_rows)
         moving = moments.low < moments.high  # the deviation of a constant may round to something above 0
         deviation = np.sqrt(moments.squares / moments.rows, where=moving, out=np.ones_like(moments.squares))
         return {"center": moments.mean, "factor": np.where(moving, 1 / deviation, 0.0)}
@@ -177,11 +177,10 @@ class MinMax(_Affine):
         """0 and 1, if it clips."""
         return (0.0, 1.0) if self.clip else (-np.inf, np.inf)
 
-    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+    def learn(self, features: Any, block_rows: int | None) -> Parameters:
         """The smallest value, and one over the range."""
-        extremes = [(block.min(axis=0), block.max(axis=0)) for block in float_blocks(features, block_rows)]
-        low = np.min([smallest for smallest, _ in extremes], axis=0)
-        span = np.max([largest for _, largest in extremes], axis=0) - low
+        moments = Moments.of(features, self.before, block_rows)
+        low, span = moments.low, moments.high - moments.low
         return {"center": low, "factor": np.divide(1.0, span, where=span > 0, out=np.zeros_like(span))}
 
 
@@ -198,8 +197,14 @@ class Quantile(ScalingRule):
     name = "quantile"
     knots: int = parameter(default=1000, about="values of a feature that are exact", least=2, kw_only=False)
 
-    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+    def learn(self, features: Any, block_rows: int | None) -> Parameters:
         """Knots and their levels, feature after feature; those of feature i are at offsets[i] … offsets[i+1]-1."""
+        if isinstance(features, RemoteFeatures):
+            raise UsageError(
+                "a quantile scaling sorts whole columns, which these features do not allow, as they are not on this "
+                "machine; choose {}, which also tames long tails.",
+                setting("scaling", "log"),
+            )
         del block_rows  # a sort needs whole columns: bounded by _SORT_VALUES, or one column where that is more
         rows, width = features.shape
         ranks = np.unique(np.rint(np.linspace(0, rows - 1, self.knots)).astype(np.int64))
@@ -254,10 +259,11 @@ class Unscaled(ScalingRule):
 
     name = "none"
 
-    def learn(self, features: NDArray[Any], block_rows: int | None) -> Parameters:
+    def learn(self, features: Any, block_rows: int | None) -> Parameters:
         """Nothing, but values that are not finite are still refused."""
-        for _ in float_blocks(features, block_rows):
-            pass
+        if not isinstance(features, RemoteFeatures):  # which are checked where they are
+            for _ in float_blocks(features, block_rows):
+                pass
         return {}
 
     def apply(self, block: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
@@ -307,7 +313,9 @@ def _option(text: str, entry: str) -> tuple[str, Any]:
         raise UsageError("{}: {}", setting("scaling", text), words) from None
 
 
-def fit(scaling: str | ScalingRule | None, features: ArrayLike, *, block_rows: int | None = None) -> Scaling:
+def fit(
+    scaling: str | ScalingRule | None, features: ArrayLike | RemoteFeatures, *, block_rows: int | None = None
+) -> Scaling:
     """Learn a scaling from the features of the training data.
 
     >>> fit("standard", [[1.0, 7.0], [3.0, 7.0]]).transform([[3.0, 7.0], [1e30, 8.0]])
@@ -315,8 +323,8 @@ def fit(scaling: str | ScalingRule | None, features: ArrayLike, *, block_rows: i
     """
     rule = rule_of(scaling)
     table = as_table(features)
-    if not table.size:
-        rows, width = table.shape
+    rows, width = table.shape
+    if not rows * width:
         raise DataError(f"a scaling cannot be learned from a table of {rows} rows × {width} features.")
     return Scaling(rule, table.shape[1], rule.learn(table, block_rows))
 

@@ -20,6 +20,7 @@ from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.checks.raising import EnvelopeUse, held_to_clicks, segments_held_to_clicks
 from cldrank.propensity.checks.refuted import warn_if_refuted
 from cldrank.propensity.segment_propensities import Curve
+from cldrank.spark import SparkDataset
 from cldrank.wording import kind_of, some
 
 _READ = Spelling("ClickTable.read(path, dataset)", "--clicks FILE")
@@ -78,7 +79,7 @@ class Evidence:
 def collect(
     user: str,
     needs: Needs,
-    dataset: RankingDataset,
+    dataset: RankingDataset | SparkDataset,
     clicks: ClickTable | None,
     propensities: Curve | None,
     *,
@@ -90,6 +91,8 @@ def collect(
     clip       the least propensity
     envelope   what is done where the clicks give a lower bound above the propensities, see `held_to_clicks`
     """
+    if isinstance(dataset, SparkDataset):
+        dataset, clicks = _on_spark(user, needs, dataset, clicks)
     check_dataset(dataset, user)
     if needs == "labels":
         _refuse("learns from labels", user, clicks=clicks, propensities=propensities)
@@ -102,6 +105,15 @@ def collect(
     if needs == "propensities":
         return Evidence(dataset, table, check_propensities(propensities, table, user, clip, envelope))
     return Evidence(dataset, table, check_affine(propensities, table, user, clip))
+
+
+def _on_spark(user: str, needs: Needs, dataset: SparkDataset, clicks: Any) -> tuple[RankingDataset, ClickTable]:
+    """The candidates that the clicks name, and the clicks on those that are there."""
+    if needs == "labels":
+        raise UsageError(f"{user} learns from labels, which are not read on Spark; load the data here: cldrank.load.")
+    if not isinstance(clicks, ClickTable):
+        raise UsageError("{} learns from a ClickTable; give one: {}.", user, _READ)
+    return dataset.shown(clicks)
 
 
 def needed(needs: Needs, clicks: Any, propensities: Any) -> tuple[Any, Any]:
@@ -133,7 +145,7 @@ def check_dataset(dataset: Any, user: str) -> RankingDataset:
             f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; "
             "make one with RankingDataset.from_arrays(features, qid, labels)."
         )
-    if not dataset.features.size:
+    if not np.prod(dataset.features.shape):
         raise DataError(f"{dataset!r} has nothing for {user} to learn from: it needs rows and features.")
     return dataset
 

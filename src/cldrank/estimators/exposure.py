@@ -14,6 +14,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, warn
 from cldrank.estimators.evidence import Evidence
 from cldrank.estimators.method import Result, TargetMethod
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models.fit import Facts
 from cldrank.models.targets import Targets
 from cldrank.parameters import described, learned
@@ -68,6 +69,8 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
     pages = clicks.query_impressions[data.row_queries].astype(np.float64)
     slope, base = _given(clicks, curve) if clicks.display is not None else _estimated(clicks, curve, pages)
     kept = np.flatnonzero((pages > 0) & (slope > 0))
+    features: Any = data.features
+    n_elsewhere = features.n_unseen if isinstance(features, RemoteFeatures) else 0
     return Exposure(
         kept,
         data.row_queries[kept],
@@ -75,7 +78,7 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
         clicks.row_clicks[kept].astype(np.float64),
         slope[kept],
         base[kept],
-        int((pages > 0).sum()) - len(kept),
+        int((pages > 0).sum()) + n_elsewhere - len(kept),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,15 @@ class HeckmanRank(TwoStageMethod):
 def shown_entries(observed: Observations, weighting: Weighting) -> Entries:
     """Each shown candidate once, in one place."""
     mean, weight, spread = observed.by_row()
-    absent, level = observed.absent, np.ones(len(observed.shown), dtype=np.int64)
+    level = np.ones(len(observed.shown), dtype=np.int64)
     if weighting == "candidates":
-        weight, spread, absent = np.ones_like(weight), np.zeros_like(spread), np.minimum(absent, 1.0)
-    return Entries(observed.shown, level, weight, mean, spread, absent, observed.queries)
+        weight, spread = np.ones_like(weight), np.zeros_like(spread)
+    return Entries(observed.shown, level, weight, mean, spread, *unshown(observed, weighting))
+
+
+def unshown(observed: Observations, weighting: Weighting) -> tuple[Any, Any, Any]:
+    """The weight of the candidates not shown, all queries, and what a candidate not shown weighs in each."""
+    absent, pages = observed.absent, observed.pages
+    if weighting == "candidates":
+        absent, pages = np.minimum(absent, 1.0), None if pages is None else np.minimum(pages, 1.0)
+    return absent, observed.queries, pages

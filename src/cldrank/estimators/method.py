@@ -19,6 +19,7 @@ from cldrank.errors import CldrankWarning, ConvergenceWarning, Spelling, UsageEr
 from cldrank.estimators.evidence import Evidence, collect
 from cldrank.estimators.needs import Needs
 from cldrank.estimators.recording import clicks_record, curve_record, fit_record, method_record
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Facts, Fit, FitSummary, lines_of
 from cldrank.models.linear.inference import Estimates
@@ -29,6 +30,7 @@ from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Provenance, Ranker
 from cldrank.rankers.provenance import FitRecord
+from cldrank.spark import SparkDataset
 from cldrank.wording import listed
 
 Bias = Literal["position", "trust", "selection"]
@@ -120,7 +122,7 @@ class Method(BaseEstimator, ABC):
 
     def fit(
         self,
-        dataset: RankingDataset,
+        dataset: RankingDataset | SparkDataset,
         clicks: ClickTable | None = None,
         propensities: Curve | None = None,
     ) -> Self:
@@ -183,6 +185,13 @@ class Method(BaseEstimator, ABC):
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
+        features: Any = evidence.data.features
+        if isinstance(features, RemoteFeatures) and self.way not in self.model.remote_ways:
+            raise UsageError(
+                "{} with {} cannot learn from features on Spark; linear models can, but for CLD-pair.",
+                self.label,
+                self.model.label,
+            )
         if not self.model.takes_missing:
             others = any(one.takes_missing and can(one, self.way) for one in models().values())
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)

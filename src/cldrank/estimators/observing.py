@@ -43,9 +43,11 @@ def observe(
     queries = dataset.row_queries
     rows = np.flatnonzero(pages[queries] > 0)
     shown_rows, first = np.unique(clicks.row, return_index=True)
-    absent = pages[queries[rows]].astype(np.float64)
+    weights = pages.astype(np.float64)
+    absent = weights[queries[rows]]
     shown = np.searchsorted(rows, shown_rows)
     absent[shown] = 0.0
+    seen = (rows, queries[rows], absent, shown)
     inverse, base = _correction(clicks, propensities)
     n, c = clicks.impressions.astype(np.float64), clicks.clicks.astype(np.float64)
     offsets = np.append(first, clicks.n_cells).astype(np.int64)
@@ -56,13 +58,13 @@ def observe(
         if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
             spread = _spread_together(clicks, expected, spread)
             expected = estimated_relevance(clicks, propensities, target)
-        return Observations(rows, queries[rows], absent, shown, offsets, expected, n, spread)
+        return Observations(*seen, offsets, expected, n, spread, weights)
     pair = np.stack([c, n - c], axis=1).ravel()
     targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()
     kept = pair > 0
     cell_offsets = segments.from_lengths(kept.reshape(-1, 2).sum(axis=1))
     nothing = np.zeros(int(kept.sum()))
-    return Observations(rows, queries[rows], absent, shown, cell_offsets[offsets], targets[kept], pair[kept], nothing)
+    return Observations(*seen, cell_offsets[offsets], targets[kept], pair[kept], nothing, weights)
 
 
 def _spread_together(clicks: ClickTable, target: Floats, spread: Floats) -> Floats:

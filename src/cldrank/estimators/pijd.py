@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.heckman import TwoStageMethod, Weighting
+from cldrank.estimators.heckman import TwoStageMethod, Weighting, unshown
 from cldrank.estimators.method import Result
 from cldrank.estimators.observing import observe
 from cldrank.models.linear.ordered import Entries
@@ -74,8 +74,9 @@ class PIJD(TwoStageMethod):
 def cell_entries(observed: Observations, level: IntArray, weighting: Weighting) -> Entries:
     """Each cell once, in its place; where a candidate has weight 1, its cells share that by impressions."""
     counts = np.diff(observed.offsets)
-    weight, spread, absent = observed.weight, observed.spread, observed.absent
+    weight, spread = observed.weight, observed.spread
     if weighting == "candidates":
         weight = weight / np.repeat(observed.by_row()[1], counts)
-        spread, absent = np.zeros_like(spread), np.minimum(absent, 1.0)
-    return Entries(np.repeat(observed.shown, counts), level, weight, observed.target, spread, absent, observed.queries)
+        spread = np.zeros_like(spread)
+    owner = np.repeat(observed.shown, counts)
+    return Entries(owner, level, weight, observed.target, spread, *unshown(observed, weighting))

@@ -29,6 +29,7 @@ class Model(Value):
     pace     seconds per million feature values, on one core: for a first guess at the time that a fit takes
     unused   by way to fit, the parameters of model and run that it has no use for; any but the default is refused
     takes_missing   whether features may be missing
+    remote_ways     the ways to fit that can do with features on a cluster
     why_cold        why it cannot start from an earlier ranker, as the end of a sentence
     """
 
@@ -38,6 +39,7 @@ class Model(Value):
     pace: ClassVar[float] = 0.1
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     takes_missing: ClassVar[bool] = False
+    remote_ways: ClassVar[tuple[str, ...]] = ()
     why_cold: ClassVar[str] = ""
 
     def fit_targets(self, targets: Targets, context: Context) -> Fit:

@@ -67,6 +67,7 @@ class Observations:
     target     (entries,) float64: relevance as estimated from clicks
     weight     (entries,) float64: the impressions behind it
     spread     (entries,) float64: the variance of the clicks' own targets, c/ρ, around their mean
+    pages      (queries,) float64: the weight of a candidate of each query that was not shown; None if not needed
     """
 
     rows: IntArray
@@ -77,6 +78,7 @@ class Observations:
     target: NDArray[np.float64]
     weight: NDArray[np.float64]
     spread: NDArray[np.float64]
+    pages: NDArray[np.float64] | None = None
 
     @cached_property
     def owner(self) -> IntArray:

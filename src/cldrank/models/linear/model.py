@@ -46,6 +46,7 @@ class Linear(ScaledModel):
 
     name = "linear"
     label = "a linear model"
+    remote_ways = ("fit_targets", "fit_points", "fit_stages")
     why_cold = ": such a fit has nothing to start from"
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fit_targets": ("fit_intercept", "solver", "device", "warm_start", *_OF_NETWORKS),

@@ -40,6 +40,7 @@ class Entries:
     spread   (entries,): the variance of their targets
     absent   (rows,): the weight of a candidate that was not shown; 0 for one that was
     queries  (rows,) rising: the query of each candidate
+    pages    (queries,): the weight of a candidate of each query that was not shown; None if not needed
     """
 
     owner: IntArray
@@ -49,6 +50,7 @@ class Entries:
     spread: Floats
     absent: Floats
     queries: IntArray
+    pages: Floats | None = None
 
     def part(self, start: int, stop: int) -> Entries:
         """What was seen of the rows from start to stop, counted from `start`."""

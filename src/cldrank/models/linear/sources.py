@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cldrank._typing import IntArray
+from cldrank.errors import UsageError, setting
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models.fit import Context
 from cldrank.models.linear.rows import LocalRows, Rows, View
 from cldrank.scaling import Scaling
@@ -26,8 +28,13 @@ def rows_of(
     columns    the features that the model sees; all by default
     device     a GPU to hold them, named as torch does
     """
-    features = context.data.features
+    features: Any = context.data.features
     view = View(scaling, None if columns is None or len(columns) == scaling.n_features else columns)
+    if isinstance(features, RemoteFeatures):
+        if device is not None:
+            raise UsageError("features on Spark are not copied to a GPU; leave {} out.", setting("device"))
+        there: Rows = features.fit_rows(observed, view, rows)
+        return there
     if device is not None:
         from cldrank.models.linear.device_rows import DeviceRows
 

@@ -1,0 +1,130 @@
+"""`SparkFeatures`: the features of a `SparkDataset`, as a dataset of the candidates that a log names holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cldrank._typing import IntArray
+from cldrank.clicks.candidates import Candidates
+from cldrank.errors import UsageError
+from cldrank.feature_blocks import RemoteFeatures
+from cldrank.models.linear.ordered import Entries
+from cldrank.models.linear.rows import View
+from cldrank.models.targets import Observations, Targets
+from cldrank.spark.folding import explained, folded
+from cldrank.spark.packing import DOCUMENT, LEVEL, PAGES, QUERY, SPREAD, TARGET, WEIGHT, Kind, Packer, feature_blocks
+from cldrank.spark.rows import SparkRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Value = TypeVar("Value")
+
+
+class SparkFeatures(RemoteFeatures):
+    """Features in a DataFrame: those of the candidates that were shown, and of all others of their queries.
+
+    frame        query, document and features, one row a candidate
+    names        of the features
+    candidates   those that were shown, whose rows are counted here
+    """
+
+    def __init__(self, frame: DataFrame, names: tuple[str, ...], candidates: Candidates) -> None:
+        self._frame, self._names, self._candidates = frame, names, candidates
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The candidates that were shown, and the features."""
+        return self._candidates.n_rows, len(self._names)
+
+    def __getitem__(self, rows: Any) -> Any:
+        raise UsageError("features on Spark do not come to this machine; what was asked for needs them here.")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse to become an array."""
+        del dtype, copy
+        return self[:]
+
+    def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
+        """One pass over all candidates, those of queries that were never displayed included."""
+        found: Value = folded(self._frame, partial(_values, self._names, function), join)
+        return found
+
+    @cached_property
+    def n_unseen(self) -> int:
+        """How many candidates of the same queries were never shown."""
+        import pyarrow as pa
+        from pyspark.sql.functions import col
+
+        queries = pa.table({QUERY: pa.array(self._candidates.query_ids.astype(np.str_))})
+        displayed = self._frame.sparkSession.createDataFrame(queries)
+        with explained():
+            count = self._frame.select(col(QUERY)).join(displayed, QUERY, "left_semi").count()
+        return int(count) - self._candidates.n_rows
+
+    def fit_rows(self, observed: Any, view: View, rows: IntArray) -> SparkRows:
+        """The rows of a fit: candidates joined with what was observed of them.
+
+        rows   of the candidates that were shown, those of which something was observed
+        """
+        kind, entries = _described(observed, rows)
+        session = self._frame.sparkSession
+        seen = session.createDataFrame(_keyed(self._candidates, rows, entries, getattr(observed, "pages", None)))
+        keys = [QUERY, DOCUMENT]
+        joined = self._frame.join(seen, keys, "left")
+        partitions = max(int(session.conf.get("spark.sql.shuffle.partitions", "200") or 200), 1)
+        together = joined.repartition(partitions, QUERY).sortWithinPartitions(*keys)
+        return SparkRows(together, Packer(kind, self._names), observed, view)
+
+
+def _values(
+    names: tuple[str, ...], function: Callable[[NDArray[np.float32]], Value], batches: Iterable[pa.RecordBatch]
+) -> Iterator[Value]:
+    return map(function, feature_blocks(names, batches))
+
+
+def _described(observed: Any, rows: IntArray) -> tuple[Kind, dict[str, Any]]:
+    """What was observed as entries of rows: which row has which of them, and what each says."""
+    if isinstance(observed, Targets):
+        return "targets", _entries(np.arange(len(rows) + 1), observed.target, observed.weight, observed.spread)
+    if isinstance(observed, Entries):
+        offsets = np.searchsorted(observed.owner, np.arange(len(rows) + 1))
+        return "entries", _entries(offsets, observed.mean, observed.weight, observed.spread, observed.level)
+    if isinstance(observed, Observations):
+        return "observations", _entries(observed.offsets, observed.target, observed.weight, observed.spread)
+    raise AssertionError(f"a fit on Spark does not know {type(observed).__name__}")
+
+
+def _entries(offsets: IntArray, target: Any, weight: Any, spread: Any, level: Any = None) -> dict[str, Any]:
+    return {
+        "offsets": offsets,
+        LEVEL: np.ones(len(target)) if level is None else level.astype(np.float64),
+        TARGET: target,
+        WEIGHT: weight,
+        SPREAD: spread,
+    }
+
+
+def _keyed(candidates: Candidates, rows: IntArray, entries: dict[str, Any], pages: Any) -> pa.Table:
+    """The entries of each candidate, by query and document, and what another of its query weighs that was not shown."""
+    import pyarrow as pa
+
+    queries = candidates.row_queries[rows]
+    offsets = pa.array(entries["offsets"].astype(np.int32))
+    lists = {
+        name: pa.ListArray.from_arrays(offsets, pa.array(entries[name])) for name in (LEVEL, TARGET, WEIGHT, SPREAD)
+    }
+    return pa.table(
+        {
+            QUERY: pa.array(candidates.query_ids[queries].astype(np.str_)),
+            DOCUMENT: pa.array(candidates.doc_ids[rows].astype(np.str_)),
+            PAGES: pa.array(np.zeros(len(rows)) if pages is None else pages[queries]),
+            **lists,
+        }
+    )

@@ -1,0 +1,109 @@
+"""Folds over Spark DataFrames: one value a partition, joined there, and joined again in two levels."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cldrank.errors import CldrankError, DataError
+from cldrank.reading import reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Value = TypeVar("Value")
+Join = Callable[[Any, Any], Any]
+
+_DIRECT = 32  # partitions whose values the driver joins itself; of more, a second level joins groups first
+_SCHEMA = "partition long, value binary"
+
+
+def folded(frame: DataFrame, values: Callable[[Iterable[pa.RecordBatch]], Iterator[Value]], join: Join) -> Any:
+    """What `join` makes of the values that a function makes of the batches of each partition.
+
+    Both are sent to the executors. Values are joined by the number of their partition, so that sums are the same
+    whichever executor was quicker; an executor that is lost is Spark's to replace. None if there are no values.
+    """
+    partitions = _each_partition(frame, values, join)
+    count = _n_partitions(frame)
+    if count > _DIRECT:
+        groups = math.isqrt(count)
+        together = partitions.repartition(groups, partitions["partition"] % groups)
+        partitions = _each_partition(together, _unpacked, join)
+    with explained():
+        rows = partitions.collect()
+    found = [_value(row["value"]) for row in sorted(rows, key=lambda row: row["partition"])]
+    return reduce(join, found) if found else None
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Say in a word what Spark raises at length."""
+    try:
+        yield
+    except CldrankError:
+        raise
+    except Exception as error:  # Java's, as Py4J or Connect pass them on
+        if not type(error).__module__.startswith(("py4j", "pyspark")):
+            raise
+        text = str(error)
+        if "No module named 'cldrank'" in text:
+            raise DataError(
+                "Spark's executors cannot import cldrank; install it there, the same version as here, or ship an "
+                "environment with spark.archives."
+            ) from error
+        raise DataError(f"Spark could not finish: {reason(error)}") from error
+
+
+def _each_partition(frame: DataFrame, values: Callable[[Iterable[Any]], Iterator[Any]], join: Join) -> DataFrame:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        try:
+            found = list(_reduced(values(batches), join))
+        except CldrankError as error:  # its words, in place of a traceback
+            found = [str(error)]
+        for value in found:
+            packed = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+            yield pa.RecordBatch.from_pydict({"partition": [number], "value": [packed]})
+
+    return frame.mapInArrow(work, _SCHEMA)
+
+
+def _reduced(values: Iterator[Any], join: Join) -> Iterator[Any]:
+    """All values joined, in a tuple, which tells them from an error; nothing if there are none."""
+    total: Any = None
+    for value in values:
+        total = value if total is None else join(total, value)
+    if total is not None:
+        yield (total,)
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """The values of a group of partitions, in their order."""
+    rows = sorted((row["partition"], row["value"]) for batch in batches for row in batch.to_pylist())
+    return (_value(value) for _, value in rows)
+
+
+def _value(packed: bytes) -> Any:
+    """What an executor sent; an error that it met is raised here."""
+    found = pickle.loads(packed)  # noqa: S301 - what `_each_partition` wrote on this cluster
+    if isinstance(found, str):
+        raise DataError("{}", found)
+    return found[0]
+
+
+def _n_partitions(frame: DataFrame) -> int:
+    """How many partitions there are; a guess on Spark Connect, which does not say."""
+    try:
+        return int(frame.rdd.getNumPartitions())
+    except Exception:  # Connect has no RDDs
+        return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
