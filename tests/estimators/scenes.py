@@ -15,7 +15,7 @@ from cldrank.likelihood import Form
 from cldrank.models.linear.design import Design
 from cldrank.models.linear.device_rows import DeviceRows
 from cldrank.models.linear.objective import SelectionObjective
-from cldrank.models.linear.rows import LocalRows, View
+from cldrank.models.linear.rows import LocalRows, Rows, View
 from cldrank.propensity import Propensities
 
 
@@ -72,8 +72,11 @@ def objective(
     observed = observe(given.data, given.clicks, given.propensities, target)
     own = {name: options.pop(name) for name in ("block_rows", "device") if name in options}
     scaled = scaling.fit(method, given.data.features)
-    source: type[LocalRows | DeviceRows] = DeviceRows if "device" in own else LocalRows
-    rows = source(given.data.features, observed, View(scaled), rows=observed.rows, **own)
+    rows: Rows
+    if "device" in own:
+        rows = DeviceRows(given.data.features, observed, method, rows=observed.rows, **own)
+    else:
+        rows = LocalRows(given.data.features, observed, View(scaled), rows=observed.rows, **own)
     return SelectionObjective(Design(rows), form, l2, **options)
 
 

@@ -15,6 +15,7 @@ from cldrank.models.linear.rows import Array, Rows
 Value = TypeVar("Value")
 Floats = NDArray[np.float64]
 
+_SLICE = 4096  # rows of one of the products that a device computes side by side
 _GLANCE = 64  # rows of a block that show most columns to vary
 
 
@@ -66,8 +67,18 @@ def gram(rows: Array, weight: Array) -> Array:
     array([[ 4.,  8.], [ 8., 16.]])
     """
     root = weight**0.5
-    part = rows * (root.astype(rows.dtype) if isinstance(root, np.ndarray) else root.to(rows.dtype))[:, None]
-    return part.T @ part
+    if isinstance(root, np.ndarray):
+        part = rows * root.astype(rows.dtype)[:, None]
+        return part.T @ part
+    return _squared(rows * root.to(rows.dtype)[:, None])
+
+
+def _squared(part: Any) -> Any:
+    """partᵀ part on a device: as the sum of many small ones, since one product of few columns leaves most of it idle."""
+    width, whole = part.shape[1], len(part) // _SLICE
+    slices = part[: whole * _SLICE].view(whole, _SLICE, width)
+    rest = part[whole * _SLICE :]
+    return slices.transpose(1, 2).bmm(slices).sum(0) + rest.T @ rest
 
 
 class Design:
@@ -161,10 +172,11 @@ def _of_block(
 def _block(even: _Evening | None, compiles: bool, part: Array, own: Any) -> Block:
     local = isinstance(part, np.ndarray)
     if even is None:
-        return Block(None if local and compiles else _widened(part), part, own)
+        wide = None if local and compiles else _widened(part)
+        return Block(wide, part if local else wide, own)  # on a GPU, float32 saves nothing
     center, factor = (like(values, part) for values in even)
     wide = (_widened(part) - center) * factor
-    return Block(wide, wide.astype(np.float32) if local else wide.float(), own)
+    return Block(wide, wide.astype(np.float32) if local else wide, own)
 
 
 def _widened(part: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Rows of a linear fit on a GPU: copied and scaled once, and folded over there."""
+"""Rows of a linear fit on a GPU: copied once, scaled there, and folded over there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cldrank import scaling as scalings
 from cldrank._typing import IntArray
-from cldrank.models.linear.rows import Array, LocalRows, Rows, View
+from cldrank.errors import DataError, setting
+from cldrank.models.linear.rows import Array, Rows, View
 from cldrank.models.targets import Observations
+from cldrank.on_device import applied_on_device, learned_on_device, uploaded
 from cldrank.rankers.devices import device_of
+from cldrank.scaling import ScalingRule
 
 Value = TypeVar("Value")
 
-_BLOCK_VALUES = 1 << 25  # few large blocks
+_BLOCK_VALUES = 1 << 27  # 1 GiB of float64: few large blocks, since each step of a pass costs a launch
+_COPIES = 8  # of the features in float32: the table in float64, and what a pass makes of a block
 
 
 class DeviceRows(Rows):
@@ -26,23 +31,39 @@ class DeviceRows(Rows):
         self,
         features: Any,
         observed: Observations,
-        view: View,
+        scaling: str | ScalingRule | None,
         *,
         rows: IntArray,
         device: str,
+        columns: IntArray | None = None,
         block_rows: int | None = None,
     ) -> None:
         device_of(device)
-        self.view, self.observed, self._device = view, observed, device
-        local = LocalRows(
-            features, observed, view, rows=rows, block_rows=block_rows or max(1, _BLOCK_VALUES // view.width)
-        )
-        self.n_rows = local.n_rows
-        self._parts = [(self._array(part), self._moved(own)) for part, own in map(local.block, local.spans)]
+        self.observed, self.n_rows, self._device = observed, len(rows), device
+        _check_room(features.shape, device)
+        raw = uploaded(features, device)
+        self.view = View(learned_on_device(scalings.rule_of(scaling), raw), columns)
+        table = self._table(raw, rows, columns)
+        size = block_rows or max(1, _BLOCK_VALUES // self.view.width)
+        spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
+        self._parts = [(table[start:stop], self._moved(observed.part(start, stop))) for start, stop in spans]
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
         """Block after block: the device itself works in parallel."""
         return reduce(join, (function(*part) for part in self._parts))
+
+    def _table(self, raw: Any, rows: IntArray, columns: IntArray | None) -> Any:
+        """The scaled rows and columns that take part, and ones."""
+        import torch
+
+        scaled = applied_on_device(self.view.scaling, raw, out=None if raw.device.type == "cpu" else raw)
+        if len(rows) < len(scaled):
+            scaled = scaled[self._array(rows)]
+        if columns is not None:
+            scaled = scaled[:, self._array(columns)]
+        found = torch.ones((len(scaled), scaled.shape[1] + 1), dtype=torch.float64, device=scaled.device)
+        found[:, :-1] = scaled
+        return found
 
     def _array(self, values: Any) -> Any:
         import torch
@@ -54,3 +75,23 @@ class DeviceRows(Rows):
         moved = replace(own, **{name: self._array(getattr(own, name)) for name in names})
         vars(moved)["owner"] = self._array(own.owner)
         return moved
+
+
+def _check_room(shape: tuple[int, int], device: str) -> None:
+    """Refuse features that the device cannot hold."""
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return
+    free, _ = torch.cuda.mem_get_info(device)
+    needed = _COPIES * 4 * shape[0] * shape[1]
+    if needed > free:
+        raise DataError(
+            "a fit of {:,} rows × {:,} features needs about {:.1f} GiB on {}, which has {:.1f} GiB left; leave {} out "
+            "to fit on the CPU, block by block.",
+            *shape,
+            needed / 2**30,
+            device,
+            free / 2**30,
+            setting("device"),
+        )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from cldrank import scaling as scalings
 from cldrank.errors import DataError
 from cldrank.models.fit import Context
 from cldrank.models.model import ScaledModel
@@ -77,8 +76,7 @@ class Linear(ScaledModel):
         from cldrank.models.linear.sources import rows_of
 
         data = context.data
-        scaling = scalings.fit(self.scaling, data.features)
-        rows = rows_of(context, scaling, targets, rows=targets.rows)
+        rows = rows_of(context, self.scaling, targets, rows=targets.rows)
         found = regress(rows, data.feature_names, float(self.l2), cluster=self.cluster is not None)
         if not found.moving.any():
             raise DataError(
@@ -86,7 +84,7 @@ class Linear(ScaledModel):
             )
         names = np.array(data.feature_names, dtype=object)
         return LinearFit(
-            **linear_parts(context, scaling, found.coefficients, found.intercept, found.estimates),
+            **linear_parts(context, rows.view.scaling, found.coefficients, found.intercept, found.estimates),
             status="converged",
             n_iter=1,
             log_likelihood=found.log_likelihood,

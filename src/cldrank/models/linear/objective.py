@@ -191,10 +191,7 @@ class SelectionObjective:
         """All sums over all rows, as numpy arrays."""
         known = self._fixed.get(narrow)
         sums = self.design.fold(partial(_block_sums, point, narrow, known is None), added)
-        found = [
-            np.zeros(shape) if part is None else as_numpy(part)
-            for shape, part in zip(_shapes(self.design.width), sums, strict=True)
-        ]
+        found = _as_arrays(sums, _shapes(self.design.width))
         found[5] = self._fixed.setdefault(narrow, found[5])
         return _Sums(*found)
 
@@ -292,12 +289,31 @@ def _query_squares(point: _Point, columns: _Columns, block: Block) -> QuerySquar
 
 def _extremes(selection: Vector, block: Block) -> tuple[float, float]:
     """The lowest selection of the rows shown, and the highest of those not shown."""
-    index, away = as_numpy(block.dot(like(selection, block.narrow))), as_numpy(block.own.absent) > 0
-    return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
+    index, away = block.dot(like(selection, block.narrow)), block.own.absent > 0
+    if not isinstance(index, np.ndarray):
+        shown, others = (as_numpy(part) for part in (index[~away].sort().values[:1], index[away].sort().values[-1:]))
+    else:
+        shown, others = index[~away], index[away]
+    return float(shown.min(initial=np.inf)), float(others.max(initial=-np.inf))
 
 
 def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _as_arrays(sums: Sequence[Array | None], shapes: list[tuple[int, ...]]) -> list[NDArray[np.float64]]:
+    """Sums as numpy arrays, copied from a device at once; zeros for nothing."""
+    known = [part for part in sums if part is not None]
+    if not all(isinstance(part, np.ndarray | np.generic) for part in known):
+        import torch
+
+        flat = as_numpy(torch.cat([part.double().reshape(-1) for part in known]))
+        ends = np.cumsum([part.numel() for part in known])
+        known = [part.reshape(own.shape) for part, own in zip(np.split(flat, ends[:-1]), known, strict=True)]
+    there = iter(known)
+    return [
+        np.zeros(shape) if part is None else np.asarray(next(there)) for shape, part in zip(shapes, sums, strict=True)
+    ]
 
 
 def _shapes(width: int) -> list[tuple[int, ...]]:

@@ -118,13 +118,12 @@ class _Work:
         """The objective of a problem over the blocks of a design."""
         data, run = context.data, context.run
         form, free = _form(problem)
-        scaling = scalings.fit(model.scaling, data.features)
         columns = np.union1d(problem.relevance, problem.selection)
         relevance = np.searchsorted(columns, problem.relevance)
         rows = rows_of(
-            context, scaling, problem.observed, columns=columns, rows=problem.observed.rows, device=run.device
+            context, model.scaling, problem.observed, columns=columns, rows=problem.observed.rows, device=run.device
         )
-        design = Design(rows, centred=model.fit_intercept)
+        scaling, design = rows.view.scaling, Design(rows, centred=model.fit_intercept)
         objective = SelectionObjective(
             design,
             form,

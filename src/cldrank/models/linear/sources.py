@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError, setting
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models.fit import Context
 from cldrank.models.linear.rows import LocalRows, Rows, View
-from cldrank.scaling import Scaling
+from cldrank.scaling import ScalingRule
 
 
 def rows_of(
     context: Context,
-    scaling: Scaling,
+    scaling: str | ScalingRule | None,
     observed: Any,
     *,
     rows: IntArray,
     columns: IntArray | None = None,
     device: str | None = None,
 ) -> Rows:
-    """The rows of a dataset that a fit learns from, wherever its features live.
+    """The rows of a dataset that a fit learns from, wherever its features live; the scaling is learned from all rows.
 
     rows       (rows,) of the dataset, rising
     observed   what was observed of them
@@ -29,14 +30,16 @@ def rows_of(
     device     a GPU to hold them, named as torch does
     """
     features: Any = context.data.features
-    view = View(scaling, None if columns is None or len(columns) == scaling.n_features else columns)
-    if isinstance(features, RemoteFeatures):
-        if device is not None:
-            raise UsageError("features on Spark are not copied to a GPU; leave {} out.", setting("device"))
-        there: Rows = features.fit_rows(observed, view, rows)
-        return there
+    if columns is not None and len(columns) == features.shape[1]:
+        columns = None
     if device is not None:
+        if isinstance(features, RemoteFeatures):
+            raise UsageError("features on Spark are not copied to a GPU; leave {} out.", setting("device"))
         from cldrank.models.linear.device_rows import DeviceRows
 
-        return DeviceRows(features, observed, view, rows=rows, device=device, block_rows=context.run.block_rows)
+        return DeviceRows(features, observed, scaling, rows=rows, columns=columns, device=device)
+    view = View(scalings.fit(scaling, features), columns)
+    if isinstance(features, RemoteFeatures):
+        there: Rows = features.fit_rows(observed, view, rows)
+        return there
     return LocalRows(features, observed, view, rows=rows, block_rows=context.run.block_rows)

@@ -93,8 +93,8 @@ class StagesFit(LinearFit):
 def fit_two_stages(model: Linear, problem: TwoStageProblem, context: Context) -> StagesFit:
     """Fit both stages."""
     data = context.data
-    scaling = scalings.fit(model.scaling, data.features)
-    design = Design(rows_of(context, scaling, problem.entries, rows=problem.rows))
+    rows = rows_of(context, model.scaling, problem.entries, rows=problem.rows)
+    scaling, design = rows.view.scaling, Design(rows)
     relevance, selection = (_Columns.of(design, columns) for columns in (problem.relevance, problem.selection))
     if not len(relevance.columns):
         raise DataError(f"all features of {data!r} are constant; nothing distinguishes its rows.")
