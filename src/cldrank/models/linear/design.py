@@ -74,7 +74,7 @@ def gram(rows: Array, weight: Array) -> Array:
 
 
 def _squared(part: Any) -> Any:
-    """partᵀ part on a device: as the sum of many small ones, since one product of few columns leaves most of it idle."""
+    """partᵀ part on a device: the sum of many small ones, as one of few columns leaves most of it idle."""
     width, whole = part.shape[1], len(part) // _SLICE
     slices = part[: whole * _SLICE].view(whole, _SLICE, width)
     rest = part[whole * _SLICE :]
