@@ -122,12 +122,17 @@ def measure(rows: int, device: str | None, repeats: int, memory: bool) -> dict[s
 
         features, roots = torch.from_numpy(features).to(device), torch.from_numpy(roots).to(device)
         block = (1 << 25) // WIDTH
+
+    def newton() -> Any:
+        with prepared.objective.design.rows.solving():
+            return fit_selection(prepared.objective, prepared.names)
+
     functions: dict[str, Callable[[], Any]] = {
         "gram": lambda: gram(features, roots, block),
         "fit": lambda: CLD(run=Run(device=device)).fit(data, tables[1e5], rho),
         "gram again": lambda: gram(features, roots, block),
         "fit 1e8": lambda: CLD(run=Run(device=device)).fit(data, tables[1e8], rho),
-        "newton": lambda: fit_selection(prepared.objective, prepared.names),
+        "newton": newton,
     }
     method = CLD(run=Run(device=device))
     prepared = _Work.of(Linear(), method._problem(Evidence(data, tables[1e5], rho)), method._context(data))

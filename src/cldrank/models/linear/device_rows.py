@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import reduce
 from typing import Any, TypeVar
@@ -47,6 +48,13 @@ class DeviceRows(Rows):
         size = block_rows or max(1, _BLOCK_VALUES // self.view.width)
         spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
         self._parts = [(table[start:stop], self._moved(observed.part(start, stop))) for start, stop in spans]
+
+    def solving(self) -> AbstractContextManager[Any]:
+        """BLAS keeps to one thread, as only the small matrices of the solver are left to it."""
+        from threadpoolctl import threadpool_limits
+
+        limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+        return limits
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
         """Block after block: the device itself works in parallel."""

@@ -290,11 +290,9 @@ def _query_squares(point: _Point, columns: _Columns, block: Block) -> QuerySquar
 def _extremes(selection: Vector, block: Block) -> tuple[float, float]:
     """The lowest selection of the rows shown, and the highest of those not shown."""
     index, away = block.dot(like(selection, block.narrow)), block.own.absent > 0
-    if not isinstance(index, np.ndarray):
-        shown, others = (as_numpy(part) for part in (index[~away].sort().values[:1], index[away].sort().values[-1:]))
-    else:
-        shown, others = index[~away], index[away]
-    return float(shown.min(initial=np.inf)), float(others.max(initial=-np.inf))
+    if isinstance(index, np.ndarray):
+        return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
+    return float(index.masked_fill(away, np.inf).amin()), float(index.masked_fill(~away, -np.inf).amax())
 
 
 def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

@@ -68,18 +68,22 @@ def fit_likelihood(model: Linear, problem: PointSelection, context: Context) -> 
     """Maximise the likelihood, less the penalty."""
     _check(model, problem)
     work = _Work.of(model, problem, context)
-    limits = _limits(model)
     if problem.gamma == "profile":
         _warn_of_weak_identification(problem)
-        found = fit_profile(work.objective, work.names, work.start, **limits)
-    elif model.solver != "newton":
-        found = _climbed(model, work)
-    else:
-        found = fit_selection(work.objective, work.names, start=work.start, **limits)
+    with work.objective.design.rows.solving():
+        found = _solved(model, problem, work)
     result = work.result(model, found)
     remedy = "raise max_steps or l2" if model.solver == "newton" else "raise epochs or learning_rate"
     warn_unless_converged(found.solution, context.user, _advice(problem, result), remedy)
     return result
+
+
+def _solved(model: Linear, problem: PointSelection, work: _Work) -> SelectionFit:
+    if problem.gamma == "profile":
+        return fit_profile(work.objective, work.names, work.start, **_limits(model))
+    if model.solver != "newton":
+        return _climbed(model, work)
+    return fit_selection(work.objective, work.names, start=work.start, **_limits(model))
 
 
 def gamma_path(model: Linear, problem: PointSelection, context: Context, gammas: Iterable[float]) -> list[GammaFit]:

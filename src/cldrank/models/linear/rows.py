@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -69,6 +70,10 @@ class Rows(ABC):
     view: View
     observed: Any
     compiles: bool = False
+
+    def solving(self) -> AbstractContextManager[Any]:
+        """What surrounds the steps of a solver, between which rows are folded over."""
+        return nullcontext()
 
     @abstractmethod
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
