@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri
 
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
@@ -113,6 +112,8 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     >>> np.exp(found.value), found.correction
     (array([0.5  , 0.6827, 0.5 ]), array([-0.7979,  0. ,  0.7979]))
     """
+    from scipy.special import log_ndtr
+
     found = GaussianInterval(*np.zeros((6, len(a))))
     left, right = np.isneginf(a) & ~np.isposinf(b), np.isposinf(b) & ~np.isneginf(a)
     inner = ~(np.isneginf(a) | np.isposinf(b))
@@ -154,6 +155,8 @@ class OrderedProbit:
 
     def start(self) -> Floats:
         """No effect of any feature, and the thresholds that the shares of the places then ask for."""
+        from scipy.special import ndtri
+
         entries, count = self.entries, self.entries.n_thresholds
         by_level = np.bincount(entries.level, entries.weight, entries.n_levels + 1)[1 : count + 1]
         return np.append(np.zeros(len(self.columns)), -ndtri(np.cumsum(by_level) / entries.total))
