@@ -219,6 +219,8 @@ class Simulation:
         bounds = np.cumsum(shares[:, :-1], axis=1)[self.ranking.lengths[queries]]
         layout = np.array(codes)[(random.random(len(queries))[:, None] >= bounds).sum(axis=1)]
         drawn = layout == len(self.layouts.names)
+        if drawn.all():
+            return layout, self.policy.draw(self.ranking, queries, random)
         rows = np.empty((len(queries), self.longest_page), dtype=np.int64)
         rows[~drawn] = self.ranking.pages(queries[~drawn], self.layouts.places[layout[~drawn]])
         if drawn.any():
