@@ -62,7 +62,7 @@ class Scene:
         self.hold_out = hold_out
         self.name, self.train, self.judged = name, cr.load("msrd:train"), cr.load(f"msrd:{on}")
         fractions = {"good": (0.01,), "perfect": (1.0,)}.get(name, (0.01, 1.0))
-        rankers = [SVMRank(fraction=fraction).fit(self.train) for fraction in fractions]
+        rankers: list[Method] = [SVMRank(fraction=fraction).fit(self.train) for fraction in fractions]
         if name == "trees":
             rankers[-1] = Oracle(model=cr.Trees(rounds=200)).fit(self.train)
         self.productions = [

@@ -11,6 +11,10 @@ from cldrank.estimators import methods
 from cldrank.models import models
 
 HEAVY = ("torch", "sklearn", "numba", "pandas", "optuna")
+NEEDED_LATE = {
+    "duckdb", "ibis", "jinja2", "joblib", "narwhals", "numba", "pandas", "pyarrow",
+    "pyspark", "scipy", "sklearn", "torch", "xgboost",
+}  # fmt: skip
 
 
 def test_every_name_can_be_had_from_the_top() -> None:
@@ -43,3 +47,20 @@ def test_all_methods_and_models_are_at_the_top() -> None:
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(AttributeError, match=f"module 'cldrank' has no attribute '{name}'"):
         getattr(cldrank, name)
+
+
+@pytest.mark.parametrize(
+    ("uses", "allowed"),
+    [
+        ("cldrank.CLD; cldrank.CLDPair; cldrank.estimators.method_named('cld')()", set()),
+        ("cldrank.MLP(); cldrank.Trees(); cldrank.Linear()", set()),
+        ("cldrank.ClickTable; cldrank.RankingDataset; cldrank.Propensities; cldrank.propensity.AllPairs()", set()),
+        ("cldrank.evaluate; cldrank.compare; cldrank.measures; cldrank.safety; cldrank.tune", set()),
+        ("cldrank.load_ranker; cldrank.judge_documents; dir(cldrank)", set()),
+        ("cldrank.load; cldrank.score; cldrank.import_log", {"pyarrow"}),
+    ],
+)
+def test_names_are_had_without_what_only_their_use_needs(uses: str, allowed: set[str]) -> None:
+    program = f"import sys, cldrank\n{uses}\nprint(*{NEEDED_LATE} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(found.stdout.split()) <= allowed

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from os import PathLike
 from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
@@ -191,12 +191,31 @@ class Value:
         return self
 
     def __repr__(self) -> str:
-        changed = (
-            f"{entry.name}={getattr(self, entry.name)!r}"
-            for entry in fields(self)  # type: ignore[arg-type]
-            if entry.compare and not _same(getattr(self, entry.name), entry.default)
-        )
-        return f"{type(self).__name__}({', '.join(changed)})"
+        return _written(self, [entry for entry in fields(self) if entry.compare])  # type: ignore[arg-type]
+
+
+class Learner:
+    """What methods share: scikit-learn's protocol of an estimator, and a repr of what differs from the defaults.
+
+    `clone`, `GridSearchCV` and the like take a method as one of their own; scikit-learn is imported when it asks.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, in alphabetical order; with those of the model and the run as `model__l2`."""
+        found = {name: getattr(self, name) for name in sorted(parameters(type(self)))}
+        if not deep:
+            return found
+        held = {name: value.get_params() for name, value in found.items() if isinstance(value, Value)}
+        return found | {f"{owner}__{name}": value for owner, own in held.items() for name, value in own.items()}
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
+
+    def __repr__(self) -> str:
+        declared = [entry for entry in fields(self) if entry.name in parameters(type(self))]  # type: ignore[arg-type]
+        return _written(self, sorted(declared, key=lambda entry: entry.name))
 
 
 def parameters(kind: type) -> Mapping[str, Parameter]:
@@ -220,6 +239,13 @@ def check_all(owner: Any) -> None:
     """Refuse the first parameter of a value or a method that is not what it was declared to be."""
     for one in parameters(type(owner)).values():
         one.check(getattr(owner, one.name))
+
+
+def _written(owner: Any, entries: Iterable[Field[Any]]) -> str:
+    """A call that makes it again, with those of these fields that differ from their defaults."""
+    values = ((entry.name, getattr(owner, entry.name), entry.default) for entry in entries)
+    changed = (f"{name}={value!r}" for name, value, default in values if not _same(value, default))
+    return f"{type(owner).__name__}({', '.join(changed)})"
 
 
 def _same(one: Any, other: Any) -> bool:

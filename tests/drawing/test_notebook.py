@@ -155,7 +155,9 @@ def test_figures_show_themselves() -> None:
 
 
 def test_methods_show_themselves() -> None:
-    assert "IPS" in cr.IPS()._repr_html_()
+    html = cr.IPS(clip=0.25, model=cr.Linear(l2=0.5))._repr_html_()
+    assert "IPS(clip=0.25, model=Linear(l2=0.5))" in html
+    assert ["model__l2", "0.5"] in [[cell.strip() for cell in row] for row in Checked(html).rows]
 
 
 def test_it_is_readable_in_light_and_dark(tmp_path: Path) -> None:

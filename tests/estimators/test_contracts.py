@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import pytest
 import sklearn.exceptions
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 import cldrank
 from cldrank import segments
@@ -154,7 +156,7 @@ def test_parameters_are_keyword_only(kind: Kind) -> None:
     assert set(found) == set(parameters(kind))
     assert {one.kind for one in found.values()} == {inspect.Parameter.KEYWORD_ONLY}
     with pytest.raises(TypeError):
-        kind(Linear())
+        kind(Linear())  # type: ignore[call-arg]
 
 
 @every_case
@@ -192,6 +194,22 @@ def test_a_clone_has_all_parameters_and_has_learned_nothing(kind: Kind, model: t
         assert copied.get_params() == method.get_params()
         with pytest.raises(NotFittedError, match="call fit first"):
             copied.predict(example())
+
+
+@every_method
+def test_scikit_learn_takes_it_as_one_of_its_own(kind: Kind) -> None:
+    """It does not inherit from `BaseEstimator`, which is slow to import, and answers as if it did."""
+    method = kind()
+    assert get_tags(method) == get_tags(BaseEstimator())
+    assert list(method.get_params(deep=False)) == BaseEstimator._get_param_names.__func__(kind)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        check_is_fitted(method)
+    check_is_fitted(fitted(kind, type(default_model(kind))))
+
+
+def test_a_long_repr_stays_whole_and_on_one_line() -> None:
+    names = [f"feature_{number}" for number in range(100)]
+    assert repr(cldrank.CLD(clip=0.1, selection_features=names)) == f"CLD(clip=0.1, selection_features={names})"
 
 
 @every_case
@@ -435,11 +453,11 @@ def test_flat_settings_make_the_method(kind: Kind, model: type[Model]) -> None:
 def test_a_parameter_of_another_owner_is_refused_with_its_home(kind: Kind) -> None:
     model = type(default_model(kind)).__name__
     with pytest.raises(UsageError, match=rf"no parameter l2; write {kind.__name__}\(model={model}\(l2=…\)\)"):
-        kind(l2=0.1)
+        kind(l2=0.1)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match=rf"no parameter seed; write {kind.__name__}\(run=Run\(seed=…\)\)"):
-        kind(seed=1)
+        kind(seed=1)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="no parameter nonsense; it has "):
-        kind(nonsense=1)
+        kind(nonsense=1)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match=r"not 'linear'; write model=Linear\(\)"):
         kind(model="linear").check()  # type: ignore[arg-type]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cldrank.estimators.method import Method, NotFittedError
+from cldrank.estimators.method import Method
 from cldrank.estimators.registry import method_named, methods
 
 if TYPE_CHECKING:  # for type checkers; at run time a method is found by its file
@@ -21,11 +21,16 @@ if TYPE_CHECKING:  # for type checkers; at run time a method is found by its fil
     from cldrank.estimators.policy_aware_ips import PolicyAwareIPS as PolicyAwareIPS
     from cldrank.estimators.rank_agg import RankAgg as RankAgg
     from cldrank.estimators.svm_rank import SVMRank as SVMRank
+    from cldrank.models.not_fitted import NotFittedError as NotFittedError
 
 __all__ = ["Method", "NotFittedError", "method_named", "methods"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "NotFittedError":
+        from cldrank.models.not_fitted import NotFittedError
+
+        return NotFittedError
     for kind in methods().values():
         if kind.__name__ == name:
             return kind

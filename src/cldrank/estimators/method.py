@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import sklearn.exceptions
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from cldrank.arguments import shortened
 from cldrank.clicks.table import ClickTable
@@ -25,7 +23,7 @@ from cldrank.models.fit import Context, Facts, Fit, FitSummary, lines_of
 from cldrank.models.linear.inference import Estimates
 from cldrank.models.model import can
 from cldrank.models.targets import Targets
-from cldrank.parameters import Value, check_all, described, learned, parameter, parameters
+from cldrank.parameters import Learner, Value, check_all, described, learned, parameter, parameters
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Provenance, Ranker
@@ -34,10 +32,6 @@ from cldrank.spark import SparkDataset
 from cldrank.wording import listed
 
 Bias = Literal["position", "trust", "selection"]
-
-
-class NotFittedError(UsageError, sklearn.exceptions.NotFittedError):
-    """A method is used before `fit`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +43,7 @@ class Result:
 
 
 @described
-class Method(BaseEstimator, ABC):
+class Method(Learner, ABC):
     """A method of learning a ranker. Everything that others say about it is said here, on its class:
 
     name        on the command line and in experiment files
@@ -252,7 +246,7 @@ class Method(BaseEstimator, ABC):
     def summary(self) -> FitSummary:
         """The fit to read: what is known about it, and the parameters of a linear model or the features of trees."""
         self._check_fitted()
-        lines = lines_of([("method", " ".join(repr(self).split())), *self.fit_.facts(), *self._facts()])
+        lines = lines_of([("method", repr(self)), *self.fit_.facts(), *self._facts()])
         table = self.fit_.table()
         return FitSummary(f"{lines}\n\n{table}" if table else lines, chart=self.fit_.chart())
 
@@ -289,6 +283,13 @@ class Method(BaseEstimator, ABC):
             setattr(self, owner, replace(getattr(self, owner), **values))
         return self
 
+    def _repr_html_(self) -> str:
+        from cldrank.drawing.notebook import ViewTable, notebook_view
+
+        rows = [(name, repr(value)) for name, value in self.get_params().items() if not isinstance(value, Value)]
+        table = ViewTable(("parameter", "value"), rows, {"parameter": False, "value": True})
+        return notebook_view(repr(self), about=f"{self.label} {self.sentence}.", tables=[table])
+
     def _facts(self) -> Facts:
         """What the summary says about the method, beyond its fit."""
         if hasattr(self, "affine_"):
@@ -319,6 +320,8 @@ class Method(BaseEstimator, ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):
+            from cldrank.models.not_fitted import NotFittedError
+
             raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first.")
 
     def _keep(self, result: Result, used: Curve | None) -> None:

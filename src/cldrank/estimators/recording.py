@@ -35,7 +35,7 @@ def method_record(method: Method, given: dict[str, Any]) -> MethodRecord:
         sentence=method.sentence,
         corrects=(*curve, *method.corrects),
         learns=method.learns,
-        call=without_address(" ".join(_whole_repr(method).split())),
+        call=without_address(repr(method)),
         defaults={name: defaults[name] for name in plain if plain[name] != defaults[name]},
     )
 
@@ -119,11 +119,6 @@ def fit_record(fit: Fit) -> FitRecord:
         collinear=getattr(fit, "collinear_features", ()),
         **known,
     )
-
-
-def _whole_repr(method: Any) -> str:
-    found: str = method.__repr__(N_CHAR_MAX=1_000_000)  # scikit-learn would cut a long one
-    return found
 
 
 def _numbers(values: Any) -> Any:

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import ClickEstimate, Errors
@@ -94,6 +93,8 @@ class ClickEstimator:
     @cached_property
     def quantile(self) -> float:
         """How many standard errors an interval reaches to either side."""
+        from scipy.special import stdtrit
+
         return float(stdtrit(max(self.n_queries - 1, 1), (1 + self.confidence) / 2))
 
     @cached_property

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtr, ndtri
-
 POWER = 0.8
 _FEWEST = 30  # pages whose mean can be taken to be normal
 _STEPS = 60  # of the bisection: more than doubles can tell apart
@@ -23,6 +21,8 @@ def pages_to_show(difference: float, variance: float, confidence: float) -> int 
     >>> pages_to_show(0.1, 1.0, 0.9)
     619
     """
+    from scipy.special import ndtri
+
     if difference == 0:
         return None
     z = float(ndtri((1 + confidence) / 2) + ndtri(POWER))
@@ -42,6 +42,8 @@ def chance_to_decide(error: float, low: float, high: float, margin: float, quant
     >>> round(chance_to_decide(0.02, 0.05, 0.05, 0.0, 1.645), 3)
     0.804
     """
+    from scipy.special import ndtr
+
     if low + high < 0:
         low, high = -high, -low
     half = quantile * error

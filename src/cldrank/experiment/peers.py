@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import MissingDependencyError, UsageError
 from cldrank.estimators.evidence import collect
 from cldrank.estimators.needs import Needs
-from cldrank.parameters import check_all, described, learned, parameter
+from cldrank.parameters import Learner, check_all, described, learned, parameter
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -79,7 +78,7 @@ def lists_of(dataset: RankingDataset, clicks: ClickTable) -> GradedLists:
 
 
 @described
-class Peer(BaseEstimator, ABC):
+class Peer(Learner, ABC):
     """What both have in common: trees, their size, and how fast they learn; described as cldrank's own methods are."""
 
     name: ClassVar[str]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.errors import DataError, FormatError, Spelling, UsageError
@@ -138,6 +137,8 @@ class AffineClicks:
 
     def interval(self, name: str) -> tuple[Floats, Floats]:
         """Low and high of "slope" or "base" at each position."""
+        from scipy.special import ndtri
+
         check_choice("name", name, ("slope", "base"))
         values, error = (self.slope, self.errors[0]) if name == "slope" else (self.base, self.errors[1])
         half = float(ndtri((1 + (self.confidence or 0.9)) / 2)) * error
@@ -210,6 +211,8 @@ class AffineClicks:
 
     def propensities(self) -> Propensities:
         """How much of a difference in relevance shows at each position, relative to the first: slope_k / slope_1."""
+        from scipy.special import ndtri
+
         values = self.slope / self.slope[0]
         if self.covariance is None or self.confidence is None:
             return Propensities(values, f"slopes of {self.origin}", method="AffineClicks" if values.max() > 1 else None)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, Spelling, UnidentifiableError, UsageError, setting
@@ -101,6 +100,8 @@ def _pooled(
     confidence: float,
 ) -> EstimatedSegments:
     """All segments, drawn towards the mean; `depths` are those of their pages, whether they have an estimate or not."""
+    from scipy.special import ndtri
+
     size = max(len(rho) for rho in known.values())
     moments = [_moments(rho, size) for rho in known.values()]
     logs, variances = (np.stack(part) for part in zip(*moments, strict=True))

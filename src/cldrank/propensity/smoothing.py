@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtri
 
 from cldrank.errors import DataError
 from cldrank.propensity.propensities import Propensities
@@ -56,6 +55,8 @@ def power_law(propensities: Propensities) -> Propensities:
     >>> power_law(Propensities.power(0.8, 5)).origin
     'power law, eta 0.8; fitted to power law, eta 0.8'
     """
+    from scipy.special import ndtri
+
     if len(propensities) < 2:
         raise DataError("a power law needs at least two positions.")
     logs, distance = np.log(propensities.values[1:]), np.log(np.arange(2, len(propensities) + 1))
@@ -121,6 +122,8 @@ def _from_replicates(values: Floats, replicates: Floats, confidence: float) -> d
 
 def _misfit(residuals: Floats, covariance: Floats, shares: Floats, distance: Floats) -> float | None:
     """The p-value of the residuals of the power law, by their own covariance; None if none are left."""
+    from scipy.special import chdtrc
+
     free = len(residuals) - 1
     if not free:
         return None

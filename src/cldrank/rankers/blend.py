@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from cldrank._typing import IntArray
 from cldrank.errors import DataError, UsageError
@@ -129,6 +128,8 @@ def _are_alike(rankers: Sequence[Any]) -> bool:
 
 def _side_by_side(rankers: Sequence[Any], weights: NDArray[np.float64]) -> list[Layer]:
     """The layers of networks next to each other; the last one adds up their scores."""
+    from scipy.linalg import block_diag
+
     layers: list[Layer] = []
     columns = list(zip(*(one.layers for one in rankers), strict=True))
     first = next(at for at, column in enumerate(columns) if column[0].kind == "linear")

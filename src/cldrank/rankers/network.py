@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from cldrank.errors import DataError
 from cldrank.rankers.base import Config, ScalingRanker, Scorer, Weights, member
@@ -16,13 +15,28 @@ from cldrank.rankers.devices import device_of
 
 Matrix = NDArray[np.float64]
 
+
+def _normal(x: Matrix) -> Matrix:
+    from scipy.special import ndtr
+
+    found: Matrix = ndtr(x)
+    return found
+
+
+def _sigmoid(x: Matrix) -> Matrix:
+    from scipy.special import expit
+
+    found: Matrix = expit(x)
+    return found
+
+
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0.0))),
     "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": lambda x: x * special.ndtr(x),
-    "silu": lambda x: x * special.expit(x),
+    "gelu": lambda x: x * _normal(x),
+    "silu": lambda x: x * _sigmoid(x),
     "tanh": np.tanh,
-    "sigmoid": special.expit,
+    "sigmoid": _sigmoid,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from cldrank.estimators.evidence import check_clicks, check_propensities
 from cldrank.estimators.observing import observe
 from cldrank.evaluation import scores_of
 from cldrank.measures import compute, parse
-from cldrank.models.network.lists import Lists, target_lists
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.checks.raising import proven_bound
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import positions
+
+if TYPE_CHECKING:
+    from cldrank.models.network.lists import Lists
 
 Floats = NDArray[np.float64]
 _BLOCK = 1 << 22  # pairs per step
@@ -62,6 +64,8 @@ class HeldOutClicks:
     name = "held-out concordance"
 
     def __init__(self, dataset: RankingDataset, clicks: ClickTable, propensities: Curve) -> None:
+        from cldrank.models.network.lists import target_lists
+
         lists = target_lists(observe(dataset, clicks, propensities).shown_rows())
         self._dataset, self._lists = dataset, lists[lists.preferring()]
         if len(self._lists) < 2:
@@ -175,6 +179,7 @@ def _raised(propensities: Propensities, table: ClickTable) -> Propensities:
 def preference_agreement(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
     """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences.
 
+    >>> from cldrank.models.network.lists import Lists
     >>> rows = np.arange(3)
     >>> lists = Lists(np.array([0, 3]), rows, np.array([0.5, 0.2, 0.2]), np.array([9, 10, 0]), rows[:2] * 0, rows[:0],
     ...               np.ones(1))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from cldrank.arguments import check_number, check_whole, shortened
 from cldrank.clicks.table import ClickTable
@@ -202,6 +201,8 @@ def _portable(method: Method) -> Method:
 
     A ranker to begin with may know the clicks that judge the trial.
     """
+    from sklearn.base import clone
+
     fresh: Method = clone(method)
     plain = replace(method.run, checkpoint=None, resume=False, tensorboard=None, warm_start=None, on_epoch=None)
     return fresh.set_params(run=plain)

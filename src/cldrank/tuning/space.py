@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import clone
 
 from cldrank.errors import FormatError, Spelling, UsageError
 from cldrank.estimators import Method
@@ -124,6 +123,8 @@ def applied(method: Method, values: Mapping[str, Value]) -> Method:
     >>> applied(CLDPair(), {"l2": 0.01, "dropout": 0.0, "batch_queries": 64}).model
     MLP(l2=0.01, batch_queries=64, dropout=0.0)
     """
+    from sklearn.base import clone
+
     fresh: Method = clone(method)
     spelled = tunable(method)
     return fresh.set_params(**{spelled[name]: value for name, value in values.items()})

@@ -107,3 +107,10 @@ class TestLog:
         assert pq.ParquetFile(tmp_path / "large.parquet").num_row_groups == 1
         assert pq.ParquetFile(tmp_path / "small.parquet").num_row_groups == 3
         assert pq.read_table(tmp_path / "small.parquet").equals(pq.read_table(tmp_path / "large.parquet"))
+
+    def test_threads_do_not_change_a_log(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simulation = Simulation(TINY, TINY_SCORES, policy=PlackettLuce())
+        for threads in (1, 3):
+            monkeypatch.setattr("cldrank.clicks.simulate.simulation._DRAWERS", threads)
+            simulation.save_log(tmp_path / f"{threads}.parquet", 5 * BLOCK + 5, seed=3)
+        assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "3.parquet").read_bytes()

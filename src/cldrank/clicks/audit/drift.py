@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from cldrank.clicks.audit.positions import wilson
 from cldrank.clicks.counting import one_row
@@ -171,6 +170,8 @@ def _page_change(columns: dict[str, NDArray[np.float64]]) -> Change | None:
 
 def _beyond_chance(means: NDArray[np.float64], weights: NDArray[np.float64]) -> Change | None:
     """The spread of means with variances 1 / weight, less what those variances explain (DerSimonian and Laird)."""
+    from scipy.stats import chi2
+
     freedom = len(means) - 1
     if freedom < 1:
         return None

@@ -7,9 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
-from scipy.stats import chi2
 
 from cldrank._typing import IntArray
 from cldrank.clicks.audit.positions import Position
@@ -98,6 +95,9 @@ def overlap(table: ClickTable) -> Overlap:
     >>> found.moving, found.components
     (1, ((1, 2), (3,)))
     """
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
     positions, place = np.unique(table.position, return_inverse=True)
     segment_row = table.segment_row
     several = _several(segment_row)
@@ -124,6 +124,8 @@ def overlap(table: ClickTable) -> Overlap:
 
 def display_order(table: ClickTable) -> Order:
     """Measure how far the candidate determines its position, on the surface that it was shown on."""
+    from scipy.stats import chi2
+
     segment_row, segment_query = table.segment_row, table.segment_query
     total = np.bincount(segment_row, table.impressions)
     tested = total[segment_row] > 1
@@ -250,6 +252,9 @@ class _Pairs:
 
     def joined(self, size: int) -> NDArray[np.bool_]:
         """(size - 1,) the places below the top one that pairs connect with it."""
+        from scipy import sparse
+        from scipy.sparse.csgraph import connected_components
+
         ends = (self.upper[self.known], self.lower[self.known])
         graph = sparse.coo_matrix((np.ones(len(ends[0])), ends), shape=(size, size))
         _, label = connected_components(graph, directed=False)
@@ -306,6 +311,8 @@ def _several(row: IntArray) -> NDArray[np.bool_]:
 
 def _gram(row: IntArray, place: IntArray, values: Floats, size: int) -> Floats:
     """The sum over rows of the products of their values at any two places."""
+    from scipy import sparse
+
     if not len(row):
         return np.zeros((size, size))
     _, code = np.unique(row, return_inverse=True)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from scipy.stats import norm
-
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding, Severity
 from cldrank.clicks.audit.ways import USABLE, PropensityWay
 from cldrank.errors import Language, Spelling, setting, worded
@@ -167,6 +165,8 @@ def judge_precision(facts: Facts, language: Language) -> Iterator[Finding]:
 
 def judge_shape(facts: Facts, language: Language) -> Iterator[Finding]:
     """Rates that rise with the position, beyond chance."""
+    from scipy.stats import norm
+
     del language
     rising = []
     limit = float(norm.isf(_RISE_P / max(len(facts.curve) - 1, 1)))

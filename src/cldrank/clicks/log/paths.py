@@ -17,9 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.reading import reading
 from cldrank.wording import some
@@ -318,6 +315,9 @@ def _fingerprint(path: Path, size: int, changed: int) -> str:
 
 def _is_empty(path: Path, size: int) -> bool:
     """Whether a file certainly has no rows; Spark writes such files for empty parts, all with the same content."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if ".parquet" in path.suffixes or ".pq" in path.suffixes:
         return bool(pq.read_metadata(path).num_rows == 0)
     if size > _SMALL:

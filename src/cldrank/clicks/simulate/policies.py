@@ -19,8 +19,6 @@ from cldrank.clicks.simulate.production import Production
 from cldrank.errors import UsageError, setting
 from cldrank.parameters import parameter, value
 
-_VALUES = 1 << 20  # scores perturbed at a time: 8 MiB
-
 
 class Layouts(NamedTuple):
     """The layouts of a page; the first is production's order.
@@ -165,7 +163,7 @@ class ShuffledShare(Policy):
     def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
         """Pages in random order."""
         if self.shuffle == "candidates":
-            return _race(production, np.zeros(len(production.scores)), queries, random)
+            return production.draw(queries, np.inf, random)
         keys = random.random((len(queries), production.depth))
         keys[np.arange(production.depth) >= production.lengths[queries][:, None]] = 2.0  # empty places stay last
         return production.pages(queries, np.argsort(keys, axis=1))
@@ -198,13 +196,8 @@ class PlackettLuce(Policy):
         return _swapped([], 0.0, depth).with_drawn(1.0)
 
     def draw(self, production: Production, queries: IntArray, random: np.random.Generator) -> IntArray:
-        """By the Gumbel trick: the order of score / temperature + Gumbel noise is a Plackett–Luce draw."""
-        with np.errstate(over="ignore"):
-            logits = production.scores / self.temperature
-        if not np.isfinite(logits).all():
-            name = setting("temperature", self.temperature)
-            raise UsageError("{} is too low: score / temperature is not finite.", name)
-        return _race(production, logits, queries, random)
+        """Position by position, without replacement."""
+        return production.draw(queries, self.temperature, random)
 
     def drawn_chance(self, production: Production, queries: IntArray) -> None:
         """Not known in closed form: it would be a sum over all orders."""
@@ -225,28 +218,3 @@ def _swapped(pairs: list[tuple[int, int]], probability: float, depth: int) -> La
         shares[length, possible] = probability / max(len(possible), 1)
         shares[length, 0] = 1 - probability if possible else 1.0
     return Layouts(("production", *(f"swap-{one}-{two}" for one, two in pairs)), places, shares)
-
-
-def _race(
-    production: Production, logits: NDArray[np.float64], queries: IntArray, random: np.random.Generator
-) -> IntArray:
-    """The first `depth` rows of each query by logit + Gumbel noise; the noise is minus the log of an exponential."""
-    depth = production.depth
-    rows = np.full((len(queries), depth), -1, dtype=np.int64)
-    largest_first = np.argsort(-production.sizes[queries], kind="stable")
-    start = 0
-    while start < len(queries):
-        width = max(int(production.sizes[queries[largest_first[start]]]), 1)
-        chosen = largest_first[start : start + max(_VALUES // width, 1)]
-        start += len(chosen)
-        sizes, first = production.sizes[queries[chosen]], production.offsets[queries[chosen]]
-        place = np.arange(width)
-        with np.errstate(divide="ignore"):  # the log of 0 is a win
-            keys = np.log(random.standard_exponential((len(chosen), width)))  # the smallest wins
-        keys -= logits[np.minimum(first[:, None] + place, len(logits) - 1)]
-        keys[place >= sizes[:, None]] = np.inf
-        count = min(depth, width)
-        best = np.argpartition(keys, count - 1, axis=1)[:, :count] if count < width else np.tile(place, (len(keys), 1))
-        best = np.take_along_axis(best, np.argsort(np.take_along_axis(keys, best, axis=1), axis=1), axis=1)
-        rows[chosen[:, None], np.arange(count)] = np.where(best < sizes[:, None], first[:, None] + best, -1)
-    return rows

@@ -27,7 +27,8 @@ _GROUP_ROWS = 1 << 20
 _WAITING = 2  # row groups made and not yet written
 
 # Session ids only ever grow: their differences take less than a bit each. Numbers of queries and positions come in runs
-# and cycles, which the compression finds more quickly than a dictionary.
+# and cycles, which the compression finds more quickly than a dictionary. Numbers of documents on drawn pages hardly
+# repeat, but lie near each other within a query.
 WRITER_OPTIONS: dict[str, Any] = {
     "compression": "zstd",
     "compression_level": 1,
@@ -119,14 +120,20 @@ class Columns:
         fields += [("propensity", pa.float64())] if self.chances else []
         self.schema = pa.schema(fields)
         coded = {"doc_id", "ranker_id", "propensity"} | ({"query_id"} if self.query_ids.text else set())
-        self.options = WRITER_OPTIONS | {"use_dictionary": [name for name in self.schema.names if name in coded]}
+        encoding = dict(WRITER_OPTIONS["column_encoding"])
+        if simulation.policy.reaches_all and self.doc_ids.text is None:
+            encoding["doc_id"] = "DELTA_BINARY_PACKED"
+            coded.remove("doc_id")
+        dictionary = [name for name in self.schema.names if name in coded]
+        self.options = WRITER_OPTIONS | {"column_encoding": encoding, "use_dictionary": dictionary}
 
     def batch(self, block: Sessions) -> pa.RecordBatch:
         """The impressions of some sessions."""
         depth, rows = block.rows.shape[1], block.rows.ravel()
         sessions = np.arange(block.first, block.first + len(block.queries))
         place = np.tile(np.arange(1, depth + 1, dtype=np.int32), len(block.queries))
-        codes = [np.repeat(values, depth) for values in (sessions, block.queries, block.layout)]
+        layouts = block.layout.astype(np.int32)
+        codes = [np.repeat(values, depth) for values in (sessions, block.queries, layouts)]
         values = [*codes, rows, place, block.clicked.ravel()]
         if rows.min(initial=0) < 0:  # some pages are shorter
             shown = rows >= 0
@@ -140,7 +147,7 @@ class Columns:
             pa.array(clicked),
         ]
         if self.varies:
-            columns.append(pa.DictionaryArray.from_arrays(pa.array(layout.astype(np.int32)), self.names))
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(layout), self.names))
         if self.chances:
             columns.append(pa.array(self.chances.of(query, row, position)))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -20,12 +20,14 @@ from cldrank.clicks.simulate.production import Production
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, setting
+from cldrank.workers import ahead
 
 if TYPE_CHECKING:
     from cldrank.clicks.simulate.session_log import SavedLog
 
 BLOCK = 1 << 16  # sessions drawn from one random stream; part of what a seed means, so never changed lightly
 _COUNTED, _BY_SESSION = 0, 1  # each of the two ways has its own random streams
+_DRAWERS = 2  # threads that draw sessions beside the one that uses them
 _MOST_SESSIONS = (1 << 63) - 1
 
 Progress = Callable[[int], None]
@@ -191,10 +193,12 @@ class Simulation:
     def sessions(self, count: float, *, seed: int = 0) -> Iterator[Sessions]:
         """Sessions in blocks of BLOCK, each from its own random stream, so that memory is bounded."""
         total, seed = whole_sessions(count), check_whole("seed", seed, least=0)
-        return (
-            self._block(first, min(BLOCK, total - first), np.random.default_rng([seed, _BY_SESSION, first // BLOCK]))
-            for first in range(0, total, BLOCK)
-        )
+
+        def block(first: int) -> Sessions:
+            random = np.random.default_rng([seed, _BY_SESSION, first // BLOCK])
+            return self._block(first, min(BLOCK, total - first), random)
+
+        return ahead(block, range(0, total, BLOCK), threads=_DRAWERS, most=_DRAWERS)
 
     def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> SavedLog:
         """Save a raw impression log; `options` (seed, count, progress) are those of the function `save_log`."""
@@ -215,6 +219,8 @@ class Simulation:
         bounds = np.cumsum(shares[:, :-1], axis=1)[self.ranking.lengths[queries]]
         layout = np.array(codes)[(random.random(len(queries))[:, None] >= bounds).sum(axis=1)]
         drawn = layout == len(self.layouts.names)
+        if drawn.all():
+            return layout, self.policy.draw(self.ranking, queries, random)
         rows = np.empty((len(queries), self.longest_page), dtype=np.int64)
         rows[~drawn] = self.ranking.pages(queries[~drawn], self.layouts.places[layout[~drawn]])
         if drawn.any():

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri
 
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
@@ -117,6 +116,8 @@ def log_interval(a: Floats, b: Floats) -> GaussianInterval:
     >>> np.exp(found.value), found.correction
     (array([0.5  , 0.6827, 0.5 ]), array([-0.7979,  0. ,  0.7979]))
     """
+    from scipy.special import log_ndtr
+
     found = GaussianInterval(*np.zeros((6, len(a))))
     left, right = np.isneginf(a) & ~np.isposinf(b), np.isposinf(b) & ~np.isneginf(a)
     inner = ~(np.isneginf(a) | np.isposinf(b))
@@ -161,6 +162,8 @@ class OrderedProbit:
 
     def start(self) -> Floats:
         """No effect of any feature, and the thresholds that the shares of the places then ask for."""
+        from scipy.special import ndtri
+
         by_level = self.observed.level_weights[: self.observed.n_thresholds]
         return np.append(np.zeros(len(self.places.columns)), -ndtri(np.cumsum(by_level) / self.observed.total))
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from cldrank._typing import IntArray
 from cldrank.errors import CldrankError, Language, Spelling, UnidentifiableError, setting, worded
@@ -57,6 +56,8 @@ def impressions_needed(rate: float, first_rate: float, *, precision: float = PRE
     >>> impressions_needed(0.1, 0.3)
     3067
     """
+    from scipy.special import ndtri
+
     rates = np.clip([rate, first_rate], 1e-6, 1 - 1e-6)
     z = ndtri((1 + confidence) / 2)
     return int(np.ceil(((1 - rates) / rates).sum() * (z / precision) ** 2))
@@ -97,6 +98,8 @@ def too_few(
     worst   the weakest of them
     error   the standard error of its log propensity; None if resampling leaves it without any
     """
+    from scipy.special import ndtri
+
     clicks = int(cells.clicks[cells.place == worst - 1].sum())
     if error is None or error > _HOPELESS:
         why = "resampling often leaves none that can be compared. Needed are many more pages, of more queries."

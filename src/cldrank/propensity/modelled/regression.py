@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
 
 from cldrank._typing import IntArray
 from cldrank.optimise import Derivatives, Vector
@@ -60,6 +59,8 @@ class ExaminedRegression:
 
         P(examined | no click) = ρ (1 - γ) / (1 - ρ γ),    P(relevant | no click) = (1 - ρ) γ / (1 - ρ γ)
         """
+        from scipy.special import expit
+
         cells, scores = self.cells, self.scores(parameters)
         gamma = expit(scores)[self.row]
         rho = np.exp(np.minimum(self.logs(parameters), 0.0))[cells.place]
@@ -126,6 +127,8 @@ class ExaminedRegression:
         The first derivative by the score is that by log ρ times 1 - γ. All of the Hessian's terms that could make it
         rise are kept: Newton's method knows how to climb where it is not concave.
         """
+        from scipy.special import expit, log_expit
+
         cells, missed = self.cells, self.missed
         scores = self.scores(parameters)[self.row]
         log_q = self.logs(parameters)[cells.place] + log_expit(scores)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
@@ -181,6 +180,8 @@ def _joined(lines: Lines, differences: Floats, size: int) -> Floats | None:
 
 def _verdict(base: Floats, covariance: Floats) -> str:
     """Whether examination alone would do, by Wald's test of base 0."""
+    from scipy.special import chdtrc
+
     statistic = float(base @ np.linalg.pinv(np.atleast_2d(covariance), rcond=1e-10, hermitian=True) @ base)
     chance = float(chdtrc(len(base), statistic))
     verdict = "refuted: trust, or something like it" if chance < 0.01 else "not refuted"
