@@ -134,7 +134,9 @@ class TestByHashes:
             tmp_path / "log.parquet", [*rows, (3, "q", "d3", 9, 1), (None, "q", "d3", 1, 1), (9, "q", "d5", 6, 1)]
         )
         with connected("duckdb") as engine:
-            doubtful, lacking = engine.repeated(open_log(path, engine).rows, KEYS, len(rows) + 3) or pytest.fail()
+            doubtful, lacking = engine.repeated(open_log(path, engine).rows, KEYS, len(rows) + 3) or pytest.fail(
+                "no proof"
+            )
             assert {tuple(row.values()) for row in doubtful.to_pyarrow().to_pylist()} == {
                 (3, "q", "d3"),
                 (9, "q", "d5"),

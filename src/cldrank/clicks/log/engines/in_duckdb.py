@@ -106,6 +106,7 @@ class DuckDB(Engine):
             return None
         import numpy as np
         import pyarrow as pa
+        from ibis.util import gen_name
 
         from cldrank.clicks.log.engines.repeats import Repeats
 
@@ -116,7 +117,9 @@ class DuckDB(Engine):
         parts = -(-2 * 8 * n // self._memory())
         present, found = 0, []
         for part in range(parts):
-            hashes = f"SELECT hash({names}) AS number FROM {log}" + f" AND number % {parts} = {part}" * (parts > 1)
+            hashes = f"SELECT hash({names}) AS number FROM {log}"  # noqa: S608
+            if parts > 1:
+                hashes += f" AND number % {parts} = {part}"
             numbers = Repeats(n // parts)
             for batch in self.connection.con.sql(hashes).fetch_arrow_reader(_BATCH):
                 numbers.add(batch.column(0).to_numpy())
@@ -125,9 +128,11 @@ class DuckDB(Engine):
         doubtful = pa.table({"number": np.concatenate(found)})
         if not len(doubtful):
             return chosen.limit(0), n - present
-        known = self.in_memory(doubtful).get_name()
-        again = f"SELECT DISTINCT {names} FROM {log} AND hash({names}) IN (SELECT number FROM {known})"
-        return self.connection.sql(again), n - present
+        known, name = self.in_memory(doubtful).get_name(), gen_name("repeated")
+        again = f"SELECT DISTINCT {names} FROM {log} AND hash({names}) IN (SELECT number FROM {known})"  # noqa: S608
+        self.connection.con.execute(f"CREATE TEMP TABLE {name} AS {again}")
+        self.connection.con.unregister(known)
+        return self.connection.table(name), n - present
 
     def _memory(self) -> int:
         """The memory that DuckDB may use, in bytes."""

@@ -76,9 +76,9 @@ def repeated(kept, starts, found):
     """How often a number came that may have come before; `found` takes these numbers, as many as it has room for.
 
     A number goes to the first place of the table, from its own on, that is free or holds it already. Nothing is ever
-    taken out, so when it comes again, each place before that one is still taken by another number, and it is met there: no
-    repeated number is missed. 0 stands for a free place, and numbers are kept with their last bit set; so of two that
-    differ in it alone, the second is found too, which does not occur twice.
+    taken out, so when it comes again, each place before that one is still taken by another number, and it is met
+    there: no repeated number is missed. 0 stands for a free place, and numbers are kept with their last bit set; so of
+    two that differ in it alone, the second is found too, which does not occur twice.
     """
     sizes = (starts[:, 1:] - starts[:, :-1]).sum(axis=0)
     table = np.empty(_room(sizes.max()), np.uint64)
