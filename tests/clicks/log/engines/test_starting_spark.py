@@ -70,7 +70,7 @@ class TestErrors:
         """What becomes of an error in a session, which a test need not start for that."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(starting_spark, "_session", lambda *_: None)
-            with pytest.raises(Exception, match="") as caught, spark_session("local[1]", 1 << 30):
+            with pytest.raises((CldrankError, type(error))) as caught, spark_session("local[1]", 1 << 30):
                 raise error from cause
         return caught.value
 
