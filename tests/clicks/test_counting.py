@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,8 @@ from cldrank import RankingDataset
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.counting import Counted, by_view, count_cells, count_row, one_row
 from cldrank.clicks.log import connected, open_log
+from cldrank.clicks.log.engines import in_duckdb, memory_bytes
+from cldrank.clicks.log.roles import KEYS
 from cldrank.errors import UsageError
 
 
@@ -87,6 +91,73 @@ class TestOnEachEngine:
         each = aggregate(path, engine=engine, max_rejected=1, by_time=True)
         assert each.account.rejected == {"repeated row": 2}
         assert cells(each.clicks) == {("q", "a", 1): (3, 1), ("q", "b", 2): (3, 1), ("q", "a", 2): (1, 0)}
+
+
+class TestByHashes:
+    @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        rows=st.lists(
+            st.tuples(
+                st.sampled_from([1, 2, 3, 4, None]),
+                st.sampled_from(["q", "r", None]),
+                st.sampled_from(["a", "b", "c", "d", None]),
+                st.sampled_from([1, 2, 3, 41, 0, None]),
+                st.sampled_from([0, 1, 2, None]),
+            ),
+            min_size=1,
+            max_size=25,
+        ),
+        hashed=st.sampled_from([None, "7", "a % 2"]),
+    )
+    def test_by_hashes_as_by_grouping(
+        self, tmp_path_factory: pytest.TempPathFactory, rows: list[Row], hashed: str | None
+    ) -> None:
+        """Large logs are checked by hashes. Hashes that collide make more pages suspect, and change nothing else."""
+        path = write(tmp_path_factory.mktemp("log") / "log.parquet", rows)
+        with pytest.MonkeyPatch.context() as patch, connected("duckdb") as engine:
+            patch.setattr(in_duckdb, "_MANY_ROWS", 0)
+            if hashed:
+                engine.connection.raw_sql(f"CREATE TEMP MACRO hash(a, b, c) AS ({hashed})::UBIGINT")
+            result = aggregate(path, engine=engine, max_rejected=1, first_position=1)
+        expected, rejected = plainly(rows, every_click=False)
+        assert cells(result.clicks) == expected
+        assert result.account.rejected == rejected
+
+    @pytest.mark.parametrize("limit", ["3GB", "700B"])
+    def test_hashes_are_kept_in_parts_if_memory_is_short(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+    ) -> None:
+        monkeypatch.setattr(in_duckdb, "_MANY_ROWS", 0)
+        monkeypatch.setattr(in_duckdb.DuckDB, "_memory", lambda _: memory_bytes(limit))
+        rows: list[Row] = [(s, "q", f"d{d}", d + 1, 0) for s in range(40) for d in range(7)]
+        path = write(
+            tmp_path / "log.parquet", [*rows, (3, "q", "d3", 9, 1), (None, "q", "d3", 1, 1), (9, "q", "d5", 6, 1)]
+        )
+        with connected("duckdb") as engine:
+            doubtful, lacking = engine.repeated(open_log(path, engine).rows, KEYS, len(rows) + 3) or pytest.fail(
+                "no proof"
+            )
+            assert {tuple(row.values()) for row in doubtful.to_pyarrow().to_pylist()} == {
+                (3, "q", "d3"),
+                (9, "q", "d5"),
+            }
+            assert lacking == 1
+        assert aggregate(path, max_rejected=1).account.rejected == {
+            "null key": 1,
+            "second view": 1,
+            "document twice": 1,
+        }
+
+    def test_segments_are_pages_of_their_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(in_duckdb, "_MANY_ROWS", 0)
+        rows = [
+            {"session_id": 1, "query_id": "q", "doc_id": "a", "position": 1, "clicked": 0, "device": d} for d in "xyy"
+        ]
+        path = tmp_path / "log.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        result = aggregate(path, segment="device", max_rejected=1)
+        assert result.account.rejected == {"repeated row": 1}
+        assert result.clicks.impressions.tolist() == [1, 1]
 
 
 class TestViewsWithoutTimes:

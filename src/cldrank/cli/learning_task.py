@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cldrank.cli import log_options, options
 from cldrank.cli.output import working
@@ -43,13 +43,16 @@ class Sources:
         options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
     ] = None
 
-    def clicks_on(self, dataset: RankingDataset, log: log_options.LogReading) -> ClickTable:
-        """The clicks that are named, on the candidates of a dataset."""
+    def clicks_on(
+        self, dataset: RankingDataset | None, log: log_options.LogReading, session: Any = None
+    ) -> ClickTable:
+        """The clicks that are named, on the candidates of a dataset; a raw log is counted on Spark, given a session."""
         from cldrank.clicks.table import ClickTable
 
         named = self.clicks or []
+        engine = {} if session is None else {"engine": spark_engine(session)}
         with working("reading clicks …"):
-            table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **log.chosen())
+            table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **log.chosen(), **engine)
         if self.depth is None:
             return table
         if self.depth > table.depth:
@@ -116,6 +119,18 @@ class LearningTask(Sources):
         table = self.clicks_on(dataset, self.log)
         return dataset, table, self.curve_for(table)
 
+    def read_on_spark(self, session: Any) -> tuple[RankingDataset, ClickTable, Curve | None]:
+        """The same, with features that stay on Spark; the dataset is that of the candidates that were shown."""
+        from cldrank.spark import SparkDataset
+
+        if not self.clicks:
+            raise UsageError(f"{self.method.name} learns from labels, which are not read on Spark.")
+        dataset = SparkDataset.read(session, self.features, **self.reading.spark_columns())
+        table = self.clicks_on(None, self.log, session)
+        with working("joining clicks with features …"):
+            found, known = dataset.shown(table)
+        return found, known, self.curve_for(known)
+
     def curve_for(self, table: ClickTable) -> Curve | None:
         """The same, if the method can use it."""
         from cldrank.propensity import AffineClicks
@@ -137,6 +152,13 @@ class LearningTask(Sources):
         for option, given in (("--last", self.log.last), ("--until", self.log.until)):
             words += [] if given is None else [option, given]
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
+
+
+def spark_engine(session: Any) -> Any:
+    """A Spark session as an engine that counts logs."""
+    import ibis
+
+    return ibis.pyspark.connect(session)
 
 
 def corrects_if_asked(kind: type[Method]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from cldrank.cli.output import console, working
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError, setting
 from cldrank.files import check_writable
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ def of_reading(usage: str, about: str, **more: Any) -> Any:
     return spelled(usage, about, rich_help_panel="Reading files", show_default=False, **more)
 
 
+Engine = Annotated[
+    str,
+    of_reading("--engine local|spark", "Where features are read and used: here, or on Spark. [default: local]"),
+]
+Master = Annotated[str, of_reading("--master URL", "Spark: where it runs. [default: local[*]]")]
 Json = Annotated[bool, spelled("--json", "Print the result as JSON, for programs.")]
 JsonFile = Annotated[
     str | None,
@@ -194,6 +200,16 @@ class Layout:
         named = {ARGUMENTS[role]: name for role, name in columns.items()}
         return {**named, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
 
+    def spark_columns(self) -> dict[str, Any]:
+        """The arguments of `SparkDataset` that say which column holds what."""
+        given = self.chosen()
+        for name in ("groups", "n_features", "missing"):
+            if given.pop(name) is not None:
+                raise UsageError("{} is for files that are read here, not by Spark.", setting(name))
+        if given.pop("label", None) is not None:
+            raise UsageError("labels are not read on Spark; leave --column label=… out.")
+        return {"document" if name == "doc" else name: value for name, value in given.items()}
+
     def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
         """The dataset that the sources hold."""
         from cldrank.data.loading import load
@@ -219,6 +235,20 @@ class Reading(Layout):
     def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
         return super().load(sources, cache=self.cache if cache is None else cache)
+
+
+def place(engine: str, master: str) -> AbstractContextManager[Any]:
+    """The session of Spark to compute on; None to compute here."""
+    from cldrank.arguments import check_choice
+
+    check_choice("engine", engine, ("local", "spark"))
+    if engine == "local":
+        if master != "local[*]":
+            raise UsageError("--master says where Spark runs; say --engine spark, too.")
+        return nullcontext()
+    from cldrank.clicks.log.engines.starting_spark import spark_session
+
+    return spark_session(master)
 
 
 def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: list[str]) -> RankingDataset:

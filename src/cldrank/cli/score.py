@@ -11,6 +11,8 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.derived import with_options
 from cldrank.cli.output import messages, print_json, print_line
+from cldrank.errors import UsageError
+from cldrank.files import replacing_folder
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,16 @@ def score(
     device: Annotated[
         str | None, options.spelled("--device DEVICE", "Where networks and trees compute: cpu, or cuda for a GPU.")
     ] = None,
+    engine: options.Engine = "local",
+    master: options.Master = "local[*]",
     *,
     reading: ScoredLayout,
     as_json: options.Json = False,
 ) -> None:
     """Score the candidates of any file with a ranker: query, document, score and rank, in the order of the file.
 
-    Memory does not grow with the file. Example: `cldrank score ranker/ --features test.parquet --out scores.parquet`
+    Memory does not grow with the file. With `--engine spark`, the candidates are scored where they are, and the scores
+    are a folder of Parquet files, in no particular order. Example: `cldrank score ranker/ --features test.parquet --out scores.parquet`
     """
     from cldrank.rankers import load_ranker
     from cldrank.scoring import score as run
@@ -63,6 +68,9 @@ def score(
     options.check_outputs([out], [*features, ranker])
     arguments = reading.chosen()
     loaded = load_ranker(ranker)
+    if engine != "local" or master != "local[*]":
+        _score_on_spark(loaded, features, out, top, engine, master, reading, as_json)
+        return
     with messages.status("scoring …") as status:
 
         def show(rows: int) -> None:
@@ -74,3 +82,33 @@ def score(
         return
     kept = "" if top is None else f", of which {found.written:,} are kept"
     print_line(f"{out}: {found.summary()}{kept}.")
+
+
+def _score_on_spark(
+    ranker: Any,
+    features: list[str],
+    out: Path,
+    top: int | None,
+    engine: str,
+    master: str,
+    reading: ScoredLayout,
+    as_json: bool,
+) -> None:
+    """Score on Spark, and write a folder of Parquet files."""
+    from cldrank.spark import SparkDataset
+    from cldrank.spark.folding import explained
+
+    if reading.zero_based is not None:
+        raise UsageError("--zero-based is for LETOR files, which Spark does not read.")
+    columns = reading.spark_columns()
+    columns.pop("zero_based", None)
+    with options.place(engine, master) as session, messages.status("scoring …"):
+        columns.setdefault("features", list(ranker.feature_names))
+        scores = SparkDataset.read(session, features, **columns).scored(ranker, top=top)
+        with replacing_folder(out) as folder, explained():
+            scores.write.mode("overwrite").option("compression", "zstd").parquet(str(folder.absolute()))
+            rows = session.read.parquet(str(folder.absolute())).count()
+    if as_json:
+        print_json({"out": str(out), "written": rows})
+        return
+    print_line(f"{out}: the scores of {rows:,} rows.")

@@ -76,6 +76,8 @@ def train(
     out: Annotated[Path, options.spelled("--out -o FOLDER", "Where to save the ranker.", show_default=False)],
     context: typer.Context,
     hold_out: HoldOut = None,
+    engine: options.Engine = "local",
+    master: options.Master = "local[*]",
     safe: IsSafe = False,
     safe_margin: SafeMargin = None,
     production_feature: ProductionFeature = None,
@@ -99,6 +101,9 @@ def train(
     With `--safe`, the ranker is a blend of what was learned and of production, the best of those that the clicks on
     other queries show to be safe. Where none is, nothing is saved, and the exit code is 1: keep production.
 
+    With `--engine spark`, features are Parquet files that Spark can read, which stay there; linear methods alone can do
+    that, and the clicks are joined with the features on Spark.
+
     Ctrl-C while a network or trees are trained saves the best ranker so far. With `torchrun -m cldrank train …` several
     processes train a network together.
     """
@@ -108,10 +113,13 @@ def train(
     kept = _kept_near(method, safe, safe_margin, production_feature)
     chosen.check(safe=safe)
     method.check()
+    if safe and engine == "spark":
+        raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
     options.check_ranker_folder(out)
     check_replaceable(out)
     with hearing_warnings() as heard:
-        dataset, held, warned = _learn(chosen, kept, hold_out, bar=not as_json and _leads())
+        with options.place(engine, master) as session:
+            dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json and _leads())
     if not _leads():
         return
     said = [one.said("shell") for one in heard]
@@ -153,7 +161,7 @@ def _kept_near(method: Method, safe: bool, margin: float | None, feature: str | 
 
 
 def _learn(
-    chosen: LearningTask, kept: Safe | None, hold_out: float | None, bar: bool
+    chosen: LearningTask, kept: Safe | None, hold_out: float | None, session: Any, *, bar: bool
 ) -> tuple[RankingDataset, HeldOut | None, list[str]]:
     """Fit the method; the data that it learned from, what was held out of them, and its warnings."""
     from cldrank.arguments import check_number
@@ -161,7 +169,7 @@ def _learn(
 
     if hold_out is not None:
         check_number("hold_out", hold_out, above=0, below=1)
-    dataset, table, rho = chosen.read()
+    dataset, table, rho = chosen.read() if session is None else chosen.read_on_spark(session)
     held = None if hold_out is None else HeldOut.of(dataset, table, hold_out)
     if held is not None:
         dataset, table = held.others

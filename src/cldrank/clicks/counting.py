@@ -1,8 +1,8 @@
 """Counting a log in its engine: cells of the rows that are kept, and the rows set aside.
 
-First all rows are grouped into cells. Then pages, the rows of one session and query, are checked: a page is suspect if
-a position repeats, or a document that the log has at several positions. Counts add up, so only the rows of suspect
-pages and rows with missing keys have to be looked at one by one:
+First all rows are grouped into cells. Then pages, the rows of one session and query, are checked: rows are wrong if a
+document repeats on its page. A page is suspect unless that is ruled out, and it may be suspected without cause. Counts
+add up, so only the rows of suspect pages and rows with missing keys have to be looked at one by one:
 
     cells = cells of all rows - cells of odd rows + cells of the odd rows that are kept
 
@@ -50,6 +50,15 @@ class Counted:
     from_0: int
 
 
+@dataclass(frozen=True)
+class _Suspects:
+    """Pages to be looked at row by row, their number, and how many rows lack a session, or maybe another id."""
+
+    pages: ir.Table
+    n: int
+    lacking: int
+
+
 def by_view(log: Log) -> Log:
     """The log with a session per view, for logs that keep one session_id while a page is shown again."""
     if "timestamp" not in log.optional:
@@ -75,14 +84,13 @@ def count_cells(log: Log, engine: Engine, every_click: bool, held: ExitStack) ->
     total = pc.sum(every["impressions"]).as_py() or 0
     parts = [every]
     rejects = []
-    suspects, orphans, doubtful = _suspect_pages(rows, grouped, engine, held)
-    if orphans or _has_bad_keys(every):
+    suspects = _suspect_pages(rows, grouped, engine, held)
+    if suspects.lacking or _has_bad_keys(every):
         bad = _with_reason(rows.filter(~has_good_keys(rows)))
         parts.append(_negated(_cells(bad).to_pyarrow()))
         rejects.append(bad.to_pyarrow())
-    if doubtful:
-        named = suspects.filter(suspects.session_id.notnull()).select(*_of_page(rows))
-        pages = rows.filter(has_good_keys(rows)).semi_join(named, _of_page(rows))
+    if suspects.n:
+        pages = rows.filter(has_good_keys(rows)).semi_join(suspects.pages, _of_page(rows))
         judged = held.enter_context(_judged(pages, log.optional, every_click).cache())
         parts.append(_negated(_cells(judged.mutate(clicks=judged.own_clicks)).to_pyarrow()))
         parts.append(_cells(judged.filter(judged.reason.isnull())).to_pyarrow())
@@ -147,12 +155,25 @@ def _has_bad_keys(cells: pa.Table) -> bool:
     return nulls or (len(cells) > 0 and not 1 <= extremes["min"] <= extremes["max"] <= DEEPEST)
 
 
-def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitStack) -> tuple[ir.Table, int, int]:
-    """Pages that may show a document or a position twice; how many rows lack a session, and how many pages have one."""
+def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitStack) -> _Suspects:
+    """Pages that may show a document twice: first by what the engine can prove, else by grouping."""
+    known = cells.aggregate(rows=cells.impressions.sum(), cells=cells.count())
+    documents = cells.select(*_apart(cells, "query_id", "doc_id")).distinct().count()
+    every = one_row(known.mutate(documents=documents.as_scalar()))
+    if every["documents"] == every["cells"] and engine.rises(rows, "session_id", "position"):
+        return _Suspects(rows, 0, 0)  # no page repeats a position, and no document has two
+    found = engine.repeated(rows, _apart(rows, *KEYS), every["rows"] or 0)
+    if found is None:
+        return _by_grouping(rows, cells, held)
+    repeated, lacking = found
+    pages = held.enter_context(repeated.select(*_of_page(rows)).distinct().cache())
+    return _Suspects(pages, pages.count().to_pyarrow().as_py(), lacking)
+
+
+def _by_grouping(rows: ir.Table, cells: ir.Table, held: ExitStack) -> _Suspects:
+    """Pages that repeat a position, or a document that the log has at several positions."""
     moving = held.enter_context(_moving_documents(cells).cache())
     most = moving.place.max().to_pyarrow().as_py()
-    if most is None and engine.rises(rows, "session_id", "position"):
-        return rows, 0, 0  # no page repeats a position, and no document has two
     words = 0 if most is None else most // _MASK_BITS + 1
     suspects = _pages_with_repeated_bits(rows, moving, words if words <= _MASK_WORDS else 0)
     if words > _MASK_WORDS:
@@ -163,8 +184,9 @@ def _suspect_pages(rows: ir.Table, cells: ir.Table, engine: Engine, held: ExitSt
     suspects = held.enter_context(suspects.cache())
     orphan = suspects.session_id.isnull()
     counted = suspects.aggregate(orphans=suspects["size"].sum(where=orphan), pages=suspects.count(where=~orphan))
-    found = counted.to_pyarrow().to_pylist()[0]
-    return suspects, found["orphans"] or 0, found["pages"]
+    found = count_row(counted)
+    pages = suspects.filter(~orphan).select(*_of_page(rows))
+    return _Suspects(pages, found["pages"], found["orphans"])
 
 
 def _pages_with_repeated_bits(rows: ir.Table, moving: ir.Table, words: int) -> ir.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
+    from cldrank.rankers import Ranker
 
 _QUERIES, _DOCUMENTS = ("query_id", "qid", "query"), ("doc_id", "document_id", "doc")
 _OTHERS = ("label",)
@@ -67,6 +69,24 @@ class SparkDataset:
         values = array(*(col(f"`{name}`").cast("float") for name in self.feature_names))
         keys = (col(f"`{self.query}`").cast("string"), col(f"`{self.document}`").cast("string"))
         return self.frame.select(keys[0].alias(QUERY), keys[1].alias(DOCUMENT), values.alias(FEATURES))
+
+    @classmethod
+    def read(cls, session: Any, paths: Sequence[str], **columns: Any) -> SparkDataset:
+        """The candidates of Parquet files or folders, wherever Spark can read them; `columns` as in `SparkDataset`."""
+        from cldrank.spark.folding import explained
+
+        with explained():
+            frame = session.read.parquet(*paths)
+        return cls(frame, name=", ".join(PurePath(path).name for path in paths), **columns)
+
+    def scored(self, ranker: Ranker, *, top: int | None = None) -> DataFrame:
+        """The score of each candidate and its rank within its query, as a DataFrame: query, document, score, rank.
+
+        Ties are broken by the document's id. With `top`, only the first of each query are kept.
+        """
+        from cldrank.spark.scoring import scored
+
+        return scored(self, ranker, top)
 
     def shown(self, clicks: ClickTable) -> tuple[RankingDataset, ClickTable]:
         """The candidates that clicks name, as a dataset whose features stay on Spark, and the clicks on them.

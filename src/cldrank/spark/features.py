@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+_ELSEWHERE = "the features are on Spark and do not come to this machine, where they are needed for this."
+
 
 class SparkFeatures(RemoteFeatures):
     """Features in a DataFrame: those of the candidates that were shown, and of all others of their queries.
@@ -43,13 +45,20 @@ class SparkFeatures(RemoteFeatures):
         """The candidates that were shown, and the features."""
         return self._candidates.n_rows, len(self._names)
 
-    def __getitem__(self, rows: Any) -> Any:
-        raise UsageError("features on Spark do not come to this machine; what was asked for needs them here.")
+    def __getitem__(self, rows: Any) -> SparkFeatures:
+        """The features of some queries, all their rows, which stay on Spark; anything else is refused."""
+        chosen, candidates = np.asarray(rows), self._candidates
+        kept = np.unique(candidates.row_queries[chosen]) if chosen.ndim == 1 and chosen.dtype.kind == "i" else ()
+        if not len(kept) or candidates.sizes[kept].sum() != len(chosen):
+            raise UsageError(_ELSEWHERE)
+        others = np.setdiff1d(np.arange(candidates.n_queries), kept)
+        frame = self._frame.join(self._of_queries(candidates.query_ids[others]), QUERY, "left_anti")
+        return SparkFeatures(frame, self._names, candidates.select(kept)[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refuse to become an array."""
         del dtype, copy
-        return self[:]
+        raise UsageError(_ELSEWHERE)
 
     def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
         """One pass over all candidates, those of queries that were never displayed included."""
@@ -59,14 +68,18 @@ class SparkFeatures(RemoteFeatures):
     @cached_property
     def n_unseen(self) -> int:
         """How many candidates of the same queries were never shown."""
-        import pyarrow as pa
         from pyspark.sql.functions import col
 
-        queries = pa.table({QUERY: pa.array(self._candidates.query_ids.astype(np.str_))})
-        displayed = self._frame.sparkSession.createDataFrame(queries)
+        displayed = self._of_queries(self._candidates.query_ids)
         with explained():
             count = self._frame.select(col(QUERY)).join(displayed, QUERY, "left_semi").count()
         return int(count) - self._candidates.n_rows
+
+    def _of_queries(self, ids: NDArray[Any]) -> DataFrame:
+        """A DataFrame of the ids of some queries."""
+        import pyarrow as pa
+
+        return self._frame.sparkSession.createDataFrame(pa.table({QUERY: pa.array(ids.astype(np.str_))}))
 
     def fit_rows(self, observed: Any, view: View, rows: IntArray) -> SparkRows:
         """The rows of a fit: candidates joined with what was observed of them.

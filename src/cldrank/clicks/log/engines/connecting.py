@@ -10,8 +10,9 @@ from cldrank.arguments import check_choice
 from cldrank.clicks.log.engines.engine import Engine
 from cldrank.clicks.log.engines.in_backend import Backend
 from cldrank.clicks.log.engines.in_duckdb import DuckDB, duckdb_connection
-from cldrank.clicks.log.engines.in_spark import Spark, spark_connection
+from cldrank.clicks.log.engines.in_spark import Spark
 from cldrank.clicks.log.engines.limits import explaining, memory_bytes
+from cldrank.clicks.log.engines.starting_spark import spark_session
 from cldrank.clicks.log.paths import LogFrame, LogSource
 from cldrank.errors import UsageError
 from cldrank.files import scratch
@@ -46,7 +47,10 @@ def connected(
         return
     check_choice("engine", engine, ("duckdb", "spark"))
     if engine == "spark":
-        yield Spark(spark_connection(master, size))
+        import ibis
+
+        with spark_session(master, size) as session:
+            yield Spark(ibis.pyspark.connect(session))
         return
     with scratch(name="cldrank-spill") as spill:
         connection = duckdb_connection(memory_limit, threads, str(spill))

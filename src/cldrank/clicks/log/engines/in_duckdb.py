@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.engines.engine import Engine
+from cldrank.clicks.log.engines.limits import memory_bytes
 from cldrank.clicks.log.parts import LogPart
 from cldrank.errors import UsageError
 from cldrank.reading import reason
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _SPECIAL = "*?["  # letters that would turn a path into a pattern
 _ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each thread
+_MANY_ROWS = 5_000_000  # with fewer, grouping takes less time than the start of Numba
+_BATCH = 1 << 20
 _LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
 
@@ -91,6 +94,50 @@ class DuckDB(Engine):
                 return False
             last = (one[-1], two[-1])
         return True
+
+    def repeated(self, rows: ir.Table, columns: Sequence[str], n: int) -> tuple[ir.Table, int] | None:
+        """Values of some columns whose hashes repeat: if no hash does, no value does.
+
+        DuckDB streams hashes, `Repeats` keeps them, in half of the memory that DuckDB may use: if they need more, there
+        is a pass for each part of them. Two values of one hash, if there ever are any, are both among those that may
+        repeat.
+        """
+        if n < _MANY_ROWS:
+            return None
+        import numpy as np
+        import pyarrow as pa
+        from ibis.util import gen_name
+
+        from cldrank.clicks.log.engines.repeats import Repeats
+
+        chosen = rows.select(*columns)
+        names = ", ".join(f'"{column}"' for column in columns)
+        complete = " AND ".join(f'"{column}" IS NOT NULL' for column in columns)
+        log = f"({self.connection.compile(chosen)}) WHERE {complete}"
+        parts = -(-2 * 8 * n // self._memory())
+        present, found = 0, []
+        for part in range(parts):
+            hashes = f"SELECT hash({names}) AS number FROM {log}"  # noqa: S608
+            if parts > 1:
+                hashes += f" AND number % {parts} = {part}"
+            numbers = Repeats(n // parts)
+            for batch in self.connection.con.sql(hashes).fetch_arrow_reader(_BATCH):
+                numbers.add(batch.column(0).to_numpy())
+            present += len(numbers)
+            found.append(numbers.found())
+        doubtful = pa.table({"number": np.concatenate(found)})
+        if not len(doubtful):
+            return chosen.limit(0), n - present
+        known, name = self.in_memory(doubtful).get_name(), gen_name("repeated")
+        again = f"SELECT DISTINCT {names} FROM {log} AND hash({names}) IN (SELECT number FROM {known})"  # noqa: S608
+        self.connection.con.execute(f"CREATE TEMP TABLE {name} AS {again}")
+        self.connection.con.unregister(known)
+        return self.connection.table(name), n - present
+
+    def _memory(self) -> int:
+        """The memory that DuckDB may use, in bytes."""
+        ((limit,),) = self.connection.con.execute("SELECT current_setting('memory_limit')").fetchall()
+        return memory_bytes(limit)
 
     def read_as(self, part: LogPart, schema: ibis.Schema) -> ir.Table:
         """The rows of a part; JSON as the schema says."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cldrank.clicks.log.engines.engine import INSTANT, Engine
 from cldrank.clicks.log.parts import LogPart
 from cldrank.clicks.log.paths import HIDDEN
-from cldrank.errors import DataError, MissingDependencyError, UsageError
-from cldrank.reading import reason
+from cldrank.errors import DataError
 
 if TYPE_CHECKING:
     import ibis
@@ -85,32 +83,3 @@ def _literal(path: Path) -> str:
     '/logs/day\\[1\\].csv'
     """
     return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in str(path.absolute()))
-
-
-def spark_connection(master: str, memory: int) -> Any:
-    """An Ibis connection to Spark; `memory` is that of the driver, in bytes."""
-    import ibis
-
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingDependencyError("Spark is not installed; pip install 'cldrank[spark]'.") from None
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = (
-        SparkSession.builder.master(master)
-        .appName("cldrank")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.driver.memory", f"{max(memory >> 20, 1)}m")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "4" if master.startswith("local") else "200")
-        .config("spark.sql.legacy.parquet.nanosAsLong", "true")  # else Spark cannot read pandas' times
-    )
-    try:
-        return ibis.pyspark.connect(builder.getOrCreate())
-    except Exception as error:  # Java's, as Py4J passes them on
-        raise UsageError(
-            f"Spark does not start at {master!r}; it needs Java, and a place to run ({reason(error)})."
-        ) from error
