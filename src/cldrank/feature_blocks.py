@@ -35,6 +35,11 @@ class RemoteFeatures(ABC):
 
     @property
     @abstractmethod
+    def fingerprint(self) -> str:
+        """A SHA-256 of what they hold."""
+
+    @property
+    @abstractmethod
     def n_unseen(self) -> int:
         """How many candidates of the same queries have no row here, as they were never shown."""
 

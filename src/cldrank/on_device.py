@@ -32,7 +32,7 @@ def uploaded(table: NDArray[Any], device: torch.device | str) -> Tensor:
     """A table of features as float32 on a device; a value that is not finite is refused as elsewhere.
 
     On a GPU, several threads copy parts of the table into pinned buffers, from which the GPU fetches them meanwhile. On
-    the CPU, what is float32 already is shared, not copied.
+    the CPU, what is float32 already, and may be written to, is shared, not copied.
 
     >>> uploaded(np.array([[1.0, 2.0]]), "cpu")
     tensor([[1., 2.]])
@@ -41,7 +41,8 @@ def uploaded(table: NDArray[Any], device: torch.device | str) -> Tensor:
 
     place = torch.device(device)
     if place.type == "cpu":
-        found = torch.from_numpy(np.ascontiguousarray(_float32(table)))
+        here = np.ascontiguousarray(_float32(table))
+        found = torch.from_numpy(here if here.flags.writeable else here.copy())
     else:
         found = torch.empty(table.shape, dtype=torch.float32, device=place)
         _staged(table, found)

@@ -43,9 +43,7 @@ class Sources:
         options.spelled("--depth POSITION", "Treat every page as if it ended here.", min=1, show_default=False),
     ] = None
 
-    def clicks_on(
-        self, dataset: RankingDataset | None, log: log_options.LogReading, session: Any = None
-    ) -> ClickTable:
+    def clicks_on(self, dataset: RankingDataset | None, log: log_options.LogReading, session: Any = None) -> ClickTable:
         """The clicks that are named, on the candidates of a dataset; a raw log is counted on Spark, given a session."""
         from cldrank.clicks.table import ClickTable
 

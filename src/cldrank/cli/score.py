@@ -59,7 +59,9 @@ def score(
     """Score the candidates of any file with a ranker: query, document, score and rank, in the order of the file.
 
     Memory does not grow with the file. With `--engine spark`, the candidates are scored where they are, and the scores
-    are a folder of Parquet files, in no particular order. Example: `cldrank score ranker/ --features test.parquet --out scores.parquet`
+    are a folder of Parquet files, in no particular order.
+
+    Example: `cldrank score ranker/ --features test.parquet --out scores.parquet`
     """
     from cldrank.rankers import load_ranker
     from cldrank.scoring import score as run

@@ -117,9 +117,8 @@ def train(
         raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
     options.check_ranker_folder(out)
     check_replaceable(out)
-    with hearing_warnings() as heard:
-        with options.place(engine, master) as session:
-            dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json and _leads())
+    with hearing_warnings() as heard, options.place(engine, master) as session:
+        dataset, held, warned = _learn(chosen, kept, hold_out, session, bar=not as_json and _leads())
     if not _leads():
         return
     said = [one.said("shell") for one in heard]

@@ -17,6 +17,7 @@ from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
 from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.wording import count
 
 
@@ -207,6 +208,9 @@ class RankingDataset:
         >>> one.fingerprint == two.fingerprint, one.fingerprint == one.renamed("other").fingerprint
         (False, True)
         """
+        features: Any = self.features
+        if isinstance(features, RemoteFeatures):
+            return features.fingerprint
         names = ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names")
         return fingerprint_of({name: getattr(self, name) for name in names})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -110,27 +109,8 @@ class SparkDataset:
             synthetic=False,
             source_rows=None,
             has_missing=False,
-            fingerprint=self.fingerprint,
         )
         return dataset, known
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the columns, the number of rows and a sum of their hashes, whatever their order.
-
-        It tells one table on Spark from another, but differs from that of the same data in memory.
-        """
-        from pyspark.sql.functions import col, lit, xxhash64
-        from pyspark.sql.functions import count as counted
-        from pyspark.sql.functions import sum as summed
-
-        from cldrank.spark.folding import explained
-
-        names = (self.query, self.document, *self.feature_names)
-        hashed = xxhash64(*(col(f"`{name}`") for name in names)).cast("decimal(38,0)")
-        with explained():
-            row = self.frame.select(counted(lit(1)).alias("rows"), summed(hashed).alias("sum")).first()
-        return hashlib.sha256(repr((names, row["rows"], str(row["sum"]))).encode()).hexdigest()
 
     def _known(self, clicks: ClickTable) -> ClickTable:
         """The clicks on candidates that the DataFrame has, and no other candidates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,19 @@ from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.rows import View
 from cldrank.models.targets import Observations, Targets
 from cldrank.spark.folding import explained, folded
-from cldrank.spark.packing import DOCUMENT, LEVEL, PAGES, QUERY, SPREAD, TARGET, WEIGHT, Kind, Packer, feature_blocks
+from cldrank.spark.packing import (
+    DOCUMENT,
+    FEATURES,
+    LEVEL,
+    PAGES,
+    QUERY,
+    SPREAD,
+    TARGET,
+    WEIGHT,
+    Kind,
+    Packer,
+    feature_blocks,
+)
 from cldrank.spark.rows import SparkRows
 
 if TYPE_CHECKING:
@@ -48,7 +61,8 @@ class SparkFeatures(RemoteFeatures):
     def __getitem__(self, rows: Any) -> SparkFeatures:
         """The features of some queries, all their rows, which stay on Spark; anything else is refused."""
         chosen, candidates = np.asarray(rows), self._candidates
-        kept = np.unique(candidates.row_queries[chosen]) if chosen.ndim == 1 and chosen.dtype.kind == "i" else ()
+        rows_only = chosen.ndim == 1 and chosen.dtype.kind == "i"
+        kept: IntArray = np.unique(candidates.row_queries[chosen]) if rows_only else np.zeros(0, dtype=np.int64)
         if not len(kept) or candidates.sizes[kept].sum() != len(chosen):
             raise UsageError(_ELSEWHERE)
         others = np.setdiff1d(np.arange(candidates.n_queries), kept)
@@ -64,6 +78,19 @@ class SparkFeatures(RemoteFeatures):
         """One pass over all candidates, those of queries that were never displayed included."""
         found: Value = folded(self._frame, partial(_values, self._names, function), join)
         return found
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the names, the number of rows and a sum of their hashes, whatever their order.
+
+        It tells one table on Spark from another, but differs from that of the same data in memory.
+        """
+        from pyspark.sql.functions import col, count, lit, sum, xxhash64
+
+        hashed = xxhash64(*(col(name) for name in (QUERY, DOCUMENT, FEATURES))).cast("decimal(38,0)")
+        with explained():
+            row = self._frame.select(count(lit(1)).alias("rows"), sum(hashed).alias("sum")).first()
+        return hashlib.sha256(repr((self._names, row["rows"], str(row["sum"]))).encode()).hexdigest()
 
     @cached_property
     def n_unseen(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -51,11 +52,11 @@ def explained() -> Iterator[None]:
     except Exception as error:  # Java's, as Py4J or Connect pass them on
         if not type(error).__module__.startswith(("py4j", "pyspark")):
             raise
-        text = str(error)
-        if "No module named 'cldrank'" in text:
+        lacking = re.search(r"No module named '([\w.]+)'", str(error))
+        if lacking:
             raise DataError(
-                "Spark's executors cannot import cldrank; install it there, the same version as here, or ship an "
-                "environment with spark.archives."
+                f"the Python of Spark's executors has no {lacking[1]}; they need cldrank of this version and what it "
+                "needs: set PYSPARK_PYTHON to such a Python, or ship one with spark.archives."
             ) from error
         raise DataError(f"Spark could not finish: {reason(error)}") from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -79,6 +80,7 @@ def _session(master: str, memory: int) -> Any:
         raise MissingDependencyError("Spark is not installed; pip install 'cldrank[spark]'.") from None
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # which has what this process has
     builder = SparkSession.builder.master(master)
     settings = _settings(master, memory)
     for name, value in settings.items():
