@@ -343,22 +343,25 @@ def has_missing(features: FloatArray) -> bool:
 
 def check_finite(
     features: FloatArray,
-    offsets: IntArray,
-    query_ids: NDArray[Any],
     names: Sequence[str],
     *,
+    queries: tuple[IntArray, NDArray[Any]] | None = None,
     keep: bool = False,
     first_row: int = 0,
 ) -> None:
-    """Refuse infinity and, unless they are kept, missing values, naming the first; rows count from `first_row`."""
+    """Refuse infinity and, unless they are kept, missing values, naming the first; rows count from `first_row`.
+
+    queries   their offsets and ids, if they are known: then the query is named as well
+    """
     if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
         return
     wrong = np.isinf(features) if keep else ~np.isfinite(features)
     if not wrong.any():
         return
-    row, column, query = first_of(wrong, offsets, query_ids)
-    value, what = features[row, column], "feature {!r} of row {} (query {}) is {}; features must be finite"
-    place = names[column], first_row + row, query, value
+    row, column = (int(found[0]) for found in np.nonzero(wrong))
+    where = "counted from 0" if queries is None else f"query {first_of(wrong, *queries)[2]}"
+    value, what = features[row, column], "feature {!r} of row {} ({}) is {}; features must be finite"
+    place = names[column], first_row + row, where, value
     if np.isinf(value):
         raise DataError(
             f"{what}, and infinity is not a missing value: put a number in its place, or drop the row.", *place

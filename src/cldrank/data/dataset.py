@@ -71,7 +71,7 @@ class RankingDataset:
             "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
             "has_missing": checks.has_missing(features) if self.has_missing else False,
         }
-        checks.check_finite(features, offsets, query_ids, names, keep=self.has_missing)
+        checks.check_finite(features, names, queries=(offsets, query_ids), keep=self.has_missing)
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 

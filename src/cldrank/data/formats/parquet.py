@@ -150,7 +150,7 @@ def feature_table(parts: Sequence[TablePart], roles: Roles, rows: int, missing: 
     for part in parts:
         start = end
         for batch in row_batches(part, roles.features):
-            block = feature_block(batch.columns, roles, part, end - start)
+            block = feature_block(batch.columns, roles.is_list, part, end - start)
             if not len(features):
                 checks.check_room(part.path, rows, block.shape[1])
                 features = np.empty((rows, block.shape[1]), dtype=np.float32)

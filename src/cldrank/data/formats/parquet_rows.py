@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.data import checks
-from cldrank.data.formats.parquet_columns import Roles, TablePart, is_text
+from cldrank.data.formats.parquet_columns import TablePart, is_text
 from cldrank.errors import FormatError
 from cldrank.reading import reading
 
@@ -30,10 +30,10 @@ def row_batches(part: TablePart, columns: Sequence[str], batch_rows: int = BATCH
                 yield batch
 
 
-def feature_block(columns: Sequence[Any], roles: Roles, part: TablePart, row: int) -> NDArray[np.float32]:
+def feature_block(columns: Sequence[Any], is_list: bool, part: TablePart, row: int) -> NDArray[np.float32]:
     """The feature columns of a batch as a table; `row` is where the batch begins in its part."""
     with reading(part.path, part.readable):
-        return _list_block(columns[0], part, row) if roles.is_list else _column_block(columns)
+        return _list_block(columns[0], part, row) if is_list else _column_block(columns)
 
 
 def check_rows(part: TablePart, found: int) -> None:
