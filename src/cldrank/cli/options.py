@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from cldrank.cli.output import console, working
+from cldrank.cli.output import console, say, working
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 from cldrank.files import check_writable
 
@@ -194,13 +194,17 @@ class Layout:
         named = {ARGUMENTS[role]: name for role, name in columns.items()}
         return {**named, "groups": self.groups, "n_features": self.n_features, "missing": self._missing()}
 
-    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool = False, stream: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
         from cldrank.data.loading import load
 
         arguments = self.chosen()
         with working(f"reading {', '.join(sources)} …"):
-            return load(sources, **arguments, cache=cache)
+            dataset = load(sources, **arguments, cache=cache, stream=stream)
+        if dataset.on_disk and stream is None:
+            size = f"{dataset.features.nbytes / 2**30:,.1f} GiB"
+            say(f"the features stay on disk: in memory they would take {size}, more than half of what is free")
+        return dataset
 
     def _missing(self) -> Any:
         """A number to fill in, or a word for `load` to judge."""
@@ -215,10 +219,21 @@ class Reading(Layout):
     """How to read feature files."""
 
     cache: Annotated[bool, of_reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
+    stream: Annotated[
+        bool | None,
+        of_reading(
+            "--stream/--no-stream",
+            "Parquet: leave features on disk, read as needed; by default, if they would fill half of the free memory.",
+        ),
+    ] = None
 
-    def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool | None = None, stream: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
-        return super().load(sources, cache=self.cache if cache is None else cache)
+        return super().load(
+            sources,
+            cache=self.cache if cache is None else cache,
+            stream=self.stream if stream is None else stream,
+        )
 
 
 def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: list[str]) -> RankingDataset:

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.data.checks import Missing
 from cldrank.errors import DataError
 
 if TYPE_CHECKING:
+    from cldrank.data.checks import Missing
     from cldrank.data.formats.parquet_pieces import ParquetPieces
 
 BLOCK_VALUES = 1 << 21  # of a block of rows, unless its size is given: 8 MiB
@@ -53,25 +53,28 @@ class ParquetFeatures:
         paths: str | PathLike[str] | Sequence[str | PathLike[str]],
         columns: Sequence[str],
         *,
-        names: Sequence[str] = (),
         missing: Missing = None,
     ) -> Self:
         """The columns of one file, or of several one after the other.
 
         columns   columns of numbers, or one column of lists of numbers
-        names     of the features, for errors, where a list has them; else those of the columns
         missing   the value to fill in where one is missing, or "keep"; by default a missing value is refused
         """
         from cldrank.data.formats.parquet_pieces import ParquetPieces
 
         listed = [paths] if isinstance(paths, str | PathLike) else paths
-        pieces = ParquetPieces([Path(path) for path in listed], tuple(columns), tuple(names), missing)
+        pieces = ParquetPieces([Path(path) for path in listed], columns, missing)
         return cls(pieces, np.zeros(1, dtype=np.int64), np.array([0, pieces.n_rows]))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
         return int(self._offsets[-1]), self._pieces.width
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the features: of the columns, or as noted with a list column, or else f1, f2, …"""
+        return self._pieces.names
 
     @property
     def size(self) -> int:

@@ -117,7 +117,9 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
         labels=ordered(labels),
         query_ids=query_ids,
         doc_ids=ordered(doc_ids),
-        feature_names=list_names(parts, described, features.shape[1]) if roles.is_list else roles.features,
+        feature_names=list_names([part.path for part in parts], described, features.shape[1])
+        if roles.is_list
+        else roles.features,
         name=name or described[0].get("name", ""),
         synthetic=any(one.get("synthetic", False) for one in described),
         source_rows=order,

@@ -17,7 +17,7 @@ from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.formats.parquet_columns import ParquetPart, check_features, holds_lists
-from cldrank.data.formats.parquet_rows import BATCH_ROWS, check_rows, feature_block
+from cldrank.data.formats.parquet_rows import BATCH_ROWS, check_rows, feature_block, list_names
 from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading
 
@@ -53,17 +53,16 @@ class ParquetPieces:
     and is no longer kept, from the start of its row group.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], columns: Sequence[str], names: Sequence[str] = (), missing: Missing = None
-    ) -> None:
+    def __init__(self, paths: Sequence[Path], columns: Sequence[str], missing: Missing = None) -> None:
         if not paths:
             raise UsageError("there is nothing to read: no Parquet file was named.")
         checks.check_missing(missing)
         self._columns, self._missing, self.is_list = tuple(columns), missing, False
         self._files: list[_File] = []
-        row = 0
+        row, described = 0, []
         for path in paths:
             part, state, footer = _opened(path)
+            described.append(part.description())
             if not self._files:
                 self.is_list = len(self._columns) == 1 and holds_lists(part, self._columns[0])
             check_features(part, self._columns, self.is_list)
@@ -73,7 +72,8 @@ class ParquetPieces:
         self.n_rows = row
         self.group_offsets: IntArray = np.unique(np.concatenate([file.groups for file in self._files]))
         self.width = self._first_width() if self.is_list else len(self._columns)
-        self.names = checks.unique_names(names or (() if self.is_list else self._columns), self.width)
+        noted = list_names(paths, described, self.width) if self.is_list else self._columns
+        self.names = checks.unique_names(noted, self.width)
         self._start()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class ParquetStream(FeatureStream):
         self._missing = checks.KEEP if missing is None and saved_with_missing else missing
         self.feature_names = roles.features
         if roles.is_list:
-            names = list_names(self._parts, described, self._width)
+            names = list_names(paths, described, self._width)
             self.feature_names = names or numbered_features(1, self._width)
 
     def blocks(self) -> Iterator[RowBlock]:
