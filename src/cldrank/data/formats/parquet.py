@@ -101,7 +101,7 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
     described = [part.description() for part in parts]
     if missing is None and any(one.get("has_missing", False) for one in described):
         missing = checks.KEEP
-    rows = sum(part.rows for part in parts)
+    rows, paths = sum(part.rows for part in parts), [part.path for part in parts]
     run_starts, run_ids = id_runs(_ids(parts, roles.query_id))
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
     labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
@@ -117,9 +117,7 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
         labels=ordered(labels),
         query_ids=query_ids,
         doc_ids=ordered(doc_ids),
-        feature_names=list_names([part.path for part in parts], described, features.shape[1])
-        if roles.is_list
-        else roles.features,
+        feature_names=list_names(paths, described, features.shape[1]) if roles.is_list else roles.features,
         name=name or described[0].get("name", ""),
         synthetic=any(one.get("synthetic", False) for one in described),
         source_rows=order,

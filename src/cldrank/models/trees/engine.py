@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.data.folders import cache_folder
 from cldrank.errors import UsageError
+from cldrank.memory import machine_memory
 from cldrank.models.run import Run
-from cldrank.rankers.devices import check_tree_device
+from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_file import checked_trees
 from cldrank.reading import reason
 
 if TYPE_CHECKING:
     from cldrank.models.trees.model import Trees
 
-_BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed
+_BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed, or are on disk
+_BIN_BYTES = 2.5  # of a value: its bin by row and by column
 
 
 class TreeEngine:
@@ -50,7 +55,8 @@ class TreeEngine:
         }
         try:
             check_tree_device(run.device)
-            self._matrix = _quantised(features, rows, model.max_bin, threads)
+            self._pages = _page_folder(features, rows, run.device)
+            self._matrix = _quantised(features, rows, model.max_bin, threads, self._pages)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
             raise UsageError(
@@ -91,17 +97,45 @@ class TreeEngine:
         self._booster.set_param(self._settings)
 
 
-def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, threads: int) -> Any:
-    """The rows with each value as the number of its bin; missing values stay missing."""
+def _page_folder(
+    features: NDArray[np.float32], rows: IntArray, device: str | None
+) -> tempfile.TemporaryDirectory[str] | None:
+    """A folder for bins that memory cannot hold, which is gone when nothing needs it; None where it can.
+
+    The bins are the same, and so are the trees. Only the processor reads them from disk as quickly.
+    """
+    free = machine_memory(free=True)
+    if isinstance(features, np.ndarray) or not is_cpu(device) or free is None:
+        return None
+    if len(rows) * features.shape[1] * _BIN_BYTES <= free // 2:
+        return None
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="bins-", dir=cache_folder(), ignore_cleanup_errors=True)
+
+
+def _quantised(
+    features: NDArray[np.float32],
+    rows: IntArray,
+    max_bin: int,
+    threads: int,
+    pages: tempfile.TemporaryDirectory[str] | None,
+) -> Any:
+    """The rows with each value as the number of its bin, in pages on disk if there is a folder for them.
+
+    Missing values stay missing. Bins do not depend on how many rows are given at a time.
+    """
     import xgboost
 
     given = {"max_bin": max_bin, "nthread": threads}
-    if len(rows) == len(features):
+    if len(rows) == len(features) and isinstance(features, np.ndarray):
         return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
     size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
 
     class RowBatches(xgboost.DataIter):
         start = 0
+
+        def __init__(self) -> None:
+            super().__init__(cache_prefix=None if pages is None else str(Path(pages.name) / "page"))
 
         def next(self, input_data: Any) -> bool:
             if self.start >= len(rows):
@@ -113,4 +147,5 @@ def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, thre
         def reset(self) -> None:
             self.start = 0
 
-    return xgboost.QuantileDMatrix(RowBatches(), **given)
+    made = xgboost.QuantileDMatrix if pages is None else xgboost.ExtMemQuantileDMatrix
+    return made(RowBatches(), **given)
