@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.data.folders import cache_folder
 from cldrank.errors import UsageError
+from cldrank.files import scratch
 from cldrank.memory import machine_memory
 from cldrank.models.run import Run
 from cldrank.rankers.devices import check_tree_device, is_cpu
@@ -26,10 +28,17 @@ _BIN_BYTES = 2.5  # of a value: its bin by row and by column
 
 
 class TreeEngine:
-    """Trees under way on a quantised table of features."""
+    """Trees under way on a quantised table of features, which lies in `pages` if there is such a folder."""
 
     def __init__(
-        self, features: NDArray[np.float32], rows: IntArray, model: Trees, run: Run, threads: int, user: str
+        self,
+        features: NDArray[np.float32],
+        rows: IntArray,
+        model: Trees,
+        run: Run,
+        threads: int,
+        user: str,
+        pages: Path | None = None,
     ) -> None:
         import xgboost
 
@@ -55,8 +64,7 @@ class TreeEngine:
         }
         try:
             check_tree_device(run.device)
-            self._pages = _page_folder(features, rows, run.device)
-            self._matrix = _quantised(features, rows, model.max_bin, threads, self._pages)
+            self._matrix = _quantised(features, rows, model.max_bin, threads, pages)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
             raise UsageError(
@@ -97,20 +105,20 @@ class TreeEngine:
         self._booster.set_param(self._settings)
 
 
-def _page_folder(
-    features: NDArray[np.float32], rows: IntArray, device: str | None
-) -> tempfile.TemporaryDirectory[str] | None:
-    """A folder for bins that memory cannot hold, which is gone when nothing needs it; None where it can.
+@contextmanager
+def page_folder(features: NDArray[np.float32], rows: IntArray, device: str | None) -> Iterator[Path | None]:
+    """A folder for the bins of features on disk, for as long as the block; None where memory can hold them.
 
-    The bins are the same, and so are the trees. Only the processor reads them from disk as quickly.
+    The bins are the same, and so are the trees. Only the CPU reads them from disk.
     """
     free = machine_memory(free=True)
-    if isinstance(features, np.ndarray) or not is_cpu(device) or free is None:
-        return None
-    if len(rows) * features.shape[1] * _BIN_BYTES <= free // 2:
-        return None
+    fits = free is None or len(rows) * features.shape[1] * _BIN_BYTES <= free // 2
+    if isinstance(features, np.ndarray) or not is_cpu(device) or fits:
+        yield None
+        return
     cache_folder().mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(prefix="bins-", dir=cache_folder(), ignore_cleanup_errors=True)
+    with scratch(cache_folder(), "bins") as folder:
+        yield folder
 
 
 def _quantised(
@@ -118,7 +126,7 @@ def _quantised(
     rows: IntArray,
     max_bin: int,
     threads: int,
-    pages: tempfile.TemporaryDirectory[str] | None,
+    pages: Path | None,
 ) -> Any:
     """The rows with each value as the number of its bin, in pages on disk if there is a folder for them.
 
@@ -135,7 +143,7 @@ def _quantised(
         start = 0
 
         def __init__(self) -> None:
-            super().__init__(cache_prefix=None if pages is None else str(Path(pages.name) / "page"))
+            super().__init__(cache_prefix=None if pages is None else str(pages / "page"))
 
         def next(self, input_data: Any) -> bool:
             if self.start >= len(rows):
