@@ -99,12 +99,15 @@ class ParquetPieces:
             for kept in reversed(self._kept):
                 if kept.holds(row):
                     return kept
+            if self._cursor is None or not self._cursor.reaches(row):
+                part, self._cursor = self._part_at(row), None  # the pages that it holds go first
+                self._cursor = _Cursor(*part, self._columns, row, max(1, min(BATCH_ROWS, _PIECE_VALUES // self.width)))
             cursor = self._cursor
-            if cursor is None or not cursor.reaches(row):
-                cursor = self._cursor = self._cursor_at(row)
             piece = self._read(cursor)
             while not piece.holds(row):
                 piece = self._read(cursor)
+            if cursor.at_end:
+                self._cursor = None
             return piece
 
     def _read(self, cursor: _Cursor) -> Piece:
@@ -121,17 +124,15 @@ class ParquetPieces:
             self._kept.popleft()
         return piece
 
-    def _cursor_at(self, row: int) -> _Cursor:
-        """A cursor at the start of the row group of a row, in a file that is open already if that is the one."""
+    def _part_at(self, row: int) -> tuple[_File, ParquetPart]:
+        """The file that holds a row, opened, unless it is the one that is open already."""
         file = next(file for file in self._files if row < file.groups[-1])
         if self._cursor is not None and self._cursor.file is file:
-            part = self._cursor.part
-        else:
-            part, state, footer = _opened(file.path)
-            if (state, footer) != (file.state, file.footer):
-                raise _changed(file.path)
-        batch_rows = max(1, min(BATCH_ROWS, _PIECE_VALUES // self.width))
-        return _Cursor(file, part, self._columns, row, batch_rows)
+            return file, self._cursor.part
+        part, state, footer = _opened(file.path)
+        if (state, footer) != (file.state, file.footer):
+            raise _changed(file.path)
+        return file, part
 
     def _check(self, piece: Piece, file: _File) -> None:
         """Refuse another width than the first row has, infinity and, unless they are kept, missing values."""
@@ -161,7 +162,12 @@ class _Cursor:
         self.file, self.part = file, part
         group = self._group(row)
         self.row, self._batch_rows = int(file.groups[group]), batch_rows
-        self._batches = self._from(group, columns)
+        self._batches = _batches(part, group, columns, batch_rows)  # knows nothing of this cursor, so both go at once
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all rows of the file were read."""
+        return self.row >= self.file.groups[-1]
 
     def reaches(self, row: int) -> bool:
         """Whether reading on is a way to a row, without row groups between that could be passed over."""
@@ -184,13 +190,13 @@ class _Cursor:
     def _group(self, row: int) -> int:
         return int(np.searchsorted(self.file.groups, row, side="right")) - 1
 
-    def _from(self, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Batches from a row group to the end of the file."""
-        groups = range(group, self.part.file.num_row_groups)
-        with reading(self.part.path, self.part.readable):
-            for batch in self.part.groups(groups, columns, self._batch_rows):
-                if batch.num_rows:
-                    yield batch
+
+def _batches(part: ParquetPart, group: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches from a row group to the end of the file."""
+    with reading(part.path, part.readable):
+        for batch in part.groups(range(group, part.file.num_row_groups), columns, batch_rows):
+            if batch.num_rows:
+                yield batch
 
 
 def _opened(path: Path) -> tuple[ParquetPart, tuple[int, int], str]:
