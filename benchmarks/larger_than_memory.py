@@ -143,7 +143,9 @@ def in_process(*arguments: str) -> dict[str, Any]:
 
 def compare(arguments: argparse.Namespace, folder: Path) -> None:
     """Both processes, and how far their rankers are apart."""
-    rows = int(arguments.times * (arguments.limit << 20) / (4 * arguments.width)) // CANDIDATES * CANDIDATES + CANDIDATES
+    rows = (
+        int(arguments.times * (arguments.limit << 20) / (4 * arguments.width)) // CANDIDATES * CANDIDATES + CANDIDATES
+    )
     if not (folder / "cells.pq").exists():
         write(folder, rows, arguments.width, arguments.parts, arguments.group)
     given = ["--folder", str(folder), "--model", arguments.model]

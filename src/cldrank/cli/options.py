@@ -248,7 +248,9 @@ def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: lis
             dataset = replace(reading, n_features=len(names)).load(sources)
     elif own != names and sorted(own) == sorted(names):
         places = [own.index(name) for name in names]
-        dataset = replace(dataset, features=dataset.features[:, places], feature_names=names)
+        table: Any = dataset.features
+        features = table.of_columns(places) if dataset.on_disk else table[:, places]
+        dataset = replace(dataset, features=features, feature_names=names)
     check_ranker_features(ranker, folder, dataset, sources)
     return dataset
 

@@ -17,7 +17,7 @@ from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
 from cldrank.data.grouping import check_joinable
-from cldrank.data.parquet_features import BLOCK_VALUES, ParquetFeatures
+from cldrank.data.parquet_features import BLOCK_VALUES
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.wording import count
 
@@ -74,7 +74,7 @@ class RankingDataset:
             "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
             "has_missing": self.has_missing,
         }
-        if not isinstance(features, ParquetFeatures):  # which checks what it reads
+        if isinstance(features, np.ndarray):  # one on disk checks what it reads
             checks.check_finite(features, names, queries=(offsets, query_ids), keep=self.has_missing)
             clean["has_missing"] = self.has_missing and checks.has_missing(features)
         for key, value in clean.items():
@@ -173,11 +173,11 @@ class RankingDataset:
     @property
     def on_disk(self) -> bool:
         """Whether the features stay on disk."""
-        return isinstance(self.features, ParquetFeatures)
+        return not isinstance(self.features, np.ndarray)
 
     def in_memory(self) -> RankingDataset:
         """The same data with features in memory, if there is room for them."""
-        if not isinstance(self.features, ParquetFeatures):
+        if not self.on_disk:
             return self
         checks.check_room(self.name or "the data", *self.features.shape)
         return self._trusted(**{**self.__dict__, "features": self.features[:]})
@@ -362,13 +362,12 @@ class RankingDataset:
         query_ids = self.query_ids[queries]
         if len(np.unique(query_ids)) < len(query_ids):
             raise DataError("a query is chosen twice; choose each at most once.")
-        if isinstance(self.features, ParquetFeatures):
+        features: Any = self.features
+        if self.on_disk:
             chosen = np.arange(self.n_queries)[queries]
-            features: Any = self.features.spans(self.offsets[chosen], self.offsets[chosen + 1])
-            has_missing = self.has_missing
+            features = features.spans(self.offsets[chosen], self.offsets[chosen + 1])
         else:
-            features = self.features[rows]
-            has_missing = self.has_missing and checks.has_missing(features)
+            features = features[rows]
         return self._trusted(
             features=features,
             offsets=segments.from_lengths(self.sizes[queries]),
@@ -379,7 +378,7 @@ class RankingDataset:
             name=self.name,
             synthetic=self.synthetic,
             source_rows=None if self.source_rows is None else self.source_rows[rows],
-            has_missing=has_missing,
+            has_missing=self.has_missing and (self.on_disk or checks.has_missing(features)),
         )
 
     @classmethod

@@ -151,6 +151,10 @@ class ParquetFeatures:
         closes[:-1] = opens[1:]
         return ParquetFeatures(self._pieces, begin[opens], segments.from_lengths(end[closes] - begin[opens]))
 
+    def of_columns(self, places: ArrayLike) -> ParquetFeatures:
+        """Some of the columns, or all of them in another order; they stay on disk, and no other column is read."""
+        return ParquetFeatures(self._pieces.of_columns(np.asarray(places)), self._starts, self._offsets)
+
     def _source_spans(self, starts: IntArray, stops: IntArray) -> tuple[IntArray, IntArray]:
         """Spans of rows as spans of the rows of the files; each may need several."""
         starts, stops = starts[stops > starts], stops[stops > starts]
@@ -193,12 +197,10 @@ class ParquetFeatures:
         return found
 
     def _column(self, rows: Any, column: Any = slice(None)) -> NDArray[np.float32]:
-        """A column, or several, of some rows; all rows are read block by block."""
-        if isinstance(rows, slice) and rows == slice(None):
-            parts = [block[:, column] for _, block in self.blocks()]
-            return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), dtype=np.float32)[:, column]
-        found: NDArray[np.float32] = self[rows][..., column]
-        return found
+        """A column, or several, of some rows."""
+        places = np.arange(self.shape[1])[column]
+        found = self.of_columns(np.atleast_1d(places))[rows]
+        return found if places.ndim else found[..., 0]
 
 
 def _ranges(first: IntArray, last: IntArray) -> IntArray:

@@ -90,7 +90,7 @@ class _Pass:
             check_same_ids(first, part, column)
         self.described.append(part.description())
         row = 0
-        for batch in row_batches(part, [*ids, *[roles.label] * (roles.label is not None)], _BATCH_ROWS):
+        for batch in row_batches(part, [*ids, *([] if roles.label is None else [roles.label])], _BATCH_ROWS):
             for column, values in zip(batch.schema.names, batch.columns, strict=True):
                 part.check_values(column, values, row)
             plain = [part.plain_ids(*one, row) for one in zip(ids, batch.columns, strict=False)]

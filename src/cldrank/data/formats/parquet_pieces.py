@@ -71,7 +71,8 @@ class ParquetPieces:
             row = int(groups[-1])
         self.n_rows = row
         self.group_offsets: IntArray = np.unique(np.concatenate([file.groups for file in self._files]))
-        self.width = self._first_width() if self.is_list else len(self._columns)
+        self.width = self._length = self._first_length() if self.is_list else len(self._columns)
+        self._places: IntArray | None = None  # of the features in a list, where some are chosen
         noted = list_names(paths, described, self.width) if self.is_list else self._columns
         self.names = checks.unique_names(noted, self.width)
         self._start()
@@ -92,6 +93,17 @@ class ParquetPieces:
         """Where the files are, for errors."""
         first = self._files[0].path
         return str(first) if len(self._files) == 1 else f"{first} and {len(self._files) - 1:,} more"
+
+    def of_columns(self, places: IntArray) -> ParquetPieces:
+        """Some of the features in some order, with a cursor of their own."""
+        made = object.__new__(ParquetPieces)
+        made.__setstate__({**self.__getstate__(), "names": tuple(self.names[place] for place in places)})
+        made.width = len(places)
+        if self.is_list:
+            made._places = places if self._places is None else self._places[places]
+        else:
+            made._columns = tuple(self._columns[place] for place in places)
+        return made
 
     def piece(self, row: int) -> Piece:
         """The piece that holds a row."""
@@ -114,8 +126,7 @@ class ParquetPieces:
         """The next piece of a cursor, checked, and kept for a while."""
         try:
             _check_unchanged(cursor.file)
-            piece = cursor.next(self._missing, self.is_list)
-            self._check(piece, cursor.file)
+            piece = self._checked(cursor.next(self._missing, self.is_list), cursor.file)
         except BaseException:
             self._cursor = None  # whoever reads this row again meets the same error
             raise
@@ -134,19 +145,22 @@ class ParquetPieces:
             raise _changed(file.path)
         return file, part
 
-    def _check(self, piece: Piece, file: _File) -> None:
-        """Refuse another width than the first row has, infinity and, unless they are kept, missing values."""
+    def _checked(self, piece: Piece, file: _File) -> Piece:
+        """Refuse lists of another length than the first, infinity and, unless they are kept, missing values."""
         own = piece.start - int(file.groups[0])
-        if piece.table.shape[1] != self.width:
+        if self.is_list and piece.table.shape[1] != self._length:
             raise FormatError(
                 f"the list of features has {piece.table.shape[1]} entries in row {own} (counted from 0), "
-                f"{self.width} before.",
+                f"{self._length} before.",
                 path=file.path,
             )
+        if self._places is not None:
+            piece = Piece(piece.start, piece.table[:, self._places])
         with checks.about(file.path):
             checks.check_finite(piece.table, self.names, keep=self._missing == checks.KEEP, first_row=own)
+        return piece
 
-    def _first_width(self) -> int:
+    def _first_length(self) -> int:
         """The length of the first list."""
         for file in self._files:
             if file.groups[-1] > file.groups[0]:
@@ -167,7 +181,7 @@ class _Cursor:
     @property
     def at_end(self) -> bool:
         """Whether all rows of the file were read."""
-        return self.row >= self.file.groups[-1]
+        return bool(self.row >= self.file.groups[-1])
 
     def reaches(self, row: int) -> bool:
         """Whether reading on is a way to a row, without row groups between that could be passed over."""
@@ -178,9 +192,9 @@ class _Cursor:
     def next(self, missing: Missing, is_list: bool) -> Piece:
         """The next rows, with missing values filled in."""
         own = self.row - int(self.file.groups[0])
-        batch = next(self._batches, None)
+        batch: Any = next(self._batches, None)
         if batch is None:
-            check_rows(self.part, own)
+            check_rows(self.part, own)  # it ends too early
         batch = batch.slice(0, self.part.rows - own)
         block = checks.filled(feature_block(batch.columns, is_list, self.part, own), missing)
         piece = Piece(self.row, block)

@@ -106,7 +106,7 @@ class TreeEngine:
 
 
 @contextmanager
-def page_folder(features: NDArray[np.float32], rows: IntArray, device: str | None) -> Iterator[Path | None]:
+def page_folder(features: Any, rows: IntArray, device: str | None) -> Iterator[Path | None]:
     """A folder for the bins of features on disk, for as long as the block; None where memory can hold them.
 
     The bins are the same, and so are the trees. Only the CPU reads them from disk.
@@ -122,7 +122,7 @@ def page_folder(features: NDArray[np.float32], rows: IntArray, device: str | Non
 
 
 def _quantised(
-    features: NDArray[np.float32],
+    features: Any,
     rows: IntArray,
     max_bin: int,
     threads: int,
