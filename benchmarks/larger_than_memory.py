@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,14 +29,13 @@ CANDIDATES, SHOWN = 100, 10
 COMPARED = 50  # queries whose scores are compared
 
 
-def write(folder: Path, rows: int, width: int, parts: int, group: int, seed: int = 0) -> None:
+def write(folder: Path, queries: int, width: int, parts: int, group: int, seed: int = 0) -> None:
     """Parquet parts with the features of queries of 100 candidates, and cells of clicks on ten of each."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     random = np.random.default_rng(seed)
-    queries = rows // CANDIDATES
     names = [f"f{index}" for index in range(1, width + 1)]
     cells: dict[str, list[Any]] = {name: [] for name in ("query_id", "doc_id", "position", "impressions", "clicks")}
     step = max(1, min(1 << 15, group) // CANDIDATES)
@@ -83,15 +83,14 @@ def fit(folder: Path, model: str, stream: bool, limit: int | None, out: Path) ->
     seconds = {"load": time.perf_counter() - begun}
     started["clicks"] = peak.so_far()
     rho = cr.Propensities.power(1.0, SHOWN)
-    kinds = {"linear": cr.Linear, "trees": lambda: cr.Trees(rounds=5), "mlp": lambda: cr.MLP(epochs=2)}
-    methods = {"linear": [cr.IPS, cr.CLD], "trees": [cr.IPS, cr.CLDPair], "mlp": [cr.IPS, cr.CLDPair]}[model]
-    found = {}
+    chosen: Any = {"linear": cr.Linear(), "trees": cr.Trees(rounds=5), "mlp": cr.MLP(epochs=2)}[model]
+    methods: list[Any] = [cr.IPS, cr.CLD if model == "linear" else cr.CLDPair]
+    found: dict[str, Any] = {}
     for method in methods:
         begun = time.perf_counter()
-        fitted = method(model=kinds[model](), run=cr.Run(seed=1)).fit(data, clicks, rho)
+        ranker = method(model=chosen, run=cr.Run(seed=1)).fit(data, clicks, rho).ranker_
         seconds[method.name] = time.perf_counter() - begun
         started[method.name] = peak.so_far()
-        ranker = fitted.ranker_
         found[method.name] = ranker.coefficients if model == "linear" else ranker.predict(data[:COMPARED])
     np.savez(out, **found)
     return {
@@ -135,7 +134,11 @@ class Peak:
 
 def in_process(*arguments: str) -> dict[str, Any]:
     """What a process of its own prints, as JSON."""
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    own = {
+        **os.environ,
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+    }  # others reserve 1 GiB at once, and the limit counts that
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False, env=own)
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -143,11 +146,9 @@ def in_process(*arguments: str) -> dict[str, Any]:
 
 def compare(arguments: argparse.Namespace, folder: Path) -> None:
     """Both processes, and how far their rankers are apart."""
-    rows = (
-        int(arguments.times * (arguments.limit << 20) / (4 * arguments.width)) // CANDIDATES * CANDIDATES + CANDIDATES
-    )
+    queries = int(arguments.times * (arguments.limit << 20) / (4 * arguments.width * CANDIDATES)) + 1
     if not (folder / "cells.pq").exists():
-        write(folder, rows, arguments.width, arguments.parts, arguments.group)
+        write(folder, queries, arguments.width, arguments.parts, arguments.group)
     given = ["--folder", str(folder), "--model", arguments.model]
     files = [folder / "streamed.npz", folder / "whole.npz"]
     streamed = in_process(*given, "--out", str(files[0]), "--stream", "--limit", str(arguments.limit))

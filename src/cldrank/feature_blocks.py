@@ -16,7 +16,8 @@ _BLOCK_VALUES = 1 << 18  # 2 MiB of float64: stays in the cache between the step
 
 def as_table(features: ArrayLike) -> NDArray[Any]:
     """Features as a table of numbers, without copying what is an array already, nor reading what stays on disk."""
-    table: NDArray[Any] = features if hasattr(features, "row_group_offsets") else np.asarray(features)
+    given: Any = features
+    table: NDArray[Any] = given if hasattr(given, "row_group_offsets") else np.asarray(given)
     if table.ndim != 2:
         raise DataError(f"features must be a table (rows × features), not an array of shape {table.shape}.")
     if table.dtype.kind not in "fiub":

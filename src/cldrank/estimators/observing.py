@@ -40,10 +40,11 @@ def observe(
     (array([0.2, 0.4]), array([10., 10.]), array([ 0., 0., 10.]))
     """
     pages = clicks.query_impressions
-    queries = dataset.row_queries
-    rows = np.flatnonzero(pages[queries] > 0)
+    displayed = np.flatnonzero(pages > 0)
+    rows = segments.rows_of_segments(dataset.offsets, displayed)
+    queries = np.repeat(displayed, dataset.sizes[displayed])
     shown_rows, first = np.unique(clicks.row, return_index=True)
-    absent = pages[queries[rows]].astype(np.float64)
+    absent = np.repeat(pages[displayed].astype(np.float64), dataset.sizes[displayed])
     shown = np.searchsorted(rows, shown_rows)
     absent[shown] = 0.0
     inverse, base = _correction(clicks, propensities)
@@ -56,13 +57,13 @@ def observe(
         if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
             spread = _spread_together(clicks, expected, spread)
             expected = estimated_relevance(clicks, propensities, target)
-        return Observations(rows, queries[rows], absent, shown, offsets, expected, n, spread)
+        return Observations(rows, queries, absent, shown, offsets, expected, n, spread)
     pair = np.stack([c, n - c], axis=1).ravel()
     targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()
     kept = pair > 0
     cell_offsets = segments.from_lengths(kept.reshape(-1, 2).sum(axis=1))
     nothing = np.zeros(int(kept.sum()))
-    return Observations(rows, queries[rows], absent, shown, cell_offsets[offsets], targets[kept], pair[kept], nothing)
+    return Observations(rows, queries, absent, shown, cell_offsets[offsets], targets[kept], pair[kept], nothing)
 
 
 def _spread_together(clicks: ClickTable, target: Floats, spread: Floats) -> Floats:
