@@ -6,12 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import cldrank as cr
+from cldrank.errors import ConvergenceWarning
 
 WIDTH, CANDIDATES, SHOWN, GROUP = 256, 50, 5, 10_000
 
@@ -96,5 +101,9 @@ def test_features_five_times_larger_than_what_is_left_of_the_memory(tmp_path: Pa
     assert streamed.returncode == 0, streamed.stderr[-2000:]
     assert json.loads(streamed.stdout)["peak"] <= limit
     assert run(folder, "whole", limit).returncode != 0
-    whole = json.loads(run(folder, "whole").stdout)["found"]
-    np.testing.assert_allclose(json.loads(streamed.stdout)["found"], whole, rtol=1e-10, atol=1e-12)
+    data = cr.load(folder / "data.parquet", stream=False, cache=False)
+    clicks, rho = cr.ClickTable.read(folder / "cells.parquet", data), cr.Propensities.power(1.0, SHOWN)
+    for method, found in zip((cr.IPS, cr.CLD), json.loads(streamed.stdout)["found"], strict=True):
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            ranker: Any = method(model=cr.Linear(max_steps=2)).fit(data, clicks, rho).ranker_
+        np.testing.assert_allclose(found, ranker.coefficients, rtol=1e-8, atol=1e-10)

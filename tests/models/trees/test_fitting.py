@@ -287,10 +287,14 @@ def test_features_on_disk_give_the_same_trees(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(engine, "machine_memory", lambda size=free, **_: size)
     monkeypatch.setattr(engine, "_BLOCK_VALUES", 50 * whole.n_features)
-    paged, build = [], xgboost.ExtMemQuantileDMatrix
-    monkeypatch.setattr(
-        xgboost, "ExtMemQuantileDMatrix", lambda *given, **more: paged.append(1) or build(*given, **more)
-    )
+    paged: list[Any] = []
+    build = xgboost.ExtMemQuantileDMatrix
+
+    def noted(*given: Any, **more: Any) -> Any:
+        paged.append(given)
+        return build(*given, **more)
+
+    monkeypatch.setattr(xgboost, "ExtMemQuantileDMatrix", noted)
     model = Trees(rounds=6, column_share=0.5)
     rankers: list[Any] = [cr.Oracle(model=model).fit(data).ranker_ for data in (whole, streamed)]
     assert rankers[0].content == rankers[1].content

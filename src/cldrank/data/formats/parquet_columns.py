@@ -257,7 +257,7 @@ class Roles:
             raise FormatError("there is no feature column.", path=part.path)
         for column in used[: 1 if self.doc_id is None else 2]:
             check_ids(part, column)
-        check_features(part, self.features, self.is_list)
+        check_feature_columns(part, self.features, self.is_list)
         if self.label is not None and not is_number(part.kind(self.label)):
             raise FormatError(
                 f"column {self.label!r} holds {part.kind(self.label)}; labels are numbers.", path=part.path
@@ -312,7 +312,7 @@ def _holds_text(part: TablePart, column: str) -> bool:
     return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
-def check_features(part: TablePart, columns: Sequence[str], is_list: bool) -> None:
+def check_feature_columns(part: TablePart, columns: Sequence[str], is_list: bool) -> None:
     """Refuse feature columns that are not there, or that do not hold numbers, or lists of them."""
     for column in columns:
         if column not in part.counts:

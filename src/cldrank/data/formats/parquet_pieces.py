@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
-from cldrank.data.formats.parquet_columns import ParquetPart, check_features, holds_lists
+from cldrank.data.formats.parquet_columns import ParquetPart, check_feature_columns, holds_lists
 from cldrank.data.formats.parquet_rows import BATCH_ROWS, check_rows, feature_block, list_names
 from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading
@@ -65,7 +65,7 @@ class ParquetPieces:
             described.append(part.description())
             if not self._files:
                 self.is_list = len(self._columns) == 1 and holds_lists(part, self._columns[0])
-            check_features(part, self._columns, self.is_list)
+            check_feature_columns(part, self._columns, self.is_list)
             groups = row + _group_offsets(part)
             self._files.append(_File(path, state, footer, groups))
             row = int(groups[-1])
