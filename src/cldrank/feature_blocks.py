@@ -53,10 +53,11 @@ class RemoteFeatures(ABC):
 
 
 def as_table(features: ArrayLike | RemoteFeatures) -> Any:
-    """Features as a table of numbers, without copying what is an array already."""
+    """Features as a table of numbers, without copying what is an array already, nor reading what is not in memory."""
     if isinstance(features, RemoteFeatures):
         return features
-    table = np.asarray(features)
+    given: Any = features
+    table: NDArray[Any] = given if hasattr(given, "row_group_offsets") else np.asarray(given)
     if table.ndim != 2:
         raise DataError(f"features must be a table (rows × features), not an array of shape {table.shape}.")
     if table.dtype.kind not in "fiub":

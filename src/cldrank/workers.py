@@ -121,14 +121,6 @@ def fair_threads(most: int) -> int:
     return min(most, int(limit)) if limit.isdecimal() and int(limit) else most
 
 
-def machine_memory(*, free: bool) -> int | None:
-    """The memory of this machine in bytes, all of it or what is free now; None where that is not known."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES" if free else "SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 def ahead(function: Callable[[Task], Result], items: Iterable[Task], threads: int, most: int) -> Iterator[Result]:
     """What a function makes of each item, in order, done in threads up to `most` items ahead.
 

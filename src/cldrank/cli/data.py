@@ -232,7 +232,7 @@ def convert(
     options.check_outputs([out], source)
     dataset = layout.load(source)
     with working(f"writing {out} …"):
-        save_parquet([dataset], out, features="list" if as_list else "columns")
+        save_parquet(dataset.blocks(), out, features="list" if as_list else "columns")
     if as_json:
         print_json({"out": str(out), **_summary(dataset)})
     else:
@@ -306,9 +306,12 @@ def _summary(dataset: RankingDataset) -> dict[str, Any]:
         labels = {f"{value:g}": count / dataset.n_rows for value, count in zip(values, counts, strict=True)}
         best = np.maximum.reduceat(dataset.labels, dataset.offsets[:-1])
         without = int(np.count_nonzero(best <= 0))
-    low, high = np.fmin.reduce(dataset.features), np.fmax.reduce(dataset.features)  # missing values aside
-    missing = np.isnan(dataset.features).mean(axis=0) if dataset.has_missing else np.zeros(dataset.n_features)
-    shares = {name: float(share) for name, share in zip(dataset.feature_names, missing, strict=True) if share}
+    low, high = (np.full(dataset.n_features, np.nan) for _ in range(2))  # missing values aside
+    missing = np.zeros(dataset.n_features, dtype=np.int64)
+    for part in dataset.blocks():
+        low, high = np.fmin(low, np.fmin.reduce(part.features)), np.fmax(high, np.fmax.reduce(part.features))
+        missing += np.isnan(part.features).sum(axis=0) if dataset.has_missing else 0
+    shares = missing / dataset.n_rows
     return {
         "name": dataset.name,
         "synthetic": dataset.synthetic,
@@ -323,7 +326,7 @@ def _summary(dataset: RankingDataset) -> dict[str, Any]:
         "labels": labels,
         "queries_without_relevant": without,
         "constant_features": [name for name, flat in zip(dataset.feature_names, low == high, strict=True) if flat],
-        "missing": shares,
+        "missing": {name: float(share) for name, share in zip(dataset.feature_names, shares, strict=True) if share},
         "document_ids": dataset.doc_ids is not None,
         "regrouped": dataset.source_rows is not None,
     }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from cldrank.cli.output import console, working
+from cldrank.cli.output import console, say, working
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError, setting
 from cldrank.files import check_writable
 
@@ -210,13 +210,17 @@ class Layout:
             raise UsageError("labels are not read on Spark; leave --column label=… out.")
         return {"document" if name == "doc" else name: value for name, value in given.items()}
 
-    def load(self, sources: list[str], *, cache: bool = False) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool = False, stream: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
         from cldrank.data.loading import load
 
         arguments = self.chosen()
         with working(f"reading {', '.join(sources)} …"):
-            return load(sources, **arguments, cache=cache)
+            dataset = load(sources, **arguments, cache=cache, stream=stream)
+        if dataset.on_disk and stream is None:
+            size = f"{dataset.features.nbytes / 2**30:,.1f} GiB"
+            say(f"the features stay on disk: in memory they would take {size}, more than half of what is free")
+        return dataset
 
     def _missing(self) -> Any:
         """A number to fill in, or a word for `load` to judge."""
@@ -231,10 +235,21 @@ class Reading(Layout):
     """How to read feature files."""
 
     cache: Annotated[bool, of_reading("--cache/--no-cache", "Keep large files memory-mapped in the cache.")] = True
+    stream: Annotated[
+        bool | None,
+        of_reading(
+            "--stream/--no-stream",
+            "Parquet: leave features on disk, read as needed; by default, if they would fill half of the free memory.",
+        ),
+    ] = None
 
-    def load(self, sources: list[str], *, cache: bool | None = None) -> RankingDataset:
+    def load(self, sources: list[str], *, cache: bool | None = None, stream: bool | None = None) -> RankingDataset:
         """The dataset that the sources hold."""
-        return super().load(sources, cache=self.cache if cache is None else cache)
+        return super().load(
+            sources,
+            cache=self.cache if cache is None else cache,
+            stream=self.stream if stream is None else stream,
+        )
 
 
 def place(engine: str, master: str) -> AbstractContextManager[Any]:
@@ -263,7 +278,9 @@ def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: lis
             dataset = replace(reading, n_features=len(names)).load(sources)
     elif own != names and sorted(own) == sorted(names):
         places = [own.index(name) for name in names]
-        dataset = replace(dataset, features=dataset.features[:, places], feature_names=names)
+        table: Any = dataset.features
+        features = table.of_columns(places) if dataset.on_disk else table[:, places]
+        dataset = replace(dataset, features=features, feature_names=names)
     check_ranker_features(ranker, folder, dataset, sources)
     return dataset
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_QUERY = -1
 UNKNOWN_DOCUMENT = -2
+_ROWS_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,18 +86,34 @@ class Candidates:
         return all(one is two or np.array_equal(one, two) for one, two in pairs)
 
     def find(self, query_ids: NDArray[Any], doc_ids: NDArray[Any]) -> IntArray:
-        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where it is not a candidate."""
+        """The row of each (query, document); UNKNOWN_QUERY or UNKNOWN_DOCUMENT where it is not a candidate.
+
+        Queries are looked at some at a time, so that what is needed beside the candidates does not grow with them.
+        """
         queries = self.find_queries(query_ids)
-        known, mine = _alike(doc_ids, self.doc_ids)
+        found = np.where(queries < 0, UNKNOWN_QUERY, UNKNOWN_DOCUMENT)
+        by_query = np.argsort(queries, kind="stable")
+        rising, first = queries[by_query], 0
+        while first < self.n_queries:
+            last = int(np.searchsorted(self.offsets, self.offsets[first] + _ROWS_AT_A_TIME))
+            last = min(max(last, first + 1), self.n_queries)
+            asked = by_query[np.searchsorted(rising, first) : np.searchsorted(rising, last)]
+            if len(asked):
+                found[asked] = self._find_among(first, last, queries[asked], doc_ids[asked])
+            first = last
+        return found
+
+    def _find_among(self, first: int, last: int, queries: IntArray, doc_ids: NDArray[Any]) -> IntArray:
+        """The same for pairs of the queries first … last-1, whose places are known."""
+        start, stop = int(self.offsets[first]), int(self.offsets[last])
+        known, mine = _alike(doc_ids, self.doc_ids[start:stop])
         codes, unique = _codes(np.concatenate([mine, known]))
         span = len(unique) + 1
-        own = self.row_queries * span + codes[: self.n_rows]
+        own = segments.segment_of_rows(self.offsets[first : last + 1] - start) * span + codes[: len(mine)]
         order = np.argsort(own, kind="stable")
-        wanted = queries * span + codes[self.n_rows :]
-        place = np.searchsorted(own[order], wanted)
-        rows = order[np.minimum(place, max(self.n_rows - 1, 0))] if self.n_rows else np.zeros_like(wanted)
-        found = np.zeros(len(wanted), dtype=bool) if not self.n_rows else own[rows] == wanted
-        return np.where(queries < 0, UNKNOWN_QUERY, np.where(found, rows, UNKNOWN_DOCUMENT))
+        wanted = (queries - first) * span + codes[len(mine) :]
+        rows = order[np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)]
+        return np.where(own[rows] == wanted, start + rows, UNKNOWN_DOCUMENT)
 
     def find_queries(self, query_ids: NDArray[Any]) -> IntArray:
         """The index of each query; UNKNOWN_QUERY where it is not known."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import FloatArray, IntArray
 from cldrank.arguments import check_number, shortened
+from cldrank.data.parquet_features import ParquetFeatures
 from cldrank.errors import DataError, FormatError, Spelling, UsageError, setting
+from cldrank.memory import machine_memory
 from cldrank.reading import reason
 from cldrank.wording import some
 
@@ -37,21 +37,11 @@ def check_file(path: Path) -> None:
         raise UsageError(f"{path} is a folder; name the file to read, or several.")
 
 
-def free_memory() -> int:
-    """The bytes of memory that a table could take: those available, or all where the system does not say."""
-    try:
-        found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    if found:
-        return int(found[1]) << 10
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 62
-
-
 def check_room(path: Path | str, rows: int, width: int) -> None:
     """Refuse a table of features, with their names, that this machine cannot hold."""
     needed = 4 * rows * width + NAME_BYTES * width
-    if needed > free_memory():
+    free = machine_memory(free=True)
+    if free is not None and needed > free:
         raise FormatError(
             f"a table of about {rows:,} × {width:,} numbers ({needed / 2**30:,.1f} GiB) does not fit into the "
             "memory of this machine; read the data in parts, or choose features.",
@@ -95,7 +85,9 @@ def about(*paths: Path | str) -> Iterator[None]:
 
 
 def matrix(features: Any) -> NDArray[np.float32]:
-    """Features as a row-major float32 table."""
+    """Features as a row-major float32 table; those on disk stay there."""
+    if isinstance(features, ParquetFeatures):
+        return cast("NDArray[np.float32]", features)  # where it is read by slices, it is like an array
     try:
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused as such
             values = np.asarray(features)
@@ -181,8 +173,8 @@ def source_rows(places: ArrayLike, rows: int) -> IntArray:
     return places
 
 
-def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
-    """One finite label per row."""
+def row_labels(labels: ArrayLike, rows: int, first_row: int = 0) -> NDArray[np.float32]:
+    """One finite label per row; rows count from `first_row`."""
     try:
         values = np.asarray(labels)
         if values.dtype.kind in "cmMV":
@@ -195,7 +187,7 @@ def row_labels(labels: ArrayLike, rows: int) -> NDArray[np.float32]:
         raise DataError(f"labels have shape {values.shape} for {rows:,} rows; they need one entry per row.")
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        raise DataError(f"the label of row {bad[0]} is {values[bad[0]]}; labels must be finite numbers.")
+        raise DataError(f"the label of row {first_row + bad[0]} is {values[bad[0]]}; labels must be finite numbers.")
     return values
 
 
@@ -270,8 +262,8 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
     return ids
 
 
-def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
-    """One id per row, none twice within a query."""
+def unique_doc_ids(values: ArrayLike, offsets: IntArray, first_row: int = 0) -> NDArray[Any]:
+    """One id per row, none twice within a query; rows count from `first_row`."""
     ids = flat_ids(values, "doc_ids")
     if len(ids) != offsets[-1]:
         raise DataError(f"doc_ids has {len(ids):,} entries for {offsets[-1]:,} rows; it needs one entry per row.")
@@ -279,8 +271,8 @@ def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
 
     rows = first_repeated(pa.array(ids), offsets)
     if rows is not None:
-        document = ids[rows[0]].item()
-        raise DataError(f"document {document!r} appears more than once in one query (rows {rows[0]} and {rows[1]}).")
+        document, (one, two) = ids[rows[0]].item(), (first_row + row for row in rows)
+        raise DataError(f"document {document!r} appears more than once in one query (rows {one} and {two}).")
     return ids
 
 
@@ -343,22 +335,25 @@ def has_missing(features: FloatArray) -> bool:
 
 def check_finite(
     features: FloatArray,
-    offsets: IntArray,
-    query_ids: NDArray[Any],
     names: Sequence[str],
     *,
+    queries: tuple[IntArray, NDArray[Any]] | None = None,
     keep: bool = False,
     first_row: int = 0,
 ) -> None:
-    """Refuse infinity and, unless they are kept, missing values, naming the first; rows count from `first_row`."""
+    """Refuse infinity and, unless they are kept, missing values, naming the first; rows count from `first_row`.
+
+    queries   their offsets and ids, if they are known: then the query is named as well
+    """
     if np.isfinite(features.sum(dtype=np.float64)):  # one NaN or infinity would show in the sum
         return
     wrong = np.isinf(features) if keep else ~np.isfinite(features)
     if not wrong.any():
         return
-    row, column, query = first_of(wrong, offsets, query_ids)
-    value, what = features[row, column], "feature {!r} of row {} (query {}) is {}; features must be finite"
-    place = names[column], first_row + row, query, value
+    row, column = (int(found[0]) for found in np.nonzero(wrong))
+    where = "counted from 0" if queries is None else f"query {first_of(wrong, *queries)[2]}"
+    value, what = features[row, column], "feature {!r} of row {} ({}) is {}; features must be finite"
+    place = names[column], first_row + row, where, value
     if np.isinf(value):
         raise DataError(
             f"{what}, and infinity is not a missing value: put a number in its place, or drop the row.", *place

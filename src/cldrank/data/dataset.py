@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -16,6 +16,8 @@ from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
+from cldrank.data.grouping import check_joinable
+from cldrank.data.parquet_features import BLOCK_VALUES
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.wording import count
@@ -25,7 +27,8 @@ from cldrank.wording import count
 class RankingDataset:
     """Queries with their candidates: features, and, where known, labels and ids. Nothing in it can be changed.
 
-    features        (rows, features) float32, row-major; the rows of a query lie together
+    features        (rows, features) float32, row-major; the rows of a query lie together. Where they stay on disk, a
+                    `ParquetFeatures`, which is read by slices like an array
     offsets         (queries + 1,) int64; rows offsets[i] … offsets[i+1]-1 belong to query i
     labels          (rows,) float32, or None
     query_ids       (queries,) int64 or text
@@ -70,9 +73,11 @@ class RankingDataset:
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
             "source_rows": None if self.source_rows is None else checks.source_rows(self.source_rows, rows),
-            "has_missing": checks.has_missing(features) if self.has_missing else False,
+            "has_missing": self.has_missing,
         }
-        checks.check_finite(features, offsets, query_ids, names, keep=self.has_missing)
+        if isinstance(features, np.ndarray):  # one on disk checks what it reads
+            checks.check_finite(features, names, queries=(offsets, query_ids), keep=self.has_missing)
+            clean["has_missing"] = self.has_missing and checks.has_missing(features)
         for key, value in clean.items():
             object.__setattr__(self, key, _frozen(value))
 
@@ -135,7 +140,7 @@ class RankingDataset:
         """Save all of it as a Parquet file, which `cldrank.load` reads back equal."""
         from cldrank.data.formats.parquet import save_parquet
 
-        save_parquet([self], path)
+        save_parquet(self.blocks(), path)
 
     @classmethod
     def concatenate(cls, datasets: Sequence[RankingDataset], name: str = "") -> RankingDataset:
@@ -148,14 +153,7 @@ class RankingDataset:
         if not datasets:
             raise DataError("there is nothing to concatenate: the list of datasets is empty.")
         first = datasets[0]
-        for index, other in enumerate(datasets[1:], start=2):
-            if other.feature_names != first.feature_names:
-                raise DataError(
-                    f"dataset {index} has other features than the first "
-                    f"({_difference(first.feature_names, other.feature_names)}); only equal features can be joined."
-                )
-        _check_together(datasets, "labels")
-        _check_together(datasets, "doc_ids")
+        check_joinable(datasets)
 
         def joined(attribute: str) -> Any:
             parts = [getattr(dataset, attribute) for dataset in datasets]
@@ -172,6 +170,35 @@ class RankingDataset:
             synthetic=any(dataset.synthetic for dataset in datasets),
             has_missing=any(dataset.has_missing for dataset in datasets),
         )
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the features stay on disk."""
+        return not isinstance(self.features, np.ndarray)
+
+    def in_memory(self) -> RankingDataset:
+        """The same data with features in memory, if there is room for them."""
+        if not self.on_disk:
+            return self
+        checks.check_room(self.name or "the data", *self.features.shape)
+        return self._trusted(**{**self.__dict__, "features": self.features[:]})
+
+    def blocks(self, block_values: int = BLOCK_VALUES) -> Iterator[RankingDataset]:
+        """Its queries in parts with features in memory, each of about so many values; one, if they are there already.
+
+        >>> data = RankingDataset.from_arrays([[1.0], [2.0]], [7, 8])
+        >>> [part.n_rows for part in data.blocks()]
+        [2]
+        """
+        if not self.on_disk:
+            yield self
+            return
+        query, rows = 0, max(1, block_values // max(1, self.n_features))
+        while query < self.n_queries:
+            reached = int(np.searchsorted(self.offsets, self.offsets[query] + rows, side="right")) - 1
+            stop = max(query + 1, reached)
+            yield self._span(query, stop).in_memory()
+            query = stop
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -243,6 +270,8 @@ class RankingDataset:
             parts.append("document ids")
         if self.has_missing:
             parts.append("missing values")
+        if self.on_disk:
+            parts.append("features on disk")
         title = f"{self.name}: " if self.name else ""
         if self.synthetic:
             title = f"{self.name} (synthetic): " if self.name else "synthetic: "
@@ -263,8 +292,9 @@ class RankingDataset:
         ...
         cldrank.errors.DataError: feature 'f1' of row 1 (query 7) is missing, and a scaling cannot use that; ...
         """
-        if self.has_missing:
-            row, column, query = checks.first_of(np.isnan(self.features), self.offsets, self.query_ids)
+        place = self._first_missing() if self.has_missing else None
+        if place is not None:
+            row, column, query = place
             instead = Spelling(", or fit trees: model=Trees()", ", or fit trees: --model trees") if trees else ""
             raise DataError(
                 "feature {!r} of row {} (query {}) is missing, and {} cannot use that; fill in missing values on "
@@ -276,6 +306,17 @@ class RankingDataset:
                 Spelling("missing=0.0", "--missing 0"),
                 instead,
             )
+
+    def _first_missing(self) -> tuple[int, int, Any] | None:
+        """Row, column and query of the first missing value."""
+        start = 0
+        for part in self.blocks():
+            missing = np.isnan(part.features)
+            if missing.any():
+                row, column, query = checks.first_of(missing, part.offsets, part.query_ids)
+                return start + row, column, query
+            start += part.n_rows
+        return None
 
     def renamed(self, name: str) -> RankingDataset:
         """The same data under another name."""
@@ -325,7 +366,12 @@ class RankingDataset:
         query_ids = self.query_ids[queries]
         if len(np.unique(query_ids)) < len(query_ids):
             raise DataError("a query is chosen twice; choose each at most once.")
-        features = self.features[rows]
+        features: Any = self.features
+        if self.on_disk:
+            chosen = np.arange(self.n_queries)[queries]
+            features = features.spans(self.offsets[chosen], self.offsets[chosen + 1])
+        else:
+            features = features[rows]
         return self._trusted(
             features=features,
             offsets=segments.from_lengths(self.sizes[queries]),
@@ -336,14 +382,14 @@ class RankingDataset:
             name=self.name,
             synthetic=self.synthetic,
             source_rows=None if self.source_rows is None else self.source_rows[rows],
-            has_missing=self.has_missing and checks.has_missing(features),
+            has_missing=self.has_missing and (self.on_disk or checks.has_missing(features)),
         )
 
     @classmethod
-    def _trusted(cls, **fields: Any) -> RankingDataset:
+    def _trusted(cls, **parts: Any) -> RankingDataset:
         """A dataset of parts that were checked before: all its fields, taken as they are."""
         dataset = object.__new__(cls)
-        for key, value in fields.items():
+        for key, value in parts.items():
             object.__setattr__(dataset, key, _frozen(value))
         return dataset
 
@@ -353,16 +399,3 @@ def _frozen(value: Any) -> Any:
         value = value.view()
         value.flags.writeable = False
     return value
-
-
-def _check_together(datasets: Sequence[RankingDataset], attribute: str) -> None:
-    present = {getattr(dataset, attribute) is not None for dataset in datasets}
-    if len(present) > 1:
-        raise DataError(f"some of the datasets have {attribute} and some have none; they cannot be joined.")
-
-
-def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
-    if len(expected) != len(found):
-        return f"{len(found)} instead of {len(expected)}"
-    place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
-    return f"{found[place]!r} instead of {expected[place]!r} at place {place + 1}"

@@ -1,9 +1,9 @@
-"""From rows that name their query to rows that lie query by query."""
+"""From rows that name their query to rows that lie query by query, and datasets that can be joined."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.checks import check_texts
+from cldrank.errors import DataError
+
+if TYPE_CHECKING:
+    from cldrank.data.dataset import RankingDataset
 
 
 def gather_queries(
@@ -48,3 +52,24 @@ def narrowed(tokens: Sequence[str]) -> NDArray[Any]:
         return np.array(tokens, dtype=np.str_)
     same = all(str(number) == token for number, token in zip(numbers.tolist(), tokens, strict=True))
     return numbers if same else np.array(tokens, dtype=np.str_)
+
+
+def check_joinable(datasets: Sequence[RankingDataset]) -> None:
+    """Refuse datasets whose features differ, or of which some alone have labels or document ids."""
+    first = datasets[0].feature_names
+    for index, other in enumerate(datasets[1:], start=2):
+        if other.feature_names != first:
+            raise DataError(
+                f"dataset {index} has other features than the first ({_difference(first, other.feature_names)}); only "
+                "equal features can be joined."
+            )
+    for attribute in ("labels", "doc_ids"):
+        if len({getattr(dataset, attribute) is not None for dataset in datasets}) > 1:
+            raise DataError(f"some of the datasets have {attribute} and some have none; they cannot be joined.")
+
+
+def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
+    if len(expected) != len(found):
+        return f"{len(found)} instead of {len(expected)}"
+    place = next(i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+    return f"{found[place]!r} instead of {expected[place]!r} at place {place + 1}"

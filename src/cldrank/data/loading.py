@@ -16,6 +16,7 @@ from cldrank.data.formats import is_letor_name, is_parquet
 from cldrank.data.formats.letor_groups import group_candidates
 from cldrank.data.formats.parquet_columns import ARGUMENTS, ColumnNames
 from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.memory import machine_memory
 from cldrank.wording import kind_of
 
 Source = str | PathLike[str]
@@ -36,6 +37,7 @@ def load(
     missing: Missing = None,
     name: str = "",
     cache: bool = True,
+    stream: bool | None = None,
 ) -> RankingDataset:
     r"""Load ranking data: a LETOR / SVMlight or Parquet file, several parts of one, a folder, a name, or a DataFrame.
 
@@ -52,6 +54,8 @@ def load(
     missing      the value to fill in where one is missing, or "keep" for models that can use that; by default a missing
                  value is refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
+    stream       Parquet: whether features stay on disk and are read as they are needed; by default, where they would
+                 take more than half of the memory that is free
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,12 +73,18 @@ def load(
 
         if is_frame(source):
             _refuse_text_options(groups, n_features, zero_based)
+            if stream:
+                raise UsageError("stream=True is for Parquet files; a frame is in memory already.")
             return read_frame(source, columns=columns, missing=missing, name=name)
     paths = source_files(source)
     check_missing(missing)
     group_paths = group_paths_of(groups)
     read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
-    if cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
+    if _stays_on_disk(paths, columns, stream):
+        from cldrank.data.formats.parquet_on_disk import open_parquet
+
+        dataset = open_parquet(paths, columns=columns, missing=missing, name=name)
+    elif cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
         options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
         dataset = cached(read, [*paths, *(group_paths or groups_beside(paths))], {**options, "name": name})
     else:
@@ -158,6 +168,24 @@ def _reader(
     return partial(
         read_letor, paths, groups=groups, n_features=n_features, zero_based=zero_based, missing=missing, name=name
     )
+
+
+def _stays_on_disk(paths: Sequence[Path], columns: ColumnNames | None, stream: bool | None) -> bool:
+    """Whether the features of some files are not to be loaded: as it is said, or because they would take too much."""
+    parquet = is_parquet(paths[0])
+    if stream and not parquet:
+        raise UsageError(
+            "{} is for Parquet files, and {} is text; convert it first: `cldrank data convert {} --out FILE.parquet`.",
+            Spelling("stream=True", "--stream"),
+            paths[0],
+            paths[0],
+        )
+    if stream is not None or not parquet:
+        return bool(stream)
+    from cldrank.data.formats.parquet_on_disk import decoded_bytes
+
+    free = machine_memory(free=True)
+    return free is not None and decoded_bytes(paths, columns) > free // 2
 
 
 def _expanded(source: Source) -> list[Path]:

@@ -40,14 +40,15 @@ def observe(
     (array([0.2, 0.4]), array([10., 10.]), array([ 0., 0., 10.]))
     """
     pages = clicks.query_impressions
-    queries = dataset.row_queries
-    rows = np.flatnonzero(pages[queries] > 0)
+    displayed = np.flatnonzero(pages > 0)
+    rows = segments.rows_of_segments(dataset.offsets, displayed)
+    queries = np.repeat(displayed, dataset.sizes[displayed])
     shown_rows, first = np.unique(clicks.row, return_index=True)
     weights = pages.astype(np.float64)
-    absent = weights[queries[rows]]
+    absent = np.repeat(weights[displayed], dataset.sizes[displayed])
     shown = np.searchsorted(rows, shown_rows)
     absent[shown] = 0.0
-    seen = (rows, queries[rows], absent, shown)
+    seen = (rows, queries, absent, shown)
     inverse, base = _correction(clicks, propensities)
     n, c = clicks.impressions.astype(np.float64), clicks.clicks.astype(np.float64)
     offsets = np.append(first, clicks.n_cells).astype(np.int64)

@@ -260,7 +260,8 @@ def scores_of(model: Any, dataset: RankingDataset) -> Any:
     if isinstance(model, Ranker):
         return model.predict(dataset)
     if hasattr(model, "predict"):
-        return np.asarray(model.predict(dataset.features), dtype=np.float64)
+        parts = [np.asarray(model.predict(part.features), dtype=np.float64) for part in dataset.blocks()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
     scores = np.asarray(model)
     if scores.dtype == object:
         raise UsageError(f"{type(model).__name__} cannot score: pass a fitted method, a ranker, or an array of scores.")

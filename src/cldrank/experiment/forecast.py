@@ -11,7 +11,8 @@ from cldrank.experiment.datasets import Fold
 from cldrank.experiment.definition import Experiment
 from cldrank.experiment.makers import maker
 from cldrank.experiment.plan import Unit
-from cldrank.workers import available_cores, machine_memory
+from cldrank.memory import machine_memory
+from cldrank.workers import available_cores
 
 _PACE = 0.5  # seconds per million feature values, of a method that is not registered
 _PROCESS_BYTES = 600 << 20  # memory of a process before it has any data

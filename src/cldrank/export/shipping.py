@@ -121,7 +121,8 @@ def _sign_note(found: ExportFormat, check: RankingDataset | None) -> list[str]:
     """A warning of features that the engine cannot compute."""
     if check is None or found.takes_negative:
         return []
-    names = [check.feature_names[place] for place in np.flatnonzero((check.features < 0).any(axis=0))]
+    negative = np.any([(part.features < 0).any(axis=0) for part in check.blocks()], axis=0)
+    names = [check.feature_names[place] for place in np.flatnonzero(negative)]
     if not names:
         return []
     return [
@@ -141,7 +142,7 @@ def replayed(
 def _checked_parity(
     ranker: Ranker, found: ExportFormat, request: ExportRequest, exported: Exported, data: RankingDataset
 ) -> Parity:
-    sample = data[:: max(1, data.n_rows // _SAMPLE)]
+    sample = data[:: max(1, data.n_rows // _SAMPLE)].in_memory()
     engine = replayed(ranker, found, request, exported, sample)
     parity = Parity.of(ranker.predict(sample), engine, sample.offsets, exported.shift)
     if exported.losses or parity.largest <= (_TOLERANCE * parity.spread or _ROUNDING * parity.scale):

@@ -85,11 +85,11 @@ class SparkFeatures(RemoteFeatures):
 
         It tells one table on Spark from another, but differs from that of the same data in memory.
         """
-        from pyspark.sql.functions import col, count, lit, sum, xxhash64
+        from pyspark.sql import functions as sql
 
-        hashed = xxhash64(*(col(name) for name in (QUERY, DOCUMENT, FEATURES))).cast("decimal(38,0)")
+        hashed = sql.xxhash64(QUERY, DOCUMENT, FEATURES).cast("decimal(38,0)")
         with explained():
-            row = self._frame.select(count(lit(1)).alias("rows"), sum(hashed).alias("sum")).first()
+            row = self._frame.select(sql.count(sql.lit(1)).alias("rows"), sql.sum(hashed).alias("sum")).first()
         return hashlib.sha256(repr((self._names, row["rows"], str(row["sum"]))).encode()).hexdigest()
 
     @cached_property

@@ -279,7 +279,7 @@ def test_a_file_that_promises_more_rows_than_it_holds(tmp_path: Path, monkeypatc
 def test_a_table_larger_than_the_memory_is_refused_before_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cldrank.data.checks.free_memory", lambda: 10)
+    monkeypatch.setattr("cldrank.data.checks.machine_memory", lambda **_: 10)
     with pytest.raises(DataError, match=r"a.parquet: .*2 × 1.*does not fit into the memory"):
         read_parquet(written(tmp_path / "a.parquet", query_id=[1, 1], x=[1.0, 2.0]))
 

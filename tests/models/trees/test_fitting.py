@@ -19,7 +19,7 @@ from small_trees import GIVEN_TREES, SMALL_TREES, small_boosted
 import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.models import Epoch, Trees
-from cldrank.models.trees import fitting
+from cldrank.models.trees import engine, fitting
 from cldrank.models.trees.pairs import PairLoss
 from cldrank.rankers import TreeRanker
 
@@ -277,3 +277,27 @@ def test_patience_needs_queries_to_wait_for() -> None:
     with pytest.raises(UsageError, match="patience waits for a better round on held-out queries, and validation=0"):
         Trees(validation=0, patience=3)
     assert Trees(validation=0).patience == 50  # the default waits for nothing then
+
+
+@pytest.mark.parametrize("free", [1 << 40, 0])
+def test_features_on_disk_give_the_same_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    whole = labelled()
+    whole.save(tmp_path / "data.parquet")
+    streamed = cr.load(tmp_path / "data.parquet", stream=True)
+    monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(engine, "machine_memory", lambda size=free, **_: size)
+    monkeypatch.setattr(engine, "_BLOCK_VALUES", 50 * whole.n_features)
+    paged: list[Any] = []
+    build = xgboost.ExtMemQuantileDMatrix
+
+    def noted(*given: Any, **more: Any) -> Any:
+        paged.append(given)
+        return build(*given, **more)
+
+    monkeypatch.setattr(xgboost, "ExtMemQuantileDMatrix", noted)
+    model = Trees(rounds=6, column_share=0.5)
+    rankers: list[Any] = [cr.Oracle(model=model).fit(data).ranker_ for data in (whole, streamed)]
+    assert rankers[0].content == rankers[1].content
+    assert len(paged) == (free == 0)
+    assert not list((tmp_path / "cache").glob("*"))
+    np.testing.assert_array_equal(rankers[0].predict(whole), rankers[1].predict(streamed))

@@ -101,7 +101,7 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
     described = [part.description() for part in parts]
     if missing is None and any(one.get("has_missing", False) for one in described):
         missing = checks.KEEP
-    rows = sum(part.rows for part in parts)
+    rows, paths = sum(part.rows for part in parts), [part.path for part in parts]
     run_starts, run_ids = id_runs(_ids(parts, roles.query_id))
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
     labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
@@ -117,7 +117,7 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
         labels=ordered(labels),
         query_ids=query_ids,
         doc_ids=ordered(doc_ids),
-        feature_names=list_names(parts, described, features.shape[1]) if roles.is_list else roles.features,
+        feature_names=list_names(paths, described, features.shape[1]) if roles.is_list else roles.features,
         name=name or described[0].get("name", ""),
         synthetic=any(one.get("synthetic", False) for one in described),
         source_rows=order,
@@ -150,7 +150,7 @@ def feature_table(parts: Sequence[TablePart], roles: Roles, rows: int, missing: 
     for part in parts:
         start = end
         for batch in row_batches(part, roles.features):
-            block = feature_block(batch.columns, roles, part, end - start)
+            block = feature_block(batch.columns, roles.is_list, part, end - start)
             if not len(features):
                 checks.check_room(part.path, rows, block.shape[1])
                 features = np.empty((rows, block.shape[1]), dtype=np.float32)

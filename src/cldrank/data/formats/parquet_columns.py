@@ -176,7 +176,11 @@ class ParquetPart(TablePart):
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Some columns, batch by batch, in this order."""
-        for batch in self.file.iter_batches(batch_size=batch_rows, columns=list(columns)):
+        return self.groups(range(self.file.num_row_groups), columns, batch_rows)
+
+    def groups(self, groups: Sequence[int], columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The same for some row groups."""
+        for batch in self.file.iter_batches(batch_size=batch_rows, row_groups=list(groups), columns=list(columns)):
             yield batch.select(list(columns))
 
     def _type(self, column: str) -> pa.DataType:
@@ -229,7 +233,7 @@ class Roles:
                     _CHOICE,
                 )
         if isinstance(wanted, str):
-            return cls(query_id, doc_id, label, (wanted,), is_list=_is_list(part.kind(wanted)))
+            return cls(query_id, doc_id, label, (wanted,), is_list=holds_lists(part, wanted))
         if wanted is not None:
             return cls(query_id, doc_id, label, tuple(wanted))
         rest = tuple(column for column in names if column not in (query_id, doc_id, label))
@@ -253,8 +257,7 @@ class Roles:
             raise FormatError("there is no feature column.", path=part.path)
         for column in used[: 1 if self.doc_id is None else 2]:
             check_ids(part, column)
-        for column in self.features:
-            _check_list(part, column) if self.is_list else check_numeric(part, column)
+        check_feature_columns(part, self.features, self.is_list)
         if self.label is not None and not is_number(part.kind(self.label)):
             raise FormatError(
                 f"column {self.label!r} holds {part.kind(self.label)}; labels are numbers.", path=part.path
@@ -309,6 +312,14 @@ def _holds_text(part: TablePart, column: str) -> bool:
     return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
+def check_feature_columns(part: TablePart, columns: Sequence[str], is_list: bool) -> None:
+    """Refuse feature columns that are not there, or that do not hold numbers, or lists of them."""
+    for column in columns:
+        if column not in part.counts:
+            raise FormatError(f"there is no column {column!r}; it has {_quoted(part.names)}.", path=part.path)
+        _check_list(part, column) if is_list else check_numeric(part, column)
+
+
 def check_numeric(part: TablePart, column: str) -> None:
     """Refuse a column that does not hold numbers, or true and false."""
     kind = part.kind(column)
@@ -336,6 +347,11 @@ def is_number(kind: pa.DataType) -> bool:
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is text, of any layout."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def holds_lists(part: TablePart, column: str) -> bool:
+    """Whether a column holds a list in each row."""
+    return column in part.counts and _is_list(part.kind(column))
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.data import checks
-from cldrank.data.formats.parquet_columns import Roles, TablePart, is_text
+from cldrank.data.formats.parquet_columns import TablePart, is_text
 from cldrank.errors import FormatError
 from cldrank.reading import reading
 
@@ -30,10 +31,10 @@ def row_batches(part: TablePart, columns: Sequence[str], batch_rows: int = BATCH
                 yield batch
 
 
-def feature_block(columns: Sequence[Any], roles: Roles, part: TablePart, row: int) -> NDArray[np.float32]:
+def feature_block(columns: Sequence[Any], is_list: bool, part: TablePart, row: int) -> NDArray[np.float32]:
     """The feature columns of a batch as a table; `row` is where the batch begins in its part."""
     with reading(part.path, part.readable):
-        return _list_block(columns[0], part, row) if roles.is_list else _column_block(columns)
+        return _list_block(columns[0], part, row) if is_list else _column_block(columns)
 
 
 def check_rows(part: TablePart, found: int) -> None:
@@ -61,18 +62,16 @@ def id_runs(values: pa.Array) -> tuple[IntArray, NDArray[Any]]:
     return starts, id_array(encoded.dictionary)[codes[starts]]
 
 
-def list_names(parts: Sequence[TablePart], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
+def list_names(paths: Sequence[Path | str], described: Sequence[dict[str, Any]], width: int) -> tuple[str, ...]:
     """The names of the entries of a list column, as this library noted them; none for files of others."""
     known: tuple[str, ...] = ()
-    for part, one in zip(parts, described, strict=True):
+    for path, one in zip(paths, described, strict=True):
         names = tuple(one.get("feature_names", ()))
         if names and len(names) != width:
-            raise FormatError(f"the metadata names {len(names)} features, but the lists hold {width}.", path=part.path)
+            raise FormatError(f"the metadata names {len(names)} features, but the lists hold {width}.", path=path)
         for place, (own, first) in enumerate(zip(names, known, strict=False), start=1):
             if own != first:
-                raise FormatError(
-                    f"has {own!r} as feature {place}, where {parts[0].path} has {first!r}.", path=part.path
-                )
+                raise FormatError(f"has {own!r} as feature {place}, where {paths[0]} has {first!r}.", path=path)
         known = known or names
     return known
 

@@ -62,7 +62,7 @@ class ParquetStream(FeatureStream):
         self._missing = checks.KEEP if missing is None and saved_with_missing else missing
         self.feature_names = roles.features
         if roles.is_list:
-            names = list_names(self._parts, described, self._width)
+            names = list_names(paths, described, self._width)
             self.feature_names = names or numbered_features(1, self._width)
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -91,7 +91,7 @@ class ParquetStream(FeatureStream):
             part.check_values(column, values, row)
             ids.append(part.plain_ids(column, values, row))
         run_rows, run_ids = id_runs(ids[0])
-        features = feature_block(columns[len(ids) :], self._roles, part, row)
+        features = feature_block(columns[len(ids) :], self._roles.is_list, part, row)
         if self._roles.is_list and features.shape[1] != self._width:
             raise FormatError(
                 f"the list of features has {features.shape[1]} entries in row {row} (counted from 0); the ranker knows "
@@ -102,5 +102,5 @@ class ParquetStream(FeatureStream):
         doc_ids = id_array(ids[1]) if len(ids) > 1 else None
         block = RowBlock(part.path, row, features, run_rows, run_ids, doc_ids)
         keep = self._missing == checks.KEEP
-        checks.check_finite(features, block.offsets, run_ids, self.feature_names, keep=keep, first_row=row)
+        checks.check_finite(features, self.feature_names, queries=(block.offsets, run_ids), keep=keep, first_row=row)
         return block

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.memory import machine_memory
 from cldrank.scaling import Scaling
-from cldrank.workers import ahead, machine_memory
+from cldrank.workers import ahead
 
 if TYPE_CHECKING:
     import torch

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from cldrank.errors import UsageError, setting
+from cldrank.memory import machine_memory
 from cldrank.models.fit import Context
 from cldrank.models.model import ScaledModel
 from cldrank.parameters import parameter, value
-from cldrank.workers import machine_memory
 
 if TYPE_CHECKING:
     import torch

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
+from cldrank.data.folders import cache_folder
 from cldrank.errors import UsageError
+from cldrank.files import scratch
+from cldrank.memory import machine_memory
 from cldrank.models.run import Run
-from cldrank.rankers.devices import check_tree_device
+from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_file import checked_trees
 from cldrank.reading import reason
 
 if TYPE_CHECKING:
     from cldrank.models.trees.model import Trees
 
-_BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed
+_BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed, or are on disk
+_BIN_BYTES = 2.5  # of a value: its bin by row and by column
 
 
 class TreeEngine:
-    """Trees under way on a quantised table of features."""
+    """Trees under way on a quantised table of features, which lies in `pages` if there is such a folder."""
 
     def __init__(
-        self, features: NDArray[np.float32], rows: IntArray, model: Trees, run: Run, threads: int, user: str
+        self,
+        features: NDArray[np.float32],
+        rows: IntArray,
+        model: Trees,
+        run: Run,
+        threads: int,
+        user: str,
+        pages: Path | None = None,
     ) -> None:
         import xgboost
 
@@ -50,7 +64,7 @@ class TreeEngine:
         }
         try:
             check_tree_device(run.device)
-            self._matrix = _quantised(features, rows, model.max_bin, threads)
+            self._matrix = _quantised(features, rows, model.max_bin, threads, pages)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
             raise UsageError(
@@ -91,17 +105,45 @@ class TreeEngine:
         self._booster.set_param(self._settings)
 
 
-def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, threads: int) -> Any:
-    """The rows with each value as the number of its bin; missing values stay missing."""
+@contextmanager
+def page_folder(features: Any, rows: IntArray, device: str | None) -> Iterator[Path | None]:
+    """A folder for the bins of features on disk, for as long as the block; None where memory can hold them.
+
+    The bins are the same, and so are the trees. Only the CPU reads them from disk.
+    """
+    free = machine_memory(free=True)
+    fits = free is None or len(rows) * features.shape[1] * _BIN_BYTES <= free // 2
+    if isinstance(features, np.ndarray) or not is_cpu(device) or fits:
+        yield None
+        return
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with scratch(cache_folder(), "bins") as folder:
+        yield folder
+
+
+def _quantised(
+    features: Any,
+    rows: IntArray,
+    max_bin: int,
+    threads: int,
+    pages: Path | None,
+) -> Any:
+    """The rows with each value as the number of its bin, in pages on disk if there is a folder for them.
+
+    Missing values stay missing. Bins do not depend on how many rows are given at a time.
+    """
     import xgboost
 
     given = {"max_bin": max_bin, "nthread": threads}
-    if len(rows) == len(features):
+    if len(rows) == len(features) and isinstance(features, np.ndarray):
         return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
     size = max(1, _BLOCK_VALUES // max(features.shape[1], 1))
 
     class RowBatches(xgboost.DataIter):
         start = 0
+
+        def __init__(self) -> None:
+            super().__init__(cache_prefix=None if pages is None else str(pages / "page"))
 
         def next(self, input_data: Any) -> bool:
             if self.start >= len(rows):
@@ -113,4 +155,5 @@ def _quantised(features: NDArray[np.float32], rows: IntArray, max_bin: int, thre
         def reset(self) -> None:
             self.start = 0
 
-    return xgboost.QuantileDMatrix(RowBatches(), **given)
+    made = xgboost.QuantileDMatrix if pages is None else xgboost.ExtMemQuantileDMatrix
+    return made(RowBatches(), **given)

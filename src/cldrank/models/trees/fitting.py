@@ -10,7 +10,7 @@ from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, setting, warn
 from cldrank.models.fit import Context, TreesFit
 from cldrank.models.trees.checkpoint import TreesCheckpoint, digest_of
-from cldrank.models.trees.engine import TreeEngine
+from cldrank.models.trees.engine import TreeEngine, page_folder
 from cldrank.models.trees.loop import Grown, grow_trees
 from cldrank.models.trees.pairs import PairLoss, PairTable
 from cldrank.rankers.trees import TreeRanker
@@ -43,11 +43,12 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> dict[str, Any]
     features, run = context.data.features, context.run
     learned, held = split(model, len(table), run.seed)
     threads = fair_threads(available_cores())
-    engine = TreeEngine(features, table.rows, model, run, threads, context.user)
-    loss = PairLoss(table, learned, threads)
-    some = features[table.rows[:: max(1, len(table.rows) // 1000)]].tobytes()
-    checkpoint = TreesCheckpoint.of(run, digest_of(table, some, _identity(context)))
-    grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
+    with page_folder(features, table.rows, run.device) as pages:
+        engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
+        loss = PairLoss(table, learned, threads)
+        some = features[table.rows[:: max(1, len(table.rows) // 1000)]].tobytes()
+        checkpoint = TreesCheckpoint.of(run, digest_of(table, some, _identity(context)))
+        grown = grow_trees(table, held, loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=grown.content, feature_names=context.data.feature_names, provenance=context.provenance)
     _warn(grown, ranker, context.user)
     return {
