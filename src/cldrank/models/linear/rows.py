@@ -22,7 +22,7 @@ Array = Any  # a numpy array or a torch tensor
 _BLOCK_VALUES = 1 << 20  # 8 MiB of float64: stays in the cache between the steps of a pass
 _WORTH_COMPILING = 1 << 22  # values; for fewer, the compiled loops would gain less than loading them takes
 _MOST_THREADS = 8  # beyond, memory is the limit
-_KEPT_BYTES = 384 << 20  # a scaled copy up to this size is kept; a larger one is made again in each pass
+_KEPT_BYTES = 384 << 20  # a scaled copy of an array is kept up to this size; a larger one is made in each pass
 
 
 class Parts(Protocol):
@@ -105,7 +105,7 @@ class LocalRows(Rows):
         self.spans = [(start, min(start + size, self.n_rows)) for start in range(0, self.n_rows, size)]
         self.compiles = self.n_rows * view.width >= _WORTH_COMPILING
         self._table: NDArray[np.float32] | None = None
-        if self.n_rows * view.width * 4 <= _KEPT_BYTES:
+        if isinstance(features, np.ndarray) and self.n_rows * view.width * 4 <= _KEPT_BYTES:
             table = np.empty((self.n_rows, view.width), dtype=np.float32)
             for _ in in_order(lambda span: view.scaled(self._raw(*span), out=table[slice(*span)]), self.spans):
                 pass
