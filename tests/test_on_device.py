@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cldrank import on_device, scaling
 from cldrank.errors import DataError
-from cldrank.on_device import applied, learned, uploaded
+from cldrank.on_device import applied_on_device, learned_on_device, uploaded
 from cldrank.scaling import MinMax, Quantile, ScalingRule, SignedLog, Standard, Unscaled
 
 DEVICES = [
@@ -42,16 +42,19 @@ def test_a_device_learns_and_applies_what_the_cpu_does(
     monkeypatch.setattr(on_device, "_BLOCK_VALUES", values)
     expected = scaling.fit(rule, table)
     there = uploaded(table.copy(), device)
-    found = learned(rule, there)
+    found = learned_on_device(rule, there)
     assert found.parameters.keys() == expected.parameters.keys()
     assert (found.rule, found.n_features) == (expected.rule, expected.n_features)
     for name, own in found.parameters.items():
         np.testing.assert_allclose(own, expected.parameters[name], rtol=2e-12, atol=1e-300, err_msg=name)
     unseen = np.concatenate([table, table * np.float32(1.5), -table])
     np.testing.assert_allclose(
-        applied(expected, uploaded(unseen, device)).cpu().numpy(), expected.transform(unseen), rtol=1e-7, atol=1e-38
+        applied_on_device(expected, uploaded(unseen, device)).cpu().numpy(),
+        expected.transform(unseen),
+        rtol=1e-7,
+        atol=1e-38,
     )
-    assert applied(found, there, out=there) is there
+    assert applied_on_device(found, there, out=there) is there
     np.testing.assert_allclose(there.cpu().numpy(), expected.transform(table), rtol=2e-7, atol=1e-7)
 
 
@@ -59,9 +62,9 @@ def test_a_device_learns_and_applies_what_the_cpu_does(
 def test_the_same_scaling_gives_the_same_bits(
     rule: ScalingRule, train: NDArray[np.float32], data: st.DataObject
 ) -> None:
-    found = learned(rule, uploaded(train, "cpu"))
+    found = learned_on_device(rule, uploaded(train, "cpu"))
     unseen = data.draw(arrays(np.float32, (5, train.shape[1]), elements=st.floats(-1024, 1024, width=32)))
-    np.testing.assert_array_equal(applied(found, uploaded(unseen, "cpu")).numpy(), found.transform(unseen))
+    np.testing.assert_array_equal(applied_on_device(found, uploaded(unseen, "cpu")).numpy(), found.transform(unseen))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -69,7 +72,13 @@ def test_the_same_scaling_gives_the_same_bits(
 def test_a_table_arrives_whatever_its_numbers(device: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_device, "_STAGED_BYTES", 4 * 3 * 6)  # three rows of a buffer
     whole = heavy[:rows]
-    for table in (whole, np.asfortranarray(whole), heavy[: 2 * rows : 2], whole.astype(np.float64), np.int16(whole)):
+    for table in (
+        whole,
+        np.asfortranarray(whole),
+        heavy[: 2 * rows : 2],
+        whole.astype(np.float64),
+        whole.astype(np.int16),
+    ):
         found = uploaded(table, device)
         assert (found.dtype, found.device.type) == (torch.float32, device)
         np.testing.assert_array_equal(found.cpu().numpy(), table.astype(np.float32))
@@ -87,6 +96,6 @@ def test_a_value_that_is_not_finite_is_named(device: str, wrong: float, monkeypa
 
 def test_what_cannot_be_scaled_is_refused() -> None:
     with pytest.raises(DataError, match="0 rows × 6 features"):
-        learned(Standard(), uploaded(heavy[:0], "cpu"))
+        learned_on_device(Standard(), uploaded(heavy[:0], "cpu"))
     with pytest.raises(DataError, match="from 6 features, not 5"):
-        applied(learned(Standard(), uploaded(heavy, "cpu")), uploaded(heavy[:, :5], "cpu"))
+        applied_on_device(learned_on_device(Standard(), uploaded(heavy, "cpu")), uploaded(heavy[:, :5], "cpu"))

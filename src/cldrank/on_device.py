@@ -51,10 +51,10 @@ def uploaded(table: NDArray[Any], device: torch.device | str) -> Tensor:
     return found
 
 
-def learned(rule: ScalingRule, table: Tensor) -> Scaling:
+def learned_on_device(rule: ScalingRule, table: Tensor) -> Scaling:
     """The scaling that a rule learns from a table on a device, as `scaling.fit` does from an array.
 
-    >>> learned(Standard(), uploaded(np.array([[1.0], [3.0]]), "cpu")).parameters
+    >>> learned_on_device(Standard(), uploaded(np.array([[1.0], [3.0]]), "cpu")).parameters
     {'center': array([2.]), 'factor': array([1.])}
     """
     rows, width = table.shape
@@ -66,11 +66,11 @@ def learned(rule: ScalingRule, table: Tensor) -> Scaling:
     return Scaling(rule, width, learn[type(rule)](rule, table))
 
 
-def applied(scaling: Scaling, table: Tensor, out: Tensor | None = None) -> Tensor:
+def applied_on_device(scaling: Scaling, table: Tensor, out: Tensor | None = None) -> Tensor:
     """The scaled table, in a new tensor or in `out`, which may be the table itself.
 
     >>> table = uploaded(np.array([[1.0], [3.0]]), "cpu")
-    >>> applied(learned(Standard(), table), table).ravel()
+    >>> applied_on_device(learned_on_device(Standard(), table), table).ravel()
     tensor([-1., 1.])
     """
     import torch
@@ -103,7 +103,7 @@ def _staged(table: NDArray[Any], found: Tensor) -> None:
     step = max(1, _STAGED_BYTES // (4 * max(width, 1)))
     own, current = threading.local(), torch.cuda.current_stream(found.device)
 
-    def copy(start: int) -> torch.cuda.Event:
+    def copy(start: int) -> None:
         part = table[start : start + step]
         if not hasattr(own, "buffer"):
             own.buffer = torch.empty((min(step, rows), width), dtype=torch.float32, pin_memory=True)
@@ -114,11 +114,11 @@ def _staged(table: NDArray[Any], found: Tensor) -> None:
         with torch.cuda.stream(own.stream):
             found[start : start + len(part)].copy_(own.buffer[: len(part)], non_blocking=True)
             own.done.record()
-        return own.done
 
     threads = fair_threads(min(_THREADS, available_cores()))
-    for done in ahead(copy, range(0, rows, step), threads, most=2 * threads):
-        done.synchronize()
+    for _ in ahead(copy, range(0, rows, step), threads, most=2 * threads):
+        pass
+    torch.cuda.synchronize(found.device)
 
 
 # -- rules -------------------------------------------------------------------------------------------------------
