@@ -15,13 +15,14 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting, warn
 from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
 from cldrank.models.network.distributed import local_device
-from cldrank.models.network.features import FeatureTable
-from cldrank.models.network.lists import Lists, observed_lists, target_lists
+from cldrank.models.network.features import FeatureTable, raw_on_device
+from cldrank.models.network.lists import Lists, observed_lists, rows_used, target_lists
 from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.networks import enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
 from cldrank.models.network.warm import begin_with, start_of
 from cldrank.models.warm import WarmStart
+from cldrank.on_device import learned_on_device
 from cldrank.rankers.devices import device_of
 from cldrank.rankers.from_torch import ranker_of
 from cldrank.wording import count
@@ -74,19 +75,23 @@ def _selected(model: Network, lists: Lists, make_task: MakeTask, context: Contex
 def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> tuple[Task, dict[str, Any]]:
     """Train the task that `make_task` makes of a network and the number of features; what is known of the fit."""
     data, run = context.data, context.run
-    scaling = scalings.fit(model.scaling, data.features)
-    warm = WarmStart.of(context, scaling)
     device = device_of(local_device(run.device))
+    raw = raw_on_device(data.features, device, run.resident)
+    if raw is None:
+        scaling = scalings.fit(model.scaling, data.features)
+    else:
+        scaling = learned_on_device(scalings.rule_of(model.scaling), raw)
+    warm = WarmStart.of(context, scaling)
     with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
         task = make_task(model.build(data.n_features, run.seed), data.n_features)
     if warm is not None:
         begin_with(warm, task, context.user)
     learned, held, queries = split(model, lists, task.pairwise, context, warm)
-    rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
+    rows, place = rows_used(learned, held, n_rows=data.n_rows)
     with enough_memory():
-        table = FeatureTable(data.features, scaling, rows, device, run.resident)
+        table = FeatureTable(data.features if raw is None else raw, scaling, rows, device, run.resident)
         identity = {"method": context.user, "features": repr(data.feature_names), **_decisive(context)}
-        trained = train_network(task, learned.placed(rows), held.placed(rows), table, model, run, identity=identity)
+        trained = train_network(task, learned.placed(place), held.placed(place), table, model, run, identity=identity)
     if not trained.history:
         raise DataError(
             "{} met numbers that are not finite in its first epoch; lower {}, check the features for extreme values, "

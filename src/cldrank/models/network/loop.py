@@ -17,6 +17,7 @@ from cldrank import losses
 from cldrank.models.network.checkpoint import Checkpoint
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
+from cldrank.models.network.flat import FlatParameters
 from cldrank.models.network.lists import BatchSource, ListBatch, Lists
 from cldrank.models.network.tasks import Task
 from cldrank.models.network.tensorboard import Board
@@ -64,7 +65,7 @@ class Trainer:
         self.batch_queries = model.batch_queries or min(max(sum(map(len, self.groups)) // 64, 8), 128)
         self._scale = 1 / (self.batch_queries * _mean_size(task, self.groups))
         self.peak: Tensor | None = None  # of each list held out, the preference that the best epoch agreed with
-        self.parameters = [parameter for parameter in task.networks.parameters() if parameter.requires_grad]
+        self.flat = FlatParameters(parameter for parameter in task.networks.parameters() if parameter.requires_grad)
         self._graphed = self._can_record()
         self.optimiser = self._optimiser(float(model.learning_rate), float(model.l2))
         self._steps = model.epochs * self.steps_of_epoch
@@ -84,7 +85,7 @@ class Trainer:
                     status = "early_stopped"
                     break
                 epoch = self._epoch(number, history)
-                if not (math.isfinite(epoch.loss) and self._finite()):
+                if not (math.isfinite(epoch.loss) and self.flat.finite):  # the loss does not show the last step
                     status = "non_finite"
                     break
                 state = self.state() if epoch.best else best
@@ -99,6 +100,7 @@ class Trainer:
             status = "interrupted"
         if history:
             self.load(best)
+        self.flat.release()
         return Trained(status, tuple(history), max((epoch.number for epoch in history if epoch.best), default=0))
 
     def _epoch(self, number: int, history: list[Epoch]) -> Epoch:
@@ -166,7 +168,7 @@ class Trainer:
 
     def _compute(self, group: BatchSource, chosen: Tensor, features: Tensor | None = None) -> None:
         """One step of the optimiser."""
-        self.optimiser.zero_grad(set_to_none=not self._graphed)
+        self.flat.gradient.zero_()
         if len(chosen):
             batch = group.batch(chosen)
             with self._precision():
@@ -174,9 +176,9 @@ class Trainer:
             loss = lost.sum() * self._scale
             loss.backward()
             self._loss += loss.detach()
-        self.world.sum_gradients(self.parameters)
+        self.world.sum_up(self.flat.gradient)
         if self.model.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.model.clip_norm)
+            self.flat.clip(self.model.clip_norm)
         self.optimiser.step()
 
     def _features(self, batch: ListBatch, given: Tensor | None = None) -> Tensor:
@@ -184,7 +186,7 @@ class Trainer:
             return given
         rows = batch.rows.flatten()
         if self.table.resident is not None:
-            return self.table.resident[rows]
+            return self.table.resident.index_select(0, rows)
         return self.table.gather(rows.cpu().numpy())
 
     def _precision(self) -> Any:
@@ -236,17 +238,17 @@ class Trainer:
 
     def _optimiser(self, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
         rate: float | Tensor = torch.tensor(learning_rate, device=self.device) if self._graphed else learning_rate
-        decayed = [parameter for parameter in self.parameters if parameter.ndim > 1]
-        others = [parameter for parameter in self.parameters if parameter.ndim <= 1]
-        parts = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+        parts = [
+            {"params": [part], "weight_decay": decay}
+            for part, decay in zip(self.flat.parts, (weight_decay, 0.0), strict=True)
+        ]
         return torch.optim.AdamW(parts, lr=rate, fused=True, capturable=self._graphed)
 
     def _prime(self) -> None:
         """Make the optimiser's state, and record the steps, without having learned anything."""
         before = self.state()
         self._set_rate(0)
-        for parameter in self.parameters:
-            parameter.grad = torch.zeros_like(parameter)
+        self.flat.gradient.zero_()
         self.optimiser.step()
         if self._graphed:
             sizes = {(at, min(len(group), self.batch_queries)) for at, group in enumerate(self.groups)}
@@ -269,8 +271,7 @@ class Trainer:
         side = torch.cuda.Stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
-            for _ in range(2):
-                self._compute(self.groups[group], place)
+            self._compute(self.groups[group], place)
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -280,10 +281,6 @@ class Trainer:
     def state(self) -> dict[str, Tensor]:
         """A copy of the networks' state."""
         return {name: value.detach().clone() for name, value in self.task.networks.state_dict().items()}
-
-    def _finite(self) -> bool:
-        """Whether all that is learned is a number: the loss of an epoch does not show its last step."""
-        return bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all())
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor]) -> None:
