@@ -77,8 +77,15 @@ def _cld_pair_with_slopes() -> Any:
 
     class CLDPairLoss(torch.autograd.Function):
         @staticmethod
-        def forward(  # type: ignore[override]
-            ctx: Any, f: Tensor, omega: Tensor, f_u: Tensor, omega_u: Tensor, preference: Tensor, mixed: Tensor, c: float
+        def forward(
+            ctx: Any,
+            f: Tensor,
+            omega: Tensor,
+            f_u: Tensor,
+            omega_u: Tensor,
+            preference: Tensor,
+            mixed: Tensor,
+            c: float,
         ) -> Tensor:
             size, width = f.shape[1], f.shape[1] + f_u.shape[1]
             gap = _differences(f, torch.cat([f, f_u], 1))
@@ -99,7 +106,7 @@ def _cld_pair_with_slopes() -> Any:
             return lost
 
         @staticmethod
-        def backward(ctx: Any, by_loss: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        def backward(ctx: Any, by_loss: Tensor) -> tuple[Tensor | None, ...]:
             return (*(by_loss[:, None] * slope for slope in ctx.saved_tensors), None, None, None)
 
     return CLDPairLoss

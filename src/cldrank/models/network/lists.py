@@ -282,6 +282,6 @@ class BatchSource:
 
     def batch(self, chosen: Tensor) -> ListBatch:
         """Some of the lists."""
-        rows, numbers = self._rows.index_select(0, chosen), self._numbers.index_select(0, chosen)
+        rows, numbers = self._rows[chosen], self._numbers[chosen]
         target, weight, drawn, ends = numbers.split([self.width, self.width, self.draws, 2], dim=1)
         return ListBatch(rows, target, weight, drawn, ends[:, 0], ends[:, 1])

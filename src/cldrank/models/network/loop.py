@@ -239,10 +239,12 @@ class Trainer:
     def _optimiser(self, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
         rate: float | Tensor = torch.tensor(learning_rate, device=self.device) if self._graphed else learning_rate
         parts = [
-            {"params": [part], "weight_decay": decay}
-            for part, decay in zip(self.flat.parts, (weight_decay, 0.0), strict=True)
+            {"params": self.flat.decayed, "weight_decay": weight_decay},
+            {"params": self.flat.others, "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(parts, lr=rate, fused=True, capturable=self._graphed)
+        return torch.optim.AdamW(
+            [part for part in parts if part["params"]], lr=rate, fused=True, capturable=self._graphed
+        )
 
     def _prime(self) -> None:
         """Make the optimiser's state, and record the steps, without having learned anything."""
@@ -268,14 +270,14 @@ class Trainer:
         """A step over `size` lists of a group as a CUDA graph, and the tensor from which it reads which lists."""
         place = torch.arange(size, device=self.device)
         self.task.networks.train()
-        side = torch.cuda.Stream(self.device)
+        side, graph = torch.cuda.Stream(self.device), torch.cuda.CUDAGraph()
         side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
+        with torch.cuda.stream(side):  # torch.cuda.graph(…) would empty all caches first, also those of pinned memory
             self._compute(self.groups[group], place)
+            graph.capture_begin()
+            self._compute(self.groups[group], place)
+            graph.capture_end()
         torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._compute(self.groups[group], place)
         return place, graph
 
     def state(self) -> dict[str, Tensor]:
