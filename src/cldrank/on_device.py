@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-_STAGED_BYTES = 16 << 20  # of a pinned buffer; each thread has one
+_STAGED_BYTES = 4 << 20  # of a pinned buffer; each thread has one
 _THREADS = 4
 _BLOCK_VALUES = 1 << 25  # 256 MiB of float64 on the device at a time
 _LARGEST = float(np.finfo(np.float32).max)
