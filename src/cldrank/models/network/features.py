@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.on_device import applied_on_device, uploaded
 from cldrank.scaling import Scaling
@@ -61,6 +62,12 @@ class FeatureTable:
         self._features = features
         fits = len(rows) * self.width * 4 <= _SHARE * _free_memory(self.device)
         self.resident = self._held() if (fits if resident is None else resident) else None
+
+    @classmethod
+    def of_scaled(cls, table: torch.Tensor) -> FeatureTable:
+        """A table of rows that are on their device and scaled already."""
+        unscaled = scalings.Scaling(scalings.Unscaled(), table.shape[1], {})
+        return cls(table, unscaled, np.arange(len(table)), table.device)
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -262,6 +262,7 @@ class BatchSource:
         extra = torch.zeros((count, draws), dtype=torch.int64, device=device)
         self._rows = torch.cat([tensor(packed.rows, torch.int64), extra], dim=1)
         self.width, self.draws, self.device = packed.rows.shape[1], draws, device
+        self.lists = packed.lists
 
     def __len__(self) -> int:
         return len(self._rows)

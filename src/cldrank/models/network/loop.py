@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from cldrank import losses
 from cldrank.models.network.checkpoint import Checkpoint
+from cldrank.models.network.chunks import ChunkedTable, ChunkReading
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.flat import FlatParameters
@@ -40,7 +42,14 @@ class Trained:
 
 
 def train_network(
-    task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run, *, identity: Any = None
+    task: Task,
+    lists: Lists,
+    held: Lists,
+    table: FeatureTable | ChunkedTable,
+    model: Network,
+    run: Run,
+    *,
+    identity: Any = None,
 ) -> Trained:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 
@@ -55,7 +64,9 @@ def train_network(
 class Trainer:
     """One training under way."""
 
-    def __init__(self, task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run) -> None:
+    def __init__(
+        self, task: Task, lists: Lists, held: Lists, table: FeatureTable | ChunkedTable, model: Network, run: Run
+    ) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.epochs, self.seed = model.epochs, run.seed
         self.world, self.device = World.find(table.device), table.device
@@ -68,7 +79,11 @@ class Trainer:
         self.flat = FlatParameters(parameter for parameter in task.networks.parameters() if parameter.requires_grad)
         self._graphed = self._can_record()
         self.optimiser = self._optimiser(float(model.learning_rate), float(model.l2))
-        self._steps = model.epochs * self.steps_of_epoch
+        self._reading = self._held_reading = None
+        if isinstance(table, ChunkedTable):
+            self._reading = ChunkReading(table, lists, self.groups, self.batch_queries, run.seed, self.world)
+            self._held_reading = ChunkReading(table, held, self._held, 1, run.seed, self.world)
+        self._begin = [0, *accumulate(self._steps_of(number) for number in range(1, model.epochs + 1))]
         self._loss = torch.zeros((), device=self.device)
         self._recorded: dict[tuple[int, int], tuple[Tensor, torch.cuda.CUDAGraph]] = {}
 
@@ -109,7 +124,7 @@ class Trainer:
         self._loss.zero_()
         rate = 0.0
         for step, (group, chosen, features) in enumerate(self._batches(number)):
-            rate = self._set_rate((number - 1) * self.steps_of_epoch + step)
+            rate = self._set_rate(self._begin[number - 1] + step)
             self._step(group, chosen, features)
         loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
         found, best = self._judge(history)
@@ -127,9 +142,10 @@ class Trainer:
         """How many lists are held out."""
         return sum(map(len, self._held))
 
-    @property
-    def steps_of_epoch(self) -> int:
+    def _steps_of(self, number: int) -> int:
         """How many steps an epoch takes."""
+        if self._reading is not None:
+            return self._reading.steps(number)
         return sum(-(-len(group) // self.batch_queries) for group in self.groups)
 
     def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
@@ -139,6 +155,11 @@ class Trainer:
         """
         torch.manual_seed(_mixed(self.seed, number, self.world.rank))
         random = torch.Generator(self.device).manual_seed(_mixed(self.seed, number))
+        if self._reading is not None:
+            for group in self.groups:
+                group.draw(random)
+            yield from self._reading.batches(number)
+            return
         plan: list[tuple[int, Tensor]] = []
         for index, group in enumerate(self.groups):
             group.draw(random)
@@ -150,7 +171,7 @@ class Trainer:
             yield from ((index, part, None) for index, part in chosen)
             return
         rows = (self.groups[index].batch(part).rows.flatten().cpu().numpy() for index, part in chosen)
-        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):
+        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):  # type: ignore[union-attr]
             yield index, part, features
 
     # -- steps ---------------------------------------------------------------------------------------------------
@@ -195,7 +216,7 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def _set_rate(self, step: int) -> float:
-        rate = float(self.model.learning_rate) * schedule(self.model, step, self._steps)
+        rate = float(self.model.learning_rate) * schedule(self.model, step, self._begin[-1])
         for part in self.optimiser.param_groups:
             if isinstance(part["lr"], Tensor):
                 part["lr"].fill_(rate)
@@ -225,14 +246,32 @@ class Trainer:
     def _agreement(self) -> tuple[Tensor, Tensor]:
         """Of each list held out, the preference that the scores agree with, and all there is."""
         self.task.networks.eval()
+        if self._held_reading is not None:
+            return self._agreement_by_chunks(self._held_reading)
         found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
         for group in self._held:
             for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
                 batch = group.batch(part)
-                scores, _ = self.task.scores("relevance", self._features(batch), batch)
-                pair = losses.concordance(scores, losses.preferences(batch.target, batch.weight))
+                pair = self._concordance(batch, self._features(batch))
                 found.append((pair[0].double().cpu(), pair[1].double().cpu()))
         return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
+
+    def _agreement_by_chunks(self, reading: ChunkReading) -> tuple[Tensor, Tensor]:
+        """The same, of features on disk: each process reads its share of the chunks."""
+        found = torch.zeros((2, self.n_held), dtype=torch.float64, device=self.device)
+        first = list(accumulate(map(len, self._held), initial=0))
+        for window, parts in reading.in_order():
+            for index, lists in parts:
+                for part in lists.split(max(1, _VALIDATION_ROWS // self._held[index].width)):
+                    batch = self._held[index].batch(part)
+                    pair = self._concordance(batch, window.gather(batch.rows.flatten()))
+                    found[:, first[index] + part] = torch.stack(pair).double()
+        self.world.sum_up(found)
+        return found[0].cpu(), found[1].cpu()
+
+    def _concordance(self, batch: ListBatch, features: Tensor) -> tuple[Tensor, Tensor]:
+        scores, _ = self.task.scores("relevance", features, batch)
+        return losses.concordance(scores, losses.preferences(batch.target, batch.weight))
 
     # -- the optimiser and its state -----------------------------------------------------------------------------
 
