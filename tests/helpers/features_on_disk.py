@@ -22,8 +22,12 @@ class SlicedFeatures:
         self.row_group_offsets = np.append(np.arange(0, len(features), group), len(features))
         self.given: list[tuple[int, int]] = []
 
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
     def __len__(self) -> int:
-        return len(self._features)
+        return self.shape[0]
 
     def __getitem__(self, rows: slice) -> NDArray[np.float32]:
         assert isinstance(rows, slice)
@@ -38,5 +42,5 @@ class SlicedFeatures:
 def with_features(data: RankingDataset, features: Any) -> RankingDataset:
     """The same data with features elsewhere."""
     found = copy.copy(data)
-    object.__setattr__(found, "features", features)
+    found.__dict__.update(features=features, fingerprint=data.fingerprint)
     return found
