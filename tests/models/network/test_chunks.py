@@ -156,7 +156,8 @@ SCRIPT = """
     fitted = CLDPair(model=MLP(hidden=(8,), dropout=0.0, epochs=2, batch_queries=8)).fit(
         with_features(GIVEN.data, features), *GIVEN[1:]
     )
-    found = {{"scores": scores(fitted).tolist(), "history": [[e.loss, e.validation] for e in fitted.history_], "read": read}}
+    history = [[epoch.loss, epoch.validation] for epoch in fitted.history_]
+    found = {{"scores": scores(fitted).tolist(), "history": history, "read": read}}
     with open({folder!r} + "/" + os.environ["RANK"] + ".json", "w") as file:
         json.dump(found, file)
     import torch.distributed
@@ -224,7 +225,8 @@ BOUNDED = """
     names = tuple(f"f{{i}}" for i in range(256))
     data = with_features(small, Made())
     data.__dict__["feature_names"] = names
-    fit = lambda: cr.IPS(model=cr.MLP(hidden=(8,), epochs=1, batch_queries=64)).fit(data, table, cr.Propensities.power(1, 3))
+    method = cr.IPS(model=cr.MLP(hidden=(8,), epochs=1, batch_queries=64))
+    fit = lambda: method.fit(data, table, cr.Propensities.power(1, 3))
     chunks._BUFFER_BYTES = 1 << 20
     fit()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
