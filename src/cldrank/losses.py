@@ -10,7 +10,8 @@ Everywhere, B lists of S shown candidates and U candidates that were not shown:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,14 +64,52 @@ def cld_pair(
     >>> cld_pair(one, none, none, none, torch.zeros(1, 1, 1), torch.ones(1, 1, 1), 0.5)
     tensor([0.5032])
     """
+    given = scores, selection, unshown_scores, unshown_selection, preference, mixed
+    lost: Tensor = _cld_pair_with_slopes().apply(*given, selection_weight)
+    return lost
+
+
+@cache
+def _cld_pair_with_slopes() -> Any:
+    """`cld_pair` with its slopes written out: they come along in one pass, and few operations are left to autograd."""
+    import torch
     from torch.nn.functional import logsigmoid
 
-    difference = _differences(scores, scores)
-    chosen = logsigmoid(selection[:, :, None] + difference) + logsigmoid(selection[:, None, :] + difference)
-    both = preference * (logsigmoid(difference) + selection_weight * chosen)
-    across = logsigmoid(selection[:, :, None] + _differences(scores, unshown_scores))
-    left_out = logsigmoid(-unshown_selection)[:, None, :]
-    return -both.sum((1, 2)) - selection_weight * (mixed * (across + left_out)).sum((1, 2))
+    class CLDPairLoss(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            ctx: Any,
+            f: Tensor,
+            omega: Tensor,
+            f_u: Tensor,
+            omega_u: Tensor,
+            preference: Tensor,
+            mixed: Tensor,
+            c: float,
+        ) -> Tensor:
+            size, width = f.shape[1], f.shape[1] + f_u.shape[1]
+            gap = _differences(f, torch.cat([f, f_u], 1))
+            order = gap[:, :, :size]
+            chosen, both = mixed * c, preference * c
+            inside = torch.cat([omega[:, :, None] + gap, omega[:, None, :] + order, order], 2)
+            weight = torch.cat([both, chosen, both, preference], 2)
+            left_out = chosen.sum(1)
+            lost = -(weight * logsigmoid(inside)).sum((1, 2)) - (left_out * logsigmoid(-omega_u)).sum(1)
+            slope = weight.mul_(inside.neg_().sigmoid_())  # of -loss by what is inside
+            own, others = slope[:, :, :width], slope[:, :, width : width + size]
+            by_omega = own.sum(2).add_(others.sum(1)).neg_()
+            others += slope[:, :, width + size :]
+            own[:, :, :size] += others
+            by_both = own.sum(1)
+            by_f = by_both[:, :size] - own.sum(2)
+            ctx.save_for_backward(by_f, by_omega, by_both[:, size:], left_out * omega_u.sigmoid())
+            return lost
+
+        @staticmethod
+        def backward(ctx: Any, by_loss: Tensor) -> tuple[Tensor | None, ...]:
+            return (*(by_loss[:, None] * slope for slope in ctx.saved_tensors), None, None, None)
+
+    return CLDPairLoss
 
 
 def cld(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-_STAGED_BYTES = 16 << 20  # of a pinned buffer; each thread has one
-_THREADS = 8
+_STAGED_BYTES = 4 << 20  # of a pinned buffer; each thread has one
+_THREADS = 4
 _BLOCK_VALUES = 1 << 25  # 256 MiB of float64 on the device at a time
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -41,7 +41,7 @@ def uploaded(table: NDArray[Any], device: torch.device | str) -> Tensor:
 
     place = torch.device(device)
     if place.type == "cpu":
-        here = np.ascontiguousarray(_float32(table))
+        here = np.ascontiguousarray(_float32(table[:]))
         found = torch.from_numpy(here if here.flags.writeable else here.copy())
     else:
         found = torch.empty(table.shape, dtype=torch.float32, device=place)

@@ -110,7 +110,7 @@ def test_a_checkpoint_is_data_and_no_code(tmp_path: Path) -> None:
     small_pair(checkpoint=file).fit(*GIVEN)
     content = file.read_bytes()
     with safetensors.safe_open(str(file), framework="np") as opened:
-        assert opened.metadata()["format"] == "cldrank-checkpoint-1"
+        assert opened.metadata()["format"] == "cldrank-checkpoint-2"
         assert {name.partition(".")[0] for name in opened.keys()} == {"now", "best", "peak", "optimiser"}  # noqa: SIM118
     assert int.from_bytes(content[:8], "little") < len(content)  # a header of JSON, then numbers
     assert content[8:9] == b"{"
@@ -189,7 +189,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
             small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
     import safetensors.numpy
 
-    for metadata in (None, {"format": "cldrank-checkpoint-1"}, {"format": "cldrank-checkpoint-1", "about": "{"}):
+    for metadata in (None, {"format": "cldrank-checkpoint-2"}, {"format": "cldrank-checkpoint-1", "about": "{"}):
         file.write_bytes(safetensors.numpy.save({"a": np.zeros(1)}, metadata=metadata))
         with pytest.raises(FormatError, match="state: this "):
             small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
@@ -211,7 +211,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def resumed(file: Path, tensors: Any, about: Any) -> Any:
     text = about if isinstance(about, str) else json.dumps(about)
-    safetensors.torch.save_file(tensors, file, metadata={"format": "cldrank-checkpoint-1", "about": text})
+    safetensors.torch.save_file(tensors, file, metadata={"format": "cldrank-checkpoint-2", "about": text})
     return small_pair(epochs=2, checkpoint=file, resume=True).fit(*GIVEN)
 
 

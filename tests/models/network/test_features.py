@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from cldrank import scaling
 from cldrank.models.network import features
-from cldrank.models.network.features import FeatureTable
+from cldrank.models.network.features import FeatureTable, raw_on_device
+from cldrank.on_device import uploaded
 
 FEATURES = np.random.default_rng(0).lognormal(size=(50, 4)).astype(np.float32)
 ROWS = np.array([1, 2, 3, 7, 11, 12, 40, 49])
@@ -64,3 +66,19 @@ def test_rows_are_held_where_memory_suffices(monkeypatch: pytest.MonkeyPatch) ->
     for free, held in ((2 * size, True), (2 * size - 1, False)):
         monkeypatch.setattr(features, "machine_memory", lambda size=free, **_: size)
         assert (FeatureTable(FEATURES, scaled, ROWS, "cpu").resident is not None) == held
+
+
+@pytest.mark.parametrize("rows", [ROWS, np.arange(len(FEATURES))], ids=["some", "all"])
+def test_features_that_are_on_the_device_are_scaled_there(rows: Any) -> None:
+    scaled = scaling.fit("standard", FEATURES)
+    table = FeatureTable(uploaded(FEATURES.copy(), "cpu"), scaled, rows, "cpu")
+    assert table.resident is not None
+    np.testing.assert_array_equal(table.resident.numpy(), scaled.transform(FEATURES)[rows])
+
+
+def test_the_cpu_scales_for_itself_and_for_a_gpu_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert raw_on_device(FEATURES, torch.device("cpu"), None) is None
+    monkeypatch.setattr(features, "uploaded", lambda *_: torch.zeros(1))
+    for free, resident, there in ((2, None, True), (2, False, False), (1.9, None, False)):
+        monkeypatch.setattr(features, "_free_memory", lambda _, free=free: free * FEATURES.nbytes)
+        assert (raw_on_device(FEATURES, torch.device("meta"), resident) is not None) == there

@@ -14,9 +14,10 @@ from cldrank.estimators import CLD, IPS, CLDPair, Naive, Oracle
 from cldrank.estimators.evidence import needed
 from cldrank.estimators.observing import observe
 from cldrank.models import MLP, TorchModule
-from cldrank.models.network import loop
+from cldrank.models.network import fitting, loop
 from cldrank.models.network.fitting import split
 from cldrank.models.network.lists import observed_lists
+from cldrank.on_device import uploaded
 
 
 def learnable(queries: int = 80, seed: int = 0) -> RankingDataset:
@@ -58,6 +59,22 @@ def test_features_held_and_streamed_give_the_same_bits() -> None:
     held, streamed = (small_pair(resident=resident).fit(*GIVEN) for resident in (True, False))
     np.testing.assert_array_equal(scores(streamed), scores(held))
     assert [epoch.loss for epoch in streamed.history_] == [epoch.loss for epoch in held.history_]
+
+
+def test_features_scaled_on_a_device_give_the_same_ranker(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = small_pair().fit(*GIVEN)
+    monkeypatch.setattr(fitting, "raw_on_device", lambda features, device, _: uploaded(features.copy(), device))
+    there = small_pair().fit(*GIVEN)
+    np.testing.assert_allclose(scores(there), scores(here), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("changes", [{}, {"graph": False}, {"resident": False}], ids=str)
+def test_a_gpu_learns_what_the_cpu_learns(changes: Any) -> None:
+    cpu, cuda = (
+        small_pair(dropout=0.0, device=device, **own).fit(*GIVEN) for device, own in (("cpu", {}), ("cuda", changes))
+    )
+    assert np.corrcoef(scores(cpu), scores(cuda))[0, 1] > 0.99  # they draw other unshown candidates
 
 
 def test_batches_of_an_epoch_are_shuffled_anew_and_hold_each_list_once(monkeypatch: pytest.MonkeyPatch) -> None:

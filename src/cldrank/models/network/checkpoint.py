@@ -20,7 +20,7 @@ from cldrank.reading import reading
 if TYPE_CHECKING:
     from cldrank.models.network.loop import Trainer
 
-_FORMAT = "cldrank-checkpoint-1"
+_FORMAT = "cldrank-checkpoint-2"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Checkpoint:
         best = {name: tensors[f"best.{name}"].to(trainer.device) for name in now}
         trainer.peak = tensors.get("peak")
         trainer.load(now)
-        for index, parameter in enumerate(trainer.parameters):
+        for index, parameter in enumerate(trainer.flat.pieces):
             for name, value in trainer.optimiser.state[parameter].items():
                 value.copy_(tensors[f"optimiser.{index}.{name}"])
         return about["history"], best
@@ -98,7 +98,7 @@ def _content(trainer: Trainer, best: dict[str, Tensor]) -> dict[str, Tensor]:
     """The networks now and at their best, and the state of the optimiser."""
     tensors = {f"now.{name}": value for name, value in trainer.state().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
-    for index, parameter in enumerate(trainer.parameters):
+    for index, parameter in enumerate(trainer.flat.pieces):
         for name, value in trainer.optimiser.state[parameter].items():
             tensors[f"optimiser.{index}.{name}"] = value
     return tensors

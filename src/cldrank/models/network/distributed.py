@@ -42,29 +42,17 @@ class World:
         """The share of a batch that is this process's."""
         return chosen if self.size == 1 else chosen[self.rank :: self.size]
 
-    def sum_gradients(self, parameters: list[torch.nn.Parameter]) -> None:
-        """Add up the gradients of all processes, in one message."""
-        if self.size == 1:
-            return
-        from torch import distributed
+    def sum_up(self, values: Tensor) -> None:
+        """Put the sum over all processes in the place of some numbers."""
+        if self.size > 1:
+            from torch import distributed
 
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        message = torch.cat([gradient.flatten() for gradient in gradients])
-        distributed.all_reduce(message)
-        for gradient, part in zip(gradients, message.split([each.numel() for each in gradients]), strict=True):
-            gradient.copy_(part.view_as(gradient))
+            distributed.all_reduce(values)
 
     def total(self, value: Tensor) -> float:
         """The sum of a number over all processes."""
-        if self.size == 1:
-            return float(value)
-        from torch import distributed
-
         whole = value.clone()
-        distributed.all_reduce(whole)
+        self.sum_up(whole)
         return float(whole)
 
 

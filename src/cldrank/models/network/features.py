@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.memory import machine_memory
+from cldrank.on_device import applied_on_device, uploaded
 from cldrank.scaling import Scaling
 from cldrank.workers import ahead
 
@@ -21,8 +23,16 @@ _BLOCK_BYTES = 64 << 20
 _SHARE = 0.5  # of free memory that the features may take
 
 
+def raw_on_device(features: NDArray[np.float32], device: torch.device, resident: bool | None) -> torch.Tensor | None:
+    """The features on a GPU, to be scaled there, where it has the room; None where the CPU is to scale them."""
+    roomy = resident is not False and features.nbytes <= _SHARE * _free_memory(device)
+    return uploaded(features, device) if device.type != "cpu" and roomy else None
+
+
 class FeatureTable:
     """Some rows of a feature matrix, scaled. `resident` is the tensor that holds them all, if they are held.
+
+    Features that are a tensor are on the device already, and are written over.
 
     >>> from cldrank import scaling
     >>> features = np.array([[1.0], [2.0], [4.0]], dtype=np.float32)
@@ -35,7 +45,7 @@ class FeatureTable:
 
     def __init__(
         self,
-        features: NDArray[np.float32],
+        features: NDArray[np.float32] | torch.Tensor,
         scaling: Scaling,
         rows: IntArray,
         device: torch.device | str,
@@ -43,15 +53,22 @@ class FeatureTable:
     ) -> None:
         import torch
 
-        self._features, self._scaling, self._rows = features, scaling, rows
+        self._scaling, self._rows = scaling, rows
         self.device, self.width = torch.device(device), features.shape[1]
-        size = len(rows) * self.width * 4
-        if self.device.type == "cuda":
-            free = float(torch.cuda.mem_get_info(self.device)[0])
-        else:
-            free = machine_memory(free=True) or 4 << 30
-        fits = size <= _SHARE * free
+        if isinstance(features, torch.Tensor):
+            scaled = applied_on_device(scaling, features, out=features)
+            whole = len(rows) == len(scaled)
+            self.resident = scaled if whole else scaled[torch.from_numpy(rows).to(self.device)]
+            return
+        self._features = features
+        fits = len(rows) * self.width * 4 <= _SHARE * _free_memory(self.device)
         self.resident = self._held() if (fits if resident is None else resident) else None
+
+    @classmethod
+    def of_scaled(cls, table: torch.Tensor) -> FeatureTable:
+        """A table of rows that are on their device and scaled already."""
+        unscaled = scalings.Scaling(scalings.Unscaled(), table.shape[1], {})
+        return cls(table, unscaled, np.arange(len(table)), table.device)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -83,3 +100,11 @@ class FeatureTable:
             part = self._features[rows[0] : rows[-1] + 1] if span else self._features[rows]
             table[start : start + step] = torch.from_numpy(self._scaling.transform(part))
         return table
+
+
+def _free_memory(device: torch.device) -> float:
+    import torch
+
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    return machine_memory(free=True) or 4 << 30

@@ -14,14 +14,16 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import ConvergenceWarning, DataError, UsageError, setting, warn
 from cldrank.models.fit import Context, NetworkFit, SelectionNetworkFit
+from cldrank.models.network.chunks import ChunkedTable, learned_on_disk, on_disk
 from cldrank.models.network.distributed import local_device
-from cldrank.models.network.features import FeatureTable
-from cldrank.models.network.lists import Lists, observed_lists, target_lists
+from cldrank.models.network.features import FeatureTable, raw_on_device
+from cldrank.models.network.lists import Lists, observed_lists, rows_used, target_lists
 from cldrank.models.network.loop import Trained, train_network
 from cldrank.models.network.networks import enough_memory
 from cldrank.models.network.tasks import Pairs, SelectedPairs, SelectedPoints, Task
 from cldrank.models.network.warm import begin_with, start_of
 from cldrank.models.warm import WarmStart
+from cldrank.on_device import learned_on_device
 from cldrank.rankers.devices import device_of
 from cldrank.rankers.from_torch import ranker_of
 from cldrank.wording import count
@@ -74,19 +76,19 @@ def _selected(model: Network, lists: Lists, make_task: MakeTask, context: Contex
 def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context) -> tuple[Task, dict[str, Any]]:
     """Train the task that `make_task` makes of a network and the number of features; what is known of the fit."""
     data, run = context.data, context.run
-    scaling = scalings.fit(model.scaling, data.features)
-    warm = WarmStart.of(context, scaling)
     device = device_of(local_device(run.device))
+    scaling, raw = _scaling(model, context, device)
+    warm = WarmStart.of(context, scaling)
     with fork_rng(devices=[]):  # torch draws the weights of a layer as it makes it, though others are put in
         task = make_task(model.build(data.n_features, run.seed), data.n_features)
     if warm is not None:
         begin_with(warm, task, context.user)
     learned, held, queries = split(model, lists, task.pairwise, context, warm)
-    rows = np.unique(np.concatenate([learned.rows, learned.unshown_rows, held.rows]))
+    rows, place = rows_used(learned, held, n_rows=data.n_rows)
     with enough_memory():
-        table = FeatureTable(data.features, scaling, rows, device, run.resident)
+        table = _table(context, raw, scaling, rows, device)
         identity = {"method": context.user, "features": repr(data.feature_names), **_decisive(context)}
-        trained = train_network(task, learned.placed(rows), held.placed(rows), table, model, run, identity=identity)
+        trained = train_network(task, learned.placed(place), held.placed(place), table, model, run, identity=identity)
     if not trained.history:
         raise DataError(
             "{} met numbers that are not finite in its first epoch; lower {}, check the features for extreme values, "
@@ -110,6 +112,27 @@ def _trained(model: Network, lists: Lists, make_task: MakeTask, context: Context
         "n_held": queries[1],
         "held_target": context.target,
     }
+
+
+def _scaling(model: Network, context: Context, device: torch.device) -> tuple[scalings.Scaling, torch.Tensor | None]:
+    """The scaling, and the features on the device where it was learned there."""
+    features, rule = context.data.features, scalings.rule_of(model.scaling)
+    if on_disk(features):
+        return learned_on_disk(rule, features), None
+    raw = raw_on_device(features, device, context.run.resident)
+    return (scalings.fit(rule, features), None) if raw is None else (learned_on_device(rule, raw), raw)
+
+
+def _table(
+    context: Context, raw: torch.Tensor | None, scaling: scalings.Scaling, rows: IntArray, device: torch.device
+) -> FeatureTable | ChunkedTable:
+    """The features that steps read: of those on disk, all at once where the buffer holds them, else by chunks."""
+    data, resident = context.data, context.run.resident
+    if not on_disk(data.features):
+        return FeatureTable(data.features if raw is None else raw, scaling, rows, device, resident)
+    chunked = ChunkedTable(data.features, scaling, rows, data.offsets, device)
+    fits = chunked.fits
+    return FeatureTable.of_scaled(chunked.held()) if (fits if resident is None else resident) else chunked
 
 
 def _decisive(context: Context) -> dict[str, Any]:

@@ -91,10 +91,9 @@ class Lists:
         entries = np.lexsort([order, segments.segment_of_rows(self.offsets)])
         return self._made_of(owner, new_lengths, entries, (self.pages / pieces)[owner].astype(np.float32))
 
-    def placed(self, rows: IntArray) -> Lists:
-        """The same lists with places in a table of these rows."""
-        places, unshown = (np.searchsorted(rows, own) for own in (self.rows, self.unshown_rows))
-        return replace(self, rows=places, unshown_rows=unshown)
+    def placed(self, place: IntArray) -> Lists:
+        """The same lists with places in a table of some rows; `place` has that of each row."""
+        return replace(self, rows=place[self.rows], unshown_rows=place[self.unshown_rows])
 
     def pack(self, unshown_ratio: float) -> list[ListTable]:
         """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
@@ -181,7 +180,7 @@ def observed_lists(observed: Observations, pages: IntArray) -> Lists:
     pages   (queries,) how often each query of the dataset was displayed
     """
     targets, absent = observed.shown_rows(), observed.absent > 0
-    queries = np.unique(observed.queries)
+    queries = observed.queries[np.flatnonzero(np.diff(observed.queries, prepend=-1))]
     return Lists(
         _offsets(targets.queries, queries),
         targets.rows,
@@ -191,6 +190,21 @@ def observed_lists(observed: Observations, pages: IntArray) -> Lists:
         observed.rows[absent],
         pages[queries].astype(np.float32),
     )
+
+
+def rows_used(*lists: Lists, n_rows: int) -> tuple[IntArray, IntArray]:
+    """Of `n_rows` rows, those that lists use, in order, and the place of each row among them.
+
+    >>> rows = np.arange(0, 5, 2)
+    >>> lists = Lists(np.array([0, 2]), rows[:2], rows[:2], rows[:2], np.array([0, 1]), rows[2:], np.ones(1))
+    >>> used, place = rows_used(lists, n_rows=6)
+    >>> used, place[used]
+    (array([0, 2, 4]), array([0, 1, 2]))
+    """
+    used = np.zeros(n_rows, dtype=bool)
+    for one in lists:
+        used[one.rows] = used[one.unshown_rows] = True
+    return np.flatnonzero(used), np.cumsum(used) - 1
 
 
 def _offsets(owners: IntArray, queries: IntArray) -> IntArray:
@@ -235,19 +249,20 @@ class BatchSource:
             return torch.from_numpy(np.ascontiguousarray(values)).to(device, kind)
 
         count, draws = len(packed.lists), packed.draws
-        self._target = tensor(packed.target, torch.float32)
-        self._weight = tensor(packed.weight, torch.float32)
-        self._pages = tensor(packed.pages, torch.float32)
         self._start = tensor(packed.unshown_start, torch.int64)
         self._count = tensor(packed.unshown_count, torch.int64)
         self._unshown_rows = tensor(unshown_rows, torch.int64)
         taken = self._count.clamp(max=draws)[:, None]
         edges = torch.arange(draws + 1, device=device) * self._count[:, None] // taken.clamp(min=1)
         self._parts, self._sizes = edges[:, :-1], edges.diff(dim=1)
-        self._drawn = (torch.arange(draws, device=device) < taken).float()
+        drawn = (torch.arange(draws, device=device) < taken).float()
+        target, weight = tensor(packed.target, torch.float32), tensor(packed.weight, torch.float32)
+        ends = [self._count.float()[:, None], tensor(packed.pages, torch.float32)[:, None]]
+        self._numbers = torch.cat([target, weight, drawn, *ends], dim=1)  # together: a batch looks them up at once
         extra = torch.zeros((count, draws), dtype=torch.int64, device=device)
         self._rows = torch.cat([tensor(packed.rows, torch.int64), extra], dim=1)
         self.width, self.draws, self.device = packed.rows.shape[1], draws, device
+        self.lists = packed.lists
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -268,11 +283,6 @@ class BatchSource:
 
     def batch(self, chosen: Tensor) -> ListBatch:
         """Some of the lists."""
-        return ListBatch(
-            self._rows[chosen],
-            self._target[chosen],
-            self._weight[chosen],
-            self._drawn[chosen],
-            self._count[chosen],
-            self._pages[chosen],
-        )
+        rows, numbers = self._rows[chosen], self._numbers[chosen]
+        target, weight, drawn, ends = numbers.split([self.width, self.width, self.draws, 2], dim=1)
+        return ListBatch(rows, target, weight, drawn, ends[:, 0], ends[:, 1])

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,8 +16,10 @@ from torch import Tensor
 
 from cldrank import losses
 from cldrank.models.network.checkpoint import Checkpoint
+from cldrank.models.network.chunks import ChunkedTable, ChunkReading
 from cldrank.models.network.distributed import World
 from cldrank.models.network.features import FeatureTable
+from cldrank.models.network.flat import FlatParameters
 from cldrank.models.network.lists import BatchSource, ListBatch, Lists
 from cldrank.models.network.tasks import Task
 from cldrank.models.network.tensorboard import Board
@@ -39,7 +42,14 @@ class Trained:
 
 
 def train_network(
-    task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run, *, identity: Any = None
+    task: Task,
+    lists: Lists,
+    held: Lists,
+    table: FeatureTable | ChunkedTable,
+    model: Network,
+    run: Run,
+    *,
+    identity: Any = None,
 ) -> Trained:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 
@@ -54,7 +64,9 @@ def train_network(
 class Trainer:
     """One training under way."""
 
-    def __init__(self, task: Task, lists: Lists, held: Lists, table: FeatureTable, model: Network, run: Run) -> None:
+    def __init__(
+        self, task: Task, lists: Lists, held: Lists, table: FeatureTable | ChunkedTable, model: Network, run: Run
+    ) -> None:
         self.task, self.table, self.model, self.run = task, table, model, run
         self.epochs, self.seed = model.epochs, run.seed
         self.world, self.device = World.find(table.device), table.device
@@ -64,10 +76,14 @@ class Trainer:
         self.batch_queries = model.batch_queries or min(max(sum(map(len, self.groups)) // 64, 8), 128)
         self._scale = 1 / (self.batch_queries * _mean_size(task, self.groups))
         self.peak: Tensor | None = None  # of each list held out, the preference that the best epoch agreed with
-        self.parameters = [parameter for parameter in task.networks.parameters() if parameter.requires_grad]
+        self.flat = FlatParameters(parameter for parameter in task.networks.parameters() if parameter.requires_grad)
         self._graphed = self._can_record()
         self.optimiser = self._optimiser(float(model.learning_rate), float(model.l2))
-        self._steps = model.epochs * self.steps_of_epoch
+        self._reading = self._held_reading = None
+        if isinstance(table, ChunkedTable):
+            self._reading = ChunkReading(table, lists, self.groups, self.batch_queries, run.seed, self.world)
+            self._held_reading = ChunkReading(table, held, self._held, 1, run.seed, self.world)
+        self._begin = [0, *accumulate(self._steps_of(number) for number in range(1, model.epochs + 1))]
         self._loss = torch.zeros((), device=self.device)
         self._recorded: dict[tuple[int, int], tuple[Tensor, torch.cuda.CUDAGraph]] = {}
 
@@ -84,7 +100,7 @@ class Trainer:
                     status = "early_stopped"
                     break
                 epoch = self._epoch(number, history)
-                if not (math.isfinite(epoch.loss) and self._finite()):
+                if not (math.isfinite(epoch.loss) and self.flat.finite):  # the loss does not show the last step
                     status = "non_finite"
                     break
                 state = self.state() if epoch.best else best
@@ -99,6 +115,7 @@ class Trainer:
             status = "interrupted"
         if history:
             self.load(best)
+        self.flat.release()
         return Trained(status, tuple(history), max((epoch.number for epoch in history if epoch.best), default=0))
 
     def _epoch(self, number: int, history: list[Epoch]) -> Epoch:
@@ -107,7 +124,7 @@ class Trainer:
         self._loss.zero_()
         rate = 0.0
         for step, (group, chosen, features) in enumerate(self._batches(number)):
-            rate = self._set_rate((number - 1) * self.steps_of_epoch + step)
+            rate = self._set_rate(self._begin[number - 1] + step)
             self._step(group, chosen, features)
         loss = self.world.total(self._loss) * self.batch_queries / sum(map(len, self.groups))
         found, best = self._judge(history)
@@ -125,9 +142,10 @@ class Trainer:
         """How many lists are held out."""
         return sum(map(len, self._held))
 
-    @property
-    def steps_of_epoch(self) -> int:
+    def _steps_of(self, number: int) -> int:
         """How many steps an epoch takes."""
+        if self._reading is not None:
+            return self._reading.steps(number)
         return sum(-(-len(group) // self.batch_queries) for group in self.groups)
 
     def _batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
@@ -137,6 +155,11 @@ class Trainer:
         """
         torch.manual_seed(_mixed(self.seed, number, self.world.rank))
         random = torch.Generator(self.device).manual_seed(_mixed(self.seed, number))
+        if self._reading is not None:
+            for group in self.groups:
+                group.draw(random)
+            yield from self._reading.batches(number)
+            return
         plan: list[tuple[int, Tensor]] = []
         for index, group in enumerate(self.groups):
             group.draw(random)
@@ -148,7 +171,7 @@ class Trainer:
             yield from ((index, part, None) for index, part in chosen)
             return
         rows = (self.groups[index].batch(part).rows.flatten().cpu().numpy() for index, part in chosen)
-        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):
+        for (index, part), features in zip(chosen, self.table.stream(rows), strict=True):  # type: ignore[union-attr]
             yield index, part, features
 
     # -- steps ---------------------------------------------------------------------------------------------------
@@ -166,7 +189,7 @@ class Trainer:
 
     def _compute(self, group: BatchSource, chosen: Tensor, features: Tensor | None = None) -> None:
         """One step of the optimiser."""
-        self.optimiser.zero_grad(set_to_none=not self._graphed)
+        self.flat.gradient.zero_()
         if len(chosen):
             batch = group.batch(chosen)
             with self._precision():
@@ -174,9 +197,9 @@ class Trainer:
             loss = lost.sum() * self._scale
             loss.backward()
             self._loss += loss.detach()
-        self.world.sum_gradients(self.parameters)
+        self.world.sum_up(self.flat.gradient)
         if self.model.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.model.clip_norm)
+            self.flat.clip(self.model.clip_norm)
         self.optimiser.step()
 
     def _features(self, batch: ListBatch, given: Tensor | None = None) -> Tensor:
@@ -184,7 +207,7 @@ class Trainer:
             return given
         rows = batch.rows.flatten()
         if self.table.resident is not None:
-            return self.table.resident[rows]
+            return self.table.resident.index_select(0, rows)
         return self.table.gather(rows.cpu().numpy())
 
     def _precision(self) -> Any:
@@ -193,7 +216,7 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def _set_rate(self, step: int) -> float:
-        rate = float(self.model.learning_rate) * schedule(self.model, step, self._steps)
+        rate = float(self.model.learning_rate) * schedule(self.model, step, self._begin[-1])
         for part in self.optimiser.param_groups:
             if isinstance(part["lr"], Tensor):
                 part["lr"].fill_(rate)
@@ -223,30 +246,50 @@ class Trainer:
     def _agreement(self) -> tuple[Tensor, Tensor]:
         """Of each list held out, the preference that the scores agree with, and all there is."""
         self.task.networks.eval()
+        if self._held_reading is not None:
+            return self._agreement_by_chunks(self._held_reading)
         found = [(torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))]
         for group in self._held:
             for part in torch.arange(len(group), device=self.device).split(max(1, _VALIDATION_ROWS // group.width)):
                 batch = group.batch(part)
-                scores, _ = self.task.scores("relevance", self._features(batch), batch)
-                pair = losses.concordance(scores, losses.preferences(batch.target, batch.weight))
+                pair = self._concordance(batch, self._features(batch))
                 found.append((pair[0].double().cpu(), pair[1].double().cpu()))
         return torch.cat([agreed for agreed, _ in found]), torch.cat([known for _, known in found])
+
+    def _agreement_by_chunks(self, reading: ChunkReading) -> tuple[Tensor, Tensor]:
+        """The same, of features on disk: each process reads its share of the chunks."""
+        found = torch.zeros((2, self.n_held), dtype=torch.float64, device=self.device)
+        first = list(accumulate(map(len, self._held), initial=0))
+        for window, parts in reading.in_order():
+            for index, lists in parts:
+                for part in lists.split(max(1, _VALIDATION_ROWS // self._held[index].width)):
+                    batch = self._held[index].batch(part)
+                    pair = self._concordance(batch, window.gather(batch.rows.flatten()))
+                    found[:, first[index] + part] = torch.stack(pair).double()
+        self.world.sum_up(found)
+        return found[0].cpu(), found[1].cpu()
+
+    def _concordance(self, batch: ListBatch, features: Tensor) -> tuple[Tensor, Tensor]:
+        scores, _ = self.task.scores("relevance", features, batch)
+        return losses.concordance(scores, losses.preferences(batch.target, batch.weight))
 
     # -- the optimiser and its state -----------------------------------------------------------------------------
 
     def _optimiser(self, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
         rate: float | Tensor = torch.tensor(learning_rate, device=self.device) if self._graphed else learning_rate
-        decayed = [parameter for parameter in self.parameters if parameter.ndim > 1]
-        others = [parameter for parameter in self.parameters if parameter.ndim <= 1]
-        parts = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-        return torch.optim.AdamW(parts, lr=rate, fused=True, capturable=self._graphed)
+        parts = [
+            {"params": self.flat.decayed, "weight_decay": weight_decay},
+            {"params": self.flat.others, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(
+            [part for part in parts if part["params"]], lr=rate, fused=True, capturable=self._graphed
+        )
 
     def _prime(self) -> None:
         """Make the optimiser's state, and record the steps, without having learned anything."""
         before = self.state()
         self._set_rate(0)
-        for parameter in self.parameters:
-            parameter.grad = torch.zeros_like(parameter)
+        self.flat.gradient.zero_()
         self.optimiser.step()
         if self._graphed:
             sizes = {(at, min(len(group), self.batch_queries)) for at, group in enumerate(self.groups)}
@@ -266,24 +309,19 @@ class Trainer:
         """A step over `size` lists of a group as a CUDA graph, and the tensor from which it reads which lists."""
         place = torch.arange(size, device=self.device)
         self.task.networks.train()
-        side = torch.cuda.Stream(self.device)
+        side, graph = torch.cuda.Stream(self.device), torch.cuda.CUDAGraph()
         side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
-            for _ in range(2):
-                self._compute(self.groups[group], place)
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.stream(side):  # torch.cuda.graph(…) would empty all caches first, also those of pinned memory
             self._compute(self.groups[group], place)
+            graph.capture_begin()
+            self._compute(self.groups[group], place)
+            graph.capture_end()
+        torch.cuda.current_stream(self.device).wait_stream(side)
         return place, graph
 
     def state(self) -> dict[str, Tensor]:
         """A copy of the networks' state."""
         return {name: value.detach().clone() for name, value in self.task.networks.state_dict().items()}
-
-    def _finite(self) -> bool:
-        """Whether all that is learned is a number: the loss of an epoch does not show its last step."""
-        return bool(torch.stack([parameter.isfinite().all() for parameter in self.parameters]).all())
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor]) -> None:

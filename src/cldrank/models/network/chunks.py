@@ -1,0 +1,211 @@
+"""Features that stay on disk: read chunk by chunk, a few chunks at a time, from which the batches are drawn.
+
+A chunk is about a row group, and ends where a query ends. The chunks that are held together are a window. While a
+network learns from one window, the next is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cldrank._typing import IntArray
+from cldrank.models.network.distributed import World
+from cldrank.models.network.lists import BatchSource, Lists
+from cldrank.scaling import Scaling, ScalingRule
+from cldrank.workers import ahead
+
+_BUFFER_BYTES = 1 << 30  # of scaled features in memory: the window in use and the one that is read meanwhile
+_CHUNKS = 32  # that a buffer holds at least: larger row groups are read in several parts
+
+
+def on_disk(features: Any) -> bool:
+    """Whether features are read from row groups on disk, as `ParquetFeatures` are."""
+    return hasattr(features, "row_group_offsets")
+
+
+def learned_on_disk(rule: ScalingRule, features: Any) -> Scaling:
+    """The scaling that a rule learns from features on disk, block by block."""
+    return Scaling(rule, features.shape[1], rule.learn(features, None))
+
+
+def chunk_edges(features: Any, offsets: IntArray, row_bytes: int) -> IntArray:
+    """The rows at which chunks begin, and the number of rows at the end; queries begin at `offsets`.
+
+    >>> from types import SimpleNamespace
+    >>> features = SimpleNamespace(row_group_offsets=np.array([0, 4, 8]))
+    >>> chunk_edges(features, np.array([0, 3, 6, 8]), 4)
+    array([0, 6, 8])
+    """
+    groups = np.asarray(features.row_group_offsets, dtype=np.int64)
+    most = max(1, _BUFFER_BYTES // _CHUNKS // row_bytes)
+    parts = [np.arange(start, stop, most) for start, stop in zip(groups, groups[1:], strict=False)]
+    wanted = np.concatenate([*parts, groups[-1:]])
+    return np.unique(offsets[np.searchsorted(offsets, wanted)])
+
+
+class Window:
+    """Some chunks in memory, scaled.
+
+    chunks     their numbers
+    """
+
+    def __init__(self, chunks: IntArray, edges: IntArray, features: Tensor) -> None:
+        self.chunks, self._features = chunks, features
+        before = np.concatenate([[0], np.cumsum(edges[chunks + 1] - edges[chunks])])[:-1]
+        shift = np.zeros(len(edges) - 1, dtype=np.int64)
+        shift[chunks] = before - edges[chunks]
+        device = features.device
+        self._edges, self._shift = torch.from_numpy(edges[1:]).to(device), torch.from_numpy(shift).to(device)
+
+    def gather(self, places: Tensor) -> Tensor:
+        """The rows at some places of the table; of one that is elsewhere, which is padding, any row."""
+        chunk = torch.searchsorted(self._edges, places, right=True)
+        return self._features.index_select(0, (places + self._shift[chunk]).clamp(0, len(self._features) - 1))
+
+
+class ChunkedTable:
+    """Some rows of features on disk, scaled as they are read; places are counted among these rows."""
+
+    resident: Tensor | None = None
+
+    def __init__(
+        self, features: Any, scaling: Scaling, rows: IntArray, offsets: IntArray, device: torch.device
+    ) -> None:
+        self._features, self._scaling, self._rows, self.device = features, scaling, rows, device
+        self._row_bytes = 4 * features.shape[1]
+        bounds = chunk_edges(features, offsets, self._row_bytes)
+        places = np.searchsorted(rows, bounds)
+        full = np.flatnonzero(np.diff(places))
+        self._starts, self._stops = bounds[full], bounds[full + 1]
+        self.edges = np.append(places[full], len(rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def n_chunks(self) -> int:
+        """How many chunks there are."""
+        return len(self._starts)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the buffer holds all rows."""
+        return bool(len(self) * self._row_bytes <= _BUFFER_BYTES)
+
+    def chunk_of_lists(self, lists: Lists) -> IntArray:
+        """The chunk of each list, of which all candidates are of one query."""
+        first = np.minimum(lists.offsets[:-1], max(len(lists.rows) - 1, 0))
+        other = np.minimum(lists.unshown_offsets[:-1], max(len(lists.unshown_rows) - 1, 0))
+        empty = np.diff(lists.offsets) == 0
+        place = np.where(empty, lists.unshown_rows[other] if len(lists.unshown_rows) else 0, lists.rows[first])
+        return np.searchsorted(self.edges, place, side="right") - 1
+
+    def windows(self, chunks: IntArray) -> list[IntArray]:
+        """Chunks in their order, parted so that two windows fit into the buffer; at least one chunk each."""
+        most = max(1, _BUFFER_BYTES // 2 // self._row_bytes)
+        found: list[list[int]] = []
+        held = 0
+        for chunk in chunks.tolist():
+            size = int(self.edges[chunk + 1] - self.edges[chunk])
+            if not found or held + size > most:
+                found.append([])
+                held = 0
+            found[-1].append(chunk)
+            held += size
+        return [np.array(window) for window in found]
+
+    def read(self, windows: Sequence[IntArray]) -> Iterator[Window]:
+        """One window after the other; the next one is read while this one is used, and this one let go after it."""
+        return ahead(self._window, windows, threads=1, most=1)
+
+    def gather(self, places: NDArray[np.int64]) -> Tensor:
+        """The rows at some places, wherever they are, on the device; each chunk is read once."""
+        found = torch.empty((len(places), self._features.shape[1]), device=self.device)
+        chunk = np.searchsorted(self.edges, places, side="right") - 1
+        for one in np.unique(chunk):
+            own = np.flatnonzero(chunk == one)
+            found[torch.from_numpy(own)] = self._window(np.array([one])).gather(torch.from_numpy(places[own]))
+        return found
+
+    def held(self) -> Tensor:
+        """All rows, on the device."""
+        return self._window(np.arange(self.n_chunks))._features
+
+    def _window(self, chunks: IntArray) -> Window:
+        sizes = self.edges[chunks + 1] - self.edges[chunks]
+        features = torch.empty((int(sizes.sum()), self._features.shape[1]), device=self.device)
+        end = 0
+        for chunk, size in zip(chunks, sizes, strict=True):
+            start, stop = int(self._starts[chunk]), int(self._stops[chunk])
+            part = self._features[start:stop]
+            own = self._rows[self.edges[chunk] : self.edges[chunk + 1]] - start
+            scaled = self._scaling.transform(part if len(own) == len(part) else part[own])
+            features[end : end + size] = torch.from_numpy(scaled)
+            end += size
+        return Window(chunks, self.edges, features)
+
+
+class ChunkReading:
+    """Which windows an epoch reads, in which order, and the batches drawn from them; the same plan in all processes.
+
+    Chunk i of an epoch's order belongs to process i modulo their number. A process with fewer batches than another has
+    empty ones at the end.
+    """
+
+    def __init__(
+        self, table: ChunkedTable, lists: Lists, groups: list[BatchSource], batch: int, seed: int, world: World
+    ) -> None:
+        self._table, self._groups, self._seed, self._world = table, groups, seed, world
+        owner = table.chunk_of_lists(lists)
+        self._owners = [owner[group.lists] for group in groups]
+        sizes = [np.bincount(own, minlength=table.n_chunks) for own in self._owners]
+        self._sizes = np.stack(sizes) if sizes else np.zeros((0, table.n_chunks), dtype=np.int64)
+        self._used = np.flatnonzero(self._sizes.sum(axis=0))
+        self._batch = -(-batch // world.size)
+
+    def steps(self, number: int) -> int:
+        """The steps of an epoch: those of the process that has most."""
+        return max(sum(map(self._steps, self._windows(number, rank))) for rank in range(self._world.size))
+
+    def batches(self, number: int) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+        """The batches of an epoch: a group, some of its lists, and their features; in random order within a window."""
+        random = np.random.default_rng([self._seed, number, self._world.rank, 0xC4])
+        steps = 0
+        for window, parts in self._read(self._windows(number, self._world.rank)):
+            plan = [
+                (index, part)
+                for index, lists in parts
+                for part in lists[torch.from_numpy(random.permutation(len(lists)))].split(self._batch)
+            ]
+            for at in random.permutation(len(plan)):
+                index, part = plan[at]
+                yield index, part, window.gather(self._groups[index].batch(part).rows.flatten())
+            steps += len(plan)
+            del window  # before the next but one is read
+        for _ in range(self.steps(number) - steps):
+            yield 0, torch.zeros(0, dtype=torch.int64, device=self._table.device), None
+
+    def in_order(self) -> Iterator[tuple[Window, list[tuple[int, Tensor]]]]:
+        """All windows of this process in the order of the file, each with the lists in it, by group."""
+        return self._read(self._table.windows(self._used[self._world.rank :: self._world.size]))
+
+    def _windows(self, number: int, rank: int) -> list[IntArray]:
+        order = np.random.default_rng([self._seed, number, 0xC4]).permutation(self._used)
+        return self._table.windows(order[rank :: self._world.size])
+
+    def _steps(self, window: IntArray) -> int:
+        return int((-(-self._sizes[:, window].sum(axis=1) // self._batch)).sum())
+
+    def _read(self, windows: list[IntArray]) -> Iterator[tuple[Window, list[tuple[int, Tensor]]]]:
+        for window in self._table.read(windows):
+            inside = np.zeros(self._table.n_chunks, dtype=bool)
+            inside[window.chunks] = True
+            lists = [torch.from_numpy(np.flatnonzero(inside[owner])) for owner in self._owners]
+            yield window, [(index, own.to(self._table.device)) for index, own in enumerate(lists) if len(own)]
+            del window
