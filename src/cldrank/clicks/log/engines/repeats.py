@@ -7,6 +7,7 @@ Compiled by Numba, free of the interpreter lock.
 
 from __future__ import annotations
 
+import mmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,7 @@ class Repeats:
     """
 
     def __init__(self, n: int) -> None:
-        self._kept = np.empty(n, dtype=np.uint64)
+        self._kept = _room_for(n)
         self._starts = [np.zeros(_PIECES + 1, dtype=np.int64)]
 
     def __len__(self) -> int:
@@ -42,7 +43,8 @@ class Repeats:
         """Keep one more block of numbers; some 10^6 at a time are best."""
         begin, end = len(self), len(self) + len(numbers)
         if end > len(self._kept):
-            self._kept = np.concatenate([self._kept[:begin], np.empty(max(end // 4, len(numbers)), dtype=np.uint64)])
+            kept, self._kept = self._kept, _room_for(end + end // 4)
+            self._kept[:begin] = kept[:begin]
         self._starts.append(begin + order(numbers, self._kept[begin:end]))
 
     def found(self) -> NDArray[np.uint64]:
@@ -53,6 +55,12 @@ class Repeats:
         if n:
             repeated(self._kept, starts, found)
         return np.unique(found)
+
+
+def _room_for(n: int) -> NDArray[np.uint64]:
+    """An array in pages of the usual size. NumPy asks for huge ones, and to make room for these takes Linux seconds."""
+    own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return np.frombuffer(mmap.mmap(-1, max(8 * n, 8), **own), dtype=np.uint64)
 
 
 @njit(nogil=True, cache=True)
