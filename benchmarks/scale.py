@@ -1,11 +1,13 @@
-"""CLD on Spark: how a fit grows with rows, features and cells, against the same fit here; and a lost executor.
+"""How a linear CLD fit grows with rows, features and cells: in memory, from disk and on Spark; and a lost executor.
 
-    python benchmarks/spark.py [--master 'local-cluster[2,1,1024]'] [--rows 1e5,3e5,1e6] [--kill]
+    python benchmarks/scale.py [--rows 3e4,1e5,3e5] [--features 34,136] [--shown 5,20] [--out docs/scale.svg]
+    python benchmarks/scale.py --kill
 
-Prints a JSON line for each size: seconds to join and pack, seconds a pass, the same in bytes and floating-point
-operations per second, the seconds of the whole fit, those of the fit on this machine, and the largest difference of a
-coefficient, relative to the largest coefficient. With `--kill`, one executor is killed in the middle of a fit: the line
-says what came of it. `local-cluster[2,1,1024]` is a real cluster: two executors, each a process of its own.
+Prints a JSON line for each size: seconds of one pass (a step of Newton's method) over the same candidates in memory,
+as a Parquet data set on disk, and on Spark; what a pass on Spark moves and computes per second; the seconds to join and
+pack there; the whole fits; and the largest difference of a coefficient, relative to the largest. With `--out`, the
+passes are drawn. With `--kill`, one executor is killed in the middle of a fit, and the line says what came of it.
+`local-cluster[2,1,1024]`, the default master, is a real cluster: two executors, each a process of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +31,11 @@ from numpy.typing import NDArray
 from cldrank.clicks.log.engines.starting_spark import spark_session
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
+from cldrank.data.loading import load
 from cldrank.estimators.cld import CLD
+from cldrank.estimators.evidence import Evidence
+from cldrank.models import Linear
+from cldrank.models.linear.points import _Work
 from cldrank.propensity import Propensities
 from cldrank.spark import SparkDataset
 from cldrank.spark.rows import SparkRows
@@ -92,12 +98,29 @@ class Watched:
         SparkRows.fold, SparkRows.__init__ = self._fold, self._init  # type: ignore[method-assign]
 
 
+def pass_seconds(data: RankingDataset, clicks: ClickTable, rho: Propensities) -> float:
+    """The median time of a pass over features that are here, in memory or on disk."""
+    method = CLD()
+    work = _Work.of(Linear(), method._problem(Evidence(data, clicks, rho)), method._context(data))
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        work.objective.evaluate(work.start)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times[1:]))
+
+
 def measured(session: Any, rows: int, width: int, shown: int, folder: Path) -> dict[str, Any]:
     """A fit of one size, here and on Spark."""
     data, clicks, rho, path = make(rows, width, shown, folder)
     start = time.perf_counter()
     near = CLD().fit(data, clicks, rho)
     local = time.perf_counter() - start
+    on_disk = load(path, stream=True)
+    there = ClickTable.from_arrays(
+        on_disk, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
+    )
+    here = {"memory": pass_seconds(data, clicks, rho), "disk": pass_seconds(on_disk, there, rho)}
     with Watched() as watched:
         start = time.perf_counter()
         far = CLD().fit(SparkDataset.read(session, [path]), clicks, rho)
@@ -111,9 +134,9 @@ def measured(session: Any, rows: int, width: int, shown: int, folder: Path) -> d
         "steps": far.n_iter_,
         "passes": len(watched.passes),
         "pack_s": round(watched.packed, 2),
-        "pass_s": round(a_pass, 3),
-        "pass_mb_per_s": round(4 * size / a_pass / 1e6),
-        "pass_gflops": round(2 * size * (width + 1) / a_pass / 1e9, 2),
+        "pass_s": {**{name: round(seconds, 3) for name, seconds in here.items()}, "spark": round(a_pass, 3)},
+        "spark_mb_per_s": round(4 * size / a_pass / 1e6),
+        "spark_gflops": round(2 * size * (width + 1) / a_pass / 1e9, 2),
         "fit_s": round(whole, 2),
         "fit_here_s": round(local, 2),
         "difference": float(np.abs(far.coef_ - near.coef_).max() / np.abs(near.coef_).max()),
@@ -159,12 +182,51 @@ def killed(session: Any, folder: Path) -> dict[str, Any]:
     }
 
 
+def draw(found: list[dict[str, Any]], path: Path) -> None:
+    """The time of a pass by rows, features and cells."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    largest = {name: max(one[name] for one in found) for name in ("rows", "features")}
+    fewest = min(one["cells"] / one["rows"] for one in found)
+    panels = {
+        "rows": [one for one in found if one["features"] == largest["features"] and _few(one, fewest)],
+        "features": [one for one in found if one["rows"] == largest["rows"] and _few(one, fewest)],
+        "cells": [one for one in found if one["rows"] == largest["rows"] and one["features"] == largest["features"]],
+    }
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3.6), layout="constrained", sharey=True)
+    looks = {"memory": ("-o", "#d55e00"), "disk": ("--s", "#0072b2"), "spark": (":^", "#009e73")}
+    for panel, (along, chosen) in zip(axes, panels.items(), strict=True):
+        ordered = sorted(chosen, key=lambda one: one[along])
+        for name, (style, colour) in looks.items():
+            panel.plot(
+                [one[along] for one in ordered],
+                [one["pass_s"][name] for one in ordered],
+                style,
+                color=colour,
+                label=name if along == "rows" else None,
+            )
+        panel.set(xlabel=along, xscale="log", yscale="log")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(alpha=0.25)
+    axes[0].set(ylabel="seconds a pass")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _few(one: dict[str, Any], share: float) -> bool:
+    return bool(one["cells"] / one["rows"] <= 1.01 * share)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--master", default="local-cluster[2,1,1024]")
     parser.add_argument("--rows", default="3e4,1e5,3e5")
     parser.add_argument("--features", default="34,136")
     parser.add_argument("--shown", default="5,20")
+    parser.add_argument("--out", type=Path, help="draw the passes in this SVG file")
     parser.add_argument("--kill", action="store_true", help="only the fit whose executor is killed")
     given = parser.parse_args()
     rows, widths, shown = (
@@ -174,11 +236,14 @@ def main() -> None:
     sizes += [(max(rows), width, min(shown)) for width in widths[:-1]] + [(max(rows), max(widths), max(shown))]
     with spark_session(given.master) as session, tempfile.TemporaryDirectory() as folder:
         if given.kill:
-            print(json.dumps({"benchmark": "spark, an executor killed", **killed(session, Path(folder))}), flush=True)
+            print(json.dumps({"benchmark": "scale, an executor killed", **killed(session, Path(folder))}), flush=True)
             return
+        lines = []
         for size in dict.fromkeys(sizes):
-            found = measured(session, *size, Path(folder))
-            print(json.dumps({"benchmark": "spark", "master": given.master, **found}), flush=True)
+            lines.append(measured(session, *size, Path(folder)))
+            print(json.dumps({"benchmark": "scale", "master": given.master, **lines[-1]}), flush=True)
+    if given.out is not None:
+        draw(lines, given.out)
 
 
 if __name__ == "__main__":
