@@ -58,7 +58,7 @@ def make(rows: int, width: int, shown: int, folder: Path) -> tuple[RankingDatase
     clicks = ClickTable.from_arrays(
         data, position=position, impressions=impressions, clicks=random.binomial(impressions, chance)
     )
-    path = folder / f"features-{rows}-{width}"
+    path = folder / f"features-{rows}-{width}-{shown}"
     path.mkdir()
     columns: dict[str, NDArray[Any]] = {"query_id": query, "doc_id": document}
     columns |= {name: features[:, place] for place, name in enumerate(data.feature_names)}
