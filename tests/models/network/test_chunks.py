@@ -113,13 +113,13 @@ def test_an_epoch_has_each_list_once_and_reads_each_row_once(monkeypatch: pytest
     buffer_of(120, monkeypatch)
     data = on_disk()
     seen: list[tuple[int, ...]] = []
-    gather = chunks.Window.gather
+    gather = chunks.ChunkWindow.gather
 
     def watched(self: Any, places: Any) -> Any:
         seen.append(tuple(self.chunks))
         return gather(self, places)
 
-    monkeypatch.setattr(chunks.Window, "gather", watched)
+    monkeypatch.setattr(chunks.ChunkWindow, "gather", watched)
     small_pair(validation=0.0, epochs=1).fit(*data)
     learning, epoch = data[0].features.given, []
     epoch = learning[-len({chunk for window in seen for chunk in window}) :]

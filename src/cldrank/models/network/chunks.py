@@ -49,7 +49,7 @@ def chunk_edges(features: Any, offsets: IntArray, row_bytes: int) -> IntArray:
     return np.unique(offsets[np.searchsorted(offsets, wanted)])
 
 
-class Window:
+class ChunkWindow:
     """Some chunks in memory, scaled.
 
     chunks     their numbers
@@ -120,7 +120,7 @@ class ChunkedTable:
             held += size
         return [np.array(window) for window in found]
 
-    def read(self, windows: Sequence[IntArray]) -> Iterator[Window]:
+    def read(self, windows: Sequence[IntArray]) -> Iterator[ChunkWindow]:
         """One window after the other; the next one is read while this one is used, and this one let go after it."""
         return ahead(self._window, windows, threads=1, most=1)
 
@@ -137,7 +137,7 @@ class ChunkedTable:
         """All rows, on the device."""
         return self._window(np.arange(self.n_chunks))._features
 
-    def _window(self, chunks: IntArray) -> Window:
+    def _window(self, chunks: IntArray) -> ChunkWindow:
         sizes = self.edges[chunks + 1] - self.edges[chunks]
         features = torch.empty((int(sizes.sum()), self._features.shape[1]), device=self.device)
         end = 0
@@ -148,7 +148,7 @@ class ChunkedTable:
             scaled = self._scaling.transform(part if len(own) == len(part) else part[own])
             features[end : end + size] = torch.from_numpy(scaled)
             end += size
-        return Window(chunks, self.edges, features)
+        return ChunkWindow(chunks, self.edges, features)
 
 
 class ChunkReading:
@@ -191,7 +191,7 @@ class ChunkReading:
         for _ in range(self.steps(number) - steps):
             yield 0, torch.zeros(0, dtype=torch.int64, device=self._table.device), None
 
-    def in_order(self) -> Iterator[tuple[Window, list[tuple[int, Tensor]]]]:
+    def in_order(self) -> Iterator[tuple[ChunkWindow, list[tuple[int, Tensor]]]]:
         """All windows of this process in the order of the file, each with the lists in it, by group."""
         return self._read(self._table.windows(self._used[self._world.rank :: self._world.size]))
 
@@ -202,7 +202,7 @@ class ChunkReading:
     def _steps(self, window: IntArray) -> int:
         return int((-(-self._sizes[:, window].sum(axis=1) // self._batch)).sum())
 
-    def _read(self, windows: list[IntArray]) -> Iterator[tuple[Window, list[tuple[int, Tensor]]]]:
+    def _read(self, windows: list[IntArray]) -> Iterator[tuple[ChunkWindow, list[tuple[int, Tensor]]]]:
         for window in self._table.read(windows):
             inside = np.zeros(self._table.n_chunks, dtype=bool)
             inside[window.chunks] = True
