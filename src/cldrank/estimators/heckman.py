@@ -123,10 +123,10 @@ def shown_entries(observed: Observations, weighting: Weighting) -> Entries:
     level = np.ones(len(observed.shown), dtype=np.int64)
     if weighting == "candidates":
         weight, spread = np.ones_like(weight), np.zeros_like(spread)
-    return Entries(observed.shown, level, weight, mean, spread, *unshown(observed, weighting))
+    return Entries(observed.shown, level, weight, mean, spread, *unshown_weights(observed, weighting))
 
 
-def unshown(observed: Observations, weighting: Weighting) -> tuple[Any, Any, Any]:
+def unshown_weights(observed: Observations, weighting: Weighting) -> tuple[Any, Any, Any]:
     """The weight of the candidates not shown, all queries, and what a candidate not shown weighs in each."""
     absent, pages = observed.absent, observed.pages
     if weighting == "candidates":

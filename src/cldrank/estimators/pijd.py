@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.estimators.evidence import Evidence
-from cldrank.estimators.heckman import TwoStageMethod, Weighting, unshown
+from cldrank.estimators.heckman import TwoStageMethod, Weighting, unshown_weights
 from cldrank.estimators.method import Result
 from cldrank.estimators.observing import observe
 from cldrank.models.linear.ordered import Entries
@@ -79,4 +79,4 @@ def cell_entries(observed: Observations, level: IntArray, weighting: Weighting) 
         weight = weight / np.repeat(observed.by_row()[1], counts)
         spread = np.zeros_like(spread)
     owner = np.repeat(observed.shown, counts)
-    return Entries(owner, level, weight, observed.target, spread, *unshown(observed, weighting))
+    return Entries(owner, level, weight, observed.target, spread, *unshown_weights(observed, weighting))

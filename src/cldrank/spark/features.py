@@ -58,16 +58,18 @@ class SparkFeatures(RemoteFeatures):
         """The candidates that were shown, and the features."""
         return self._candidates.n_rows, len(self._names)
 
-    def __getitem__(self, rows: Any) -> SparkFeatures:
-        """The features of some queries, all their rows, which stay on Spark; anything else is refused."""
-        chosen, candidates = np.asarray(rows), self._candidates
-        rows_only = chosen.ndim == 1 and chosen.dtype.kind == "i"
-        kept: IntArray = np.unique(candidates.row_queries[chosen]) if rows_only else np.zeros(0, dtype=np.int64)
-        if not len(kept) or candidates.sizes[kept].sum() != len(chosen):
-            raise UsageError(_ELSEWHERE)
-        others = np.setdiff1d(np.arange(candidates.n_queries), kept)
-        frame = self._frame.join(self._of_queries(candidates.query_ids[others]), QUERY, "left_anti")
-        return SparkFeatures(frame, self._names, candidates.select(kept)[0])
+    def __getitem__(self, rows: Any) -> Any:
+        """Refuse to give rows."""
+        raise UsageError(_ELSEWHERE)
+
+    def spans(self, starts: IntArray, stops: IntArray) -> SparkFeatures:
+        """The features of some queries, by the first and the last row of each, which stay on Spark."""
+        del stops  # a query has all its rows
+        kept = np.searchsorted(self._candidates.offsets, starts)
+        others = np.setdiff1d(np.arange(self._candidates.n_queries), kept)
+        left_out = self._of_queries(self._candidates.query_ids[others])
+        frame = self._frame.join(left_out, QUERY, "left_anti")
+        return SparkFeatures(frame, self._names, self._candidates.select(kept)[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refuse to become an array."""

@@ -34,10 +34,10 @@ def feature_blocks(names: tuple[str, ...], batches: Iterable[pa.RecordBatch]) ->
     """The features of each batch of rows, checked."""
     for batch in batches:
         if batch.num_rows:
-            yield features_of(batch, names)
+            yield packed_features(batch, names)
 
 
-def features_of(batch: pa.RecordBatch | pa.Table, names: tuple[str, ...]) -> NDArray[np.float32]:
+def packed_features(batch: pa.RecordBatch | pa.Table, names: tuple[str, ...]) -> NDArray[np.float32]:
     """The features of some rows as a table; refused where one is null or not finite."""
     column = _flat(batch[FEATURES])
     values = column.flatten()
@@ -60,7 +60,7 @@ def _not_a_number(batch: Any, names: tuple[str, ...], place: int, value: str) ->
     )
 
 
-class Counts(NamedTuple):
+class PackedCounts(NamedTuple):
     """Of some blocks: rows, candidates not shown, their weight, and queries."""
 
     rows: int
@@ -68,10 +68,10 @@ class Counts(NamedTuple):
     absent_weight: float
     queries: int
 
-    def joined(self, other: Counts) -> Counts:
+    def joined(self, other: PackedCounts) -> PackedCounts:
         """Both together."""
         absent, weight = self.absent + other.absent, self.absent_weight + other.absent_weight
-        return Counts(self.rows + other.rows, absent, weight, self.queries + other.queries)
+        return PackedCounts(self.rows + other.rows, absent, weight, self.queries + other.queries)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Packer:
     def _blocks(self, rows: pa.Table, first: int) -> Iterator[tuple[Any, Any] | str]:
         """The blocks of some queries, as pairs of features and what was observed; or what is wrong with them."""
         try:
-            features = features_of(rows, self.names)
+            features = packed_features(rows, self.names)
             queries = _query_codes(rows)
             _check_unique(rows, queries)
         except DataError as error:
@@ -142,13 +142,15 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[NDArray[np.flo
             yield found
 
 
-def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[Counts]:
+def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedCounts]:
     """The counts of each block; of a query that goes on in the next one, the first block counts it."""
     last = -1
     for _, own in unpacked(batches):
         absent = np.zeros(0) if isinstance(own, Targets) else own.absent
         codes = np.unique(own.queries)
-        yield Counts(len(own.queries), int((absent > 0).sum()), float(absent.sum()), len(codes) - (codes[0] == last))
+        yield PackedCounts(
+            len(own.queries), int((absent > 0).sum()), float(absent.sum()), len(codes) - (codes[0] == last)
+        )
         last = int(codes[-1])
 
 

@@ -14,7 +14,7 @@ from cldrank.models.linear.ordered import Entries
 from cldrank.models.linear.rows import Array, Rows, View
 from cldrank.models.targets import Observations, Targets
 from cldrank.spark.folding import folded
-from cldrank.spark.packing import BLOCK, Counts, Packer, counted, unpacked
+from cldrank.spark.packing import BLOCK, PackedCounts, Packer, counted, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ class ClusterObserved:
     """What was observed of all rows: entries are known here, the candidates never shown are only counted."""
 
     seen: Observations | Entries | Targets
-    counts: Counts
+    counts: PackedCounts
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.seen, name)
@@ -68,7 +68,7 @@ class SparkRows(Rows):
         blocks = joined.mapInArrow(packer, f"{BLOCK} binary").persist(StorageLevel.MEMORY_AND_DISK)
         self._blocks, self.view, self.compiles = blocks, view, True
         weakref.finalize(self, blocks.unpersist)
-        counts = folded(blocks, counted, Counts.joined) or Counts(0, 0, 0.0, 0)
+        counts = folded(blocks, counted, PackedCounts.joined) or PackedCounts(0, 0, 0.0, 0)
         self.n_rows, self.observed = counts.rows, ClusterObserved(seen, counts)
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:

@@ -172,7 +172,7 @@ class SelectionObjective:
 
     def clustered(self, parameters: Vector) -> Matrix:
         """Σ over queries of g gᵀ, where g is the gradient of a query's log-likelihood; in one pass."""
-        columns = _Columns(self.relevance, self.selection, self._kept)
+        columns = _GradientColumns(self.relevance, self.selection, self._kept)
         by_query = partial(_query_squares, self._at(parameters), columns)
         return self.design.fold(by_query, QuerySquares.joined).total
 
@@ -210,7 +210,7 @@ class SelectionObjective:
         return np.block([[hessian, border.T], [border, sums.shared_hessian[np.ix_(kept, kept)]]])
 
 
-class _Columns(NamedTuple):
+class _GradientColumns(NamedTuple):
     """The columns of a gradient: those of score and selection, and which shared parameters there are."""
 
     relevance: IntArray
@@ -274,7 +274,7 @@ def _block_sums(point: _Point, narrow: bool, fixed: bool, block: Block) -> Seque
     return [*parts, shared.gradient.sum(-1), shared.score @ own, shared.selection @ own, shared.hessian.sum(-1)]
 
 
-def _query_squares(point: _Point, columns: _Columns, block: Block) -> QuerySquares:
+def _query_squares(point: _Point, columns: _GradientColumns, block: Block) -> QuerySquares:
     """The squares of the gradients of a block's queries."""
     terms = _terms(point, block)
     wide, chosen = as_numpy(block.wide), as_numpy(terms.chosen)
