@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cldrank.propensity import Propensities as Propensities
     from cldrank.rankers import load_ranker as load_ranker
     from cldrank.scoring import score as score
+    from cldrank.spark import SparkDataset as SparkDataset
     from cldrank.tuning import tune as tune
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed. A name
@@ -61,6 +62,7 @@ _HOMES = {
     "ClickTable": "cldrank.clicks.table",
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
+    "SparkDataset": "cldrank.spark",
     "compare": "cldrank.evaluation",
     "evaluate": "cldrank.evaluation",
     "import_log": "cldrank.clicks.imports",
