@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+_PARTITION_BYTES = 128 << 20  # of features: so that an executor holds many partitions, and each of them with ease
+_MANY = 64  # partitions are assumed of a table in a lake, as asking for their number may cost a pass
 _ELSEWHERE = "the features are on Spark and do not come to this machine, where they are needed for this."
 
 
@@ -78,7 +80,7 @@ class SparkFeatures(RemoteFeatures):
 
     def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
         """One pass over all candidates, those of queries that were never displayed included."""
-        found: Value = folded(self._frame, partial(_values, self._names, function), join)
+        found: Value = folded(self._frame, _MANY, partial(_values, self._names, function), join)
         return found
 
     @cached_property
@@ -120,9 +122,11 @@ class SparkFeatures(RemoteFeatures):
         seen = session.createDataFrame(_keyed(self._candidates, rows, entries, getattr(observed, "pages", None)))
         keys = [QUERY, DOCUMENT]
         joined = self._frame.join(seen, keys, "left")
-        partitions = max(int(session.conf.get("spark.sql.shuffle.partitions", "200") or 200), 1)
+        with explained():
+            size = 4 * self._frame.count() * len(self._names)
+        partitions = max(int(session.conf.get("spark.sql.shuffle.partitions")), -(-size // _PARTITION_BYTES))
         together = joined.repartition(partitions, QUERY).sortWithinPartitions(*keys)
-        return SparkRows(together, Packer(kind, self._names), observed, view)
+        return SparkRows(together, partitions, Packer(kind, self._names), observed, view)
 
 
 def _values(

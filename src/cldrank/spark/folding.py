@@ -24,22 +24,22 @@ _DIRECT = 32  # partitions whose values the driver joins itself; of more, a seco
 _SCHEMA = "partition long, value binary"
 
 
-def folded(frame: DataFrame, values: Callable[[Iterable[pa.RecordBatch]], Iterator[Value]], join: Join) -> Any:
-    """What `join` makes of the values that a function makes of the batches of each partition.
+def folded(
+    frame: DataFrame, partitions: int, values: Callable[[Iterable[pa.RecordBatch]], Iterator[Value]], join: Join
+) -> Any:
+    """What `join` makes of the values that a function makes of the batches of each partition; there are about so many.
 
     Both are sent to the executors. Values are joined by the number of their partition, so that sums are the same
     whichever executor was quicker; an executor that is lost is Spark's to replace. None if there are no values.
     """
-    partitions = _each_partition(frame, values, join)
-    count = _n_partitions(frame)
-    if count > _DIRECT:
-        groups = math.isqrt(count)
-        together = partitions.repartition(groups, partitions["partition"] % groups)
-        partitions = _each_partition(together, _unpacked, join)
+    found = _each_partition(frame, values, join)
+    if partitions > _DIRECT:
+        groups = math.isqrt(partitions)
+        found = _each_partition(found.repartition(groups, found["partition"] % groups), _unpacked, join)
     with explained():
-        rows = partitions.collect()
-    found = [_value(row["value"]) for row in sorted(rows, key=lambda row: row["partition"])]
-    return reduce(join, found) if found else None
+        rows = found.collect()
+    values_found = [_value(row["value"]) for row in sorted(rows, key=lambda row: row["partition"])]
+    return reduce(join, values_found) if values_found else None
 
 
 @contextmanager
@@ -100,11 +100,3 @@ def _value(packed: bytes) -> Any:
     if isinstance(found, str):
         raise DataError("{}", found)
     return found[0]
-
-
-def _n_partitions(frame: DataFrame) -> int:
-    """How many partitions there are; a guess on Spark Connect, which does not say."""
-    try:
-        return int(frame.rdd.getNumPartitions())
-    except Exception:  # Connect has no RDDs
-        return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)

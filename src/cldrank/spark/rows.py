@@ -62,18 +62,18 @@ class ClusterObserved:
 class SparkRows(Rows):
     """Blocks of rows that Spark keeps, in memory or on its disks, until they are no longer needed."""
 
-    def __init__(self, joined: DataFrame, packer: Packer, seen: Any, view: View) -> None:
+    def __init__(self, joined: DataFrame, partitions: int, packer: Packer, seen: Any, view: View) -> None:
         from pyspark import StorageLevel
 
         blocks = joined.mapInArrow(packer, f"{BLOCK} binary").persist(StorageLevel.MEMORY_AND_DISK)
-        self._blocks, self.view, self.compiles = blocks, view, True
+        self._blocks, self._partitions, self.view, self.compiles = blocks, partitions, view, True
         weakref.finalize(self, blocks.unpersist)
-        counts = folded(blocks, counted, PackedCounts.joined) or PackedCounts(0, 0, 0.0, 0)
+        counts = folded(blocks, partitions, counted, PackedCounts.joined) or PackedCounts(0, 0, 0.0, 0)
         self.n_rows, self.observed = counts.rows, ClusterObserved(seen, counts)
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
         """One pass: a value from each partition."""
-        found: Value = folded(self._blocks, partial(_values, self.view, function), join)
+        found: Value = folded(self._blocks, self._partitions, partial(_values, self.view, function), join)
         return found
 
 
