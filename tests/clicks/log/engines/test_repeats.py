@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from cldrank.clicks.log.engines.repeats import Repeats
 
 # Few upper bits and few lower ones: numbers of one piece, of one place in its table, and of one last bit
-NUMBERS = st.builds(lambda upper, middle, lower: upper << 52 | middle << 9 | lower, *[st.integers(0, 3)] * 3)
+NUMBERS = st.builds(lambda upper, middle, lower: upper << 53 | middle << 9 | lower, *[st.integers(0, 3)] * 3)
 
 
-@given(blocks=st.lists(st.lists(NUMBERS, max_size=30), max_size=4), expected=st.integers(0, 100))
-def test_as_counted_one_by_one(blocks: list[list[int]], expected: int) -> None:
+@given(
+    blocks=st.lists(st.lists(NUMBERS, max_size=30), max_size=4), expected=st.integers(0, 100), threads=st.integers(1, 3)
+)
+def test_as_counted_one_by_one(blocks: list[list[int]], expected: int, threads: int) -> None:
     numbers = Repeats(expected)
     for block in blocks:
         numbers.add(np.array(block, dtype=np.uint64))
     counts = Counter(number for block in blocks for number in block)
-    found = set(numbers.found().tolist())
+    found = set(numbers.found(threads).tolist())
     assert len(numbers) == counts.total()
     assert found >= {number for number, count in counts.items() if count > 1}  # none is missed
     assert all(counts[number] > 1 or counts[number ^ 1] for number in found)  # others only beside one like it

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SPECIAL = "*?["  # letters that would turn a path into a pattern
 _ROW_GROUP = 61_440  # rows that are in memory while a file is written, for each thread
 _MANY_ROWS = 5_000_000  # with fewer, grouping takes less time than the start of Numba
-_BATCH = 1 << 20
+_BATCH = 1 << 17
 _LARGEST_DICTIONARY = 2000  # most texts are ids that hardly repeat; to try dictionaries for them takes long
 _AS_TEXT = ("JSON", '"NULL"', "DATE", "TIME", "UUID")  # DuckDB's types for JSON that is mixed, empty or text
 
@@ -114,7 +114,8 @@ class DuckDB(Engine):
         names = ", ".join(f'"{column}"' for column in columns)
         complete = " AND ".join(f'"{column}" IS NOT NULL' for column in columns)
         log = f"({self.connection.compile(chosen)}) WHERE {complete}"
-        parts = -(-2 * 8 * n // self._memory())
+        memory, threads = self._limits()
+        parts = -(-2 * 8 * n // memory)
         present, found = 0, []
         for part in range(parts):
             hashes = f"SELECT hash({names}) AS number FROM {log}"  # noqa: S608
@@ -124,7 +125,7 @@ class DuckDB(Engine):
             for batch in self.connection.con.sql(hashes).fetch_arrow_reader(_BATCH):
                 numbers.add(batch.column(0).to_numpy())
             present += len(numbers)
-            found.append(numbers.found())
+            found.append(numbers.found(threads))
         doubtful = pa.table({"number": np.concatenate(found)})
         if not len(doubtful):
             return chosen.limit(0), n - present
@@ -134,10 +135,11 @@ class DuckDB(Engine):
         self.connection.con.unregister(known)
         return self.connection.table(name), n - present
 
-    def _memory(self) -> int:
-        """The memory that DuckDB may use, in bytes."""
-        ((limit,),) = self.connection.con.execute("SELECT current_setting('memory_limit')").fetchall()
-        return memory_bytes(limit)
+    def _limits(self) -> tuple[int, int]:
+        """The memory that DuckDB may use, in bytes, and how many threads."""
+        settings = "SELECT current_setting('memory_limit'), current_setting('threads')"
+        ((memory, threads),) = self.connection.con.execute(settings).fetchall()
+        return memory_bytes(memory), threads
 
     def read_as(self, part: LogPart, schema: ibis.Schema) -> ir.Table:
         """The rows of a part; JSON as the schema says."""
