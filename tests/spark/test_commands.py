@@ -87,7 +87,9 @@ def test_scores_are_a_folder_of_parquet_files(run: Run, here: World, tmp_path: P
         (["--engine", "flink"], "engine"),
         (["--engine", "spark", "--safe"], "--safe judges blends by features on this machine"),
         (["--engine", "spark", "--missing", "0"], "--missing is for files that are read here, not by Spark"),
-        (["--engine", "spark", "--column", "query_id=nowhere"], "has no column 'nowhere'"),
+        (["--engine", "spark", "--column", "query_id=nowhere"], "there is no column 'nowhere'"),
+        (["--engine", "spark", "--stream"], "--stream and --no-stream are for files that are read here"),
+        (["--engine", "spark", "--model", "mlp"], "IPS with a network cannot learn from features on Spark"),
     ],
 )
 def test_what_cannot_be_is_said(
@@ -115,3 +117,23 @@ def test_files_that_are_not_there_are_named(run: Run, cells: Path, tmp_path: Pat
     assert done.exit_code != 0
     assert "nowhere.parquet" in done.output
     assert "Traceback" not in done.output
+
+
+def test_files_that_are_not_parquet_are_named(run: Run, cells: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("1 qid:1 1:0.5\n")
+    words = ["train", "ips", "--features", tmp_path / "train.txt", "--clicks", cells, "--propensity", "power:1.0"]
+    done = run(*words, "--engine", "spark", "--out", tmp_path / "ranker")
+    assert done.exit_code != 0
+    assert "expected Parquet files that Spark can read" in " ".join(done.output.split())
+
+
+def test_scores_replace_a_folder_but_are_no_csv_file(run: Run, here: World, tmp_path: Path) -> None:
+    IPS().fit(here.data, here.clicks, here.propensities).ranker_.save(tmp_path / "ranker")
+    words = ["score", tmp_path / "ranker", "--features", here.path, "--engine", "spark", "--top", "2"]
+    for _ in range(2):
+        assert run(*words, "--out", tmp_path / "scores").exit_code == 0
+    assert pq.read_table(tmp_path / "scores").num_rows == 2 * here.data.n_queries
+    done = run(*words, "--out", tmp_path / "scores.csv")
+    assert done.exit_code == 2
+    assert "scores are a folder of Parquet files" in " ".join(done.output.split())
+    assert run(*words, "--device", "cpu", "--out", tmp_path / "scores").exit_code == 2

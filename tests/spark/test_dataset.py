@@ -10,21 +10,73 @@ from cldrank import IPS
 from cldrank.errors import DataError, UsageError
 from cldrank.models import Linear, Trees
 from cldrank.spark import SparkDataset
+from cldrank.spark.folding import explained
 
 
 def test_columns_are_found_or_named(session: Any, here: World) -> None:
     frame = session.read.parquet(str(here.path))
     assert SparkDataset(frame).feature_names == ("f1", "f2", "f3", "f4", "f5")
     other = frame.withColumnRenamed("query_id", "search").withColumnRenamed("doc_id", "sku")
-    with pytest.raises(UsageError, match=r"no column .* is named query_id or qid or query; .*: query=…"):
+    with pytest.raises(UsageError, match=r"no column is named query_id or qid or query; .*: query=…"):
         SparkDataset(other)
     named = SparkDataset(other, query="search", document="sku", features=["f2", "f1"], name="shop")
     assert named.feature_names == ("f2", "f1")
     assert repr(named) == "SparkDataset(shop: 2 features)"
-    with pytest.raises(UsageError, match="has no column 'f9'; it has"):
-        SparkDataset(frame, features=["f9"])
-    with pytest.raises(UsageError, match="made of a Spark DataFrame, not of ndarray"):
+    for features, words in (
+        (["f9"], "there is no column 'f9'; the columns are"),
+        (["f1", "f1"], "'f1' is named more than once"),
+        (["query_id", "f1"], "'query_id' holds ids, so it cannot be a feature too"),
+        (["doc_id"], "holds ids"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            SparkDataset(frame, features=features)
+    with pytest.raises(UsageError, match="made of a DataFrame of Spark 4 or newer, not of an array"):
         SparkDataset(np.eye(2))
+
+
+def test_what_is_not_a_number_is_refused_and_decimals_are_numbers(session: Any, here: World) -> None:
+    from pyspark.sql.functions import col, lit
+
+    frame = session.read.parquet(str(here.path))
+    with pytest.raises(UsageError, match="column 'brand' holds string, not numbers; choose the feature columns"):
+        SparkDataset(frame.withColumn("brand", lit("x")))
+    exact = SparkDataset(frame.withColumn("f1", col("f1").cast("decimal(10,4)")))
+    assert exact.feature_names == ("f1", "f2", "f3", "f4", "f5")
+    odd = SparkDataset(frame.withColumnRenamed("f1", "f`1 x"))
+    assert odd.packed.count() == here.data.n_rows
+
+
+def test_folders_of_a_lake_are_not_features(session: Any, here: World, tmp_path: Any) -> None:
+    from pyspark.sql.functions import lit
+
+    lake = str(tmp_path / "lake")
+    session.read.parquet(str(here.path)).withColumn("dt", lit(20261116)).write.partitionBy("dt").parquet(lake)
+    assert SparkDataset.read(session, [lake]).feature_names == ("f1", "f2", "f3", "f4", "f5")
+
+
+def test_a_dataset_on_spark_is_not_an_array(session: Any, here: World) -> None:
+    ranker = IPS().fit(here.data, here.clicks, here.propensities).ranker_
+    far = SparkDataset.read(session, [str(here.path)])
+    with pytest.raises(UsageError, match="scored where it is"):
+        ranker.predict(far)
+    data, _ = far.shown(here.clicks)
+    with pytest.raises(UsageError, match="the features are on Spark"):
+        ranker.predict(data)
+
+
+def test_missing_features_are_named_unless_trees_take_them(session: Any, here: World) -> None:
+    from pyspark.sql.functions import col, expr, when
+
+    pytest.importorskip("xgboost")
+    gone = when((col("query_id") == 7) & (col("doc_id") == "3"), expr("cast(null as float)")).otherwise(col("f2"))
+    far = SparkDataset(session.read.parquet(str(here.path)).withColumn("f2", gone))
+    fits = {
+        "linear": IPS().fit(here.data, here.clicks, here.propensities),
+        "trees": IPS(model=Trees(rounds=3, validation=0.0)).fit(here.data, here.clicks, here.propensities),
+    }
+    assert far.scored(fits["trees"].ranker_).count() == here.data.n_rows
+    with explained(), pytest.raises(Exception, match="feature 'f2' of query 7, document 3 is null"):
+        far.scored(fits["linear"].ranker_).collect()
 
 
 @pytest.mark.parametrize("model", [Linear(), Trees(rounds=3, validation=0.0)], ids=["linear", "trees"])

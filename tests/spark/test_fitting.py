@@ -1,5 +1,6 @@
 """Linear methods on Spark: the same optimum as on this machine."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,33 @@ def test_features_that_are_not_finite_are_named(value: str, words: str, session:
         CLD().fit(SparkDataset(broken), here.clicks, here.propensities)
 
 
+def test_ids_that_are_null_are_refused(session: Any, here: World) -> None:
+    from pyspark.sql.functions import col, expr, when
+
+    frame = session.read.parquet(str(here.path))
+    nameless = when(col("query_id") == 5, expr("cast(null as string)")).otherwise(col("doc_id"))
+    with (
+        pytest.warns(CldrankWarning, match="are left out"),
+        pytest.raises(DataError, match="12 rows have no document id; every candidate needs one"),
+    ):
+        CLD().fit(SparkDataset(frame.withColumn("doc_id", nameless)), here.clicks, here.propensities)
+
+
+def test_some_of_the_clicks_are_enough(session: Any, here: World) -> None:
+    data, clicks = on_spark(session, here).shown(here.clicks)
+    kept = clicks.position != 2
+    found = CLD().fit(data, clicks.where(kept), here.propensities)
+    expected = CLD().fit(here.data, here.clicks.where(here.clicks.position != 2), here.propensities)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
+    assert found.n_rows_ == expected.n_rows_
+
+
+def test_display_probabilities_are_refused(session: Any, here: World) -> None:
+    known = here.clicks.with_display(np.full((here.data.n_rows, 4), 0.5 / 12))
+    with pytest.raises(UsageError, match="display probabilities .* cannot be used on Spark"):
+        PolicyAwareIPS().fit(on_spark(session, here), known, here.propensities)
+
+
 def test_a_document_that_a_query_has_twice_is_refused(session: Any, here: World) -> None:
     frame = session.read.parquet(str(here.path))
     twice = frame.unionByName(frame.where("query_id = 5 and doc_id = '2'"))
@@ -130,10 +158,15 @@ def test_a_document_that_a_query_has_twice_is_refused(session: Any, here: World)
         (CLD(model=Linear(scaling="quantile")), "a quantile scaling sorts whole columns"),
         (CLD(run=Run(device="cpu")), "features on Spark are not copied to a GPU"),
         (RankAgg(), "cannot learn from features on Spark"),
+        (CLD(run=Run(warm_start="ranker")), "a fit on Spark begins anew"),
     ],
 )
-def test_what_spark_cannot_do_is_refused(method: Any, words: str, session: Any, here: World) -> None:
+def test_what_spark_cannot_do_is_refused(
+    method: Any, words: str, session: Any, here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    IPS().fit(here.data, here.clicks, here.propensities).ranker_.save("ranker")
     with pytest.raises(UsageError, match=words):
         method.fit(on_spark(session, here), here.clicks, here.propensities)
 

@@ -206,8 +206,11 @@ class Layout:
         for name in ("groups", "n_features", "missing"):
             if given.pop(name) is not None:
                 raise UsageError("{} is for files that are read here, not by Spark.", setting(name))
+        if getattr(self, "stream", None) is not None:
+            raise UsageError("--stream and --no-stream are for files that are read here, not by Spark.")
         if given.pop("label", None) is not None:
             raise UsageError("labels are not read on Spark; leave --column label=… out.")
+        given.pop("zero_based", None)
         return {"document" if name == "doc" else name: value for name, value in given.items()}
 
     def load(self, sources: list[str], *, cache: bool = False, stream: bool | None = None) -> RankingDataset:

@@ -67,12 +67,13 @@ def score(
     from cldrank.scoring import score as run
 
     options.check_outside(out, ranker)
+    with options.place(engine, master) as session:
+        if session is not None:
+            _score_on_spark(session, ranker, features, out, top, reading, device, as_json=as_json)
+            return
     options.check_outputs([out], [*features, ranker])
     arguments = reading.chosen()
     loaded = load_ranker(ranker)
-    if engine != "local" or master != "local[*]":
-        _score_on_spark(loaded, features, out, top, engine, master, reading, as_json)
-        return
     with messages.status("scoring …") as status:
 
         def show(rows: int) -> None:
@@ -87,30 +88,33 @@ def score(
 
 
 def _score_on_spark(
-    ranker: Any,
+    session: Any,
+    ranker: Path,
     features: list[str],
     out: Path,
     top: int | None,
-    engine: str,
-    master: str,
     reading: ScoredLayout,
+    device: str | None,
+    *,
     as_json: bool,
 ) -> None:
     """Score on Spark, and write a folder of Parquet files."""
+    from cldrank.rankers import load_ranker
     from cldrank.spark import SparkDataset
     from cldrank.spark.folding import explained
 
-    if reading.zero_based is not None:
-        raise UsageError("--zero-based is for LETOR files, which Spark does not read.")
-    columns = reading.spark_columns()
-    columns.pop("zero_based", None)
-    with options.place(engine, master) as session, messages.status("scoring …"):
-        columns.setdefault("features", list(ranker.feature_names))
-        scores = SparkDataset.read(session, features, **columns).scored(ranker, top=top)
+    if reading.zero_based is not None or device is not None:
+        raise UsageError("--zero-based and --device are for files that are scored here, not on Spark.")
+    if out.suffix in (".csv", ".run", ".trec"):
+        raise UsageError(f"--out {out}: on Spark, scores are a folder of Parquet files; name a folder.")
+    columns, loaded = reading.spark_columns(), load_ranker(ranker)
+    columns.setdefault("features", list(loaded.feature_names))
+    with messages.status("scoring …"):
+        scores = SparkDataset.read(session, features, **columns).scored(loaded, top=top)
         with replacing_folder(out) as folder, explained():
             scores.write.mode("overwrite").option("compression", "zstd").parquet(str(folder.absolute()))
             rows = session.read.parquet(str(folder.absolute())).count()
     if as_json:
-        print_json({"out": str(out), "written": rows})
+        print_json({"ranker": str(ranker), "out": str(out), "written": rows})
         return
     print_line(f"{out}: the scores of {rows:,} rows.")

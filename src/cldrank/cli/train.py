@@ -113,8 +113,8 @@ def train(
     kept = _kept_near(method, safe, safe_margin, production_feature)
     chosen.check(safe=safe)
     method.check()
-    if safe and engine == "spark":
-        raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
+    if engine == "spark":
+        _check_for_spark(method, safe)
     options.check_ranker_folder(out)
     check_replaceable(out)
     with hearing_warnings() as heard, options.place(engine, master) as session:
@@ -157,6 +157,13 @@ def _kept_near(method: Method, safe: bool, margin: float | None, feature: str | 
     if margin is not None:
         known["margin"] = check_number("safe_margin", margin, least=0, below=1)
     return Safe(method, **known)
+
+
+def _check_for_spark(method: Method, safe: bool) -> None:
+    """Refuse early what cannot be learned on Spark."""
+    method.check_remote()
+    if safe:
+        raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
 
 
 def _learn(

@@ -180,12 +180,8 @@ class Method(Learner, ABC):
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""
         features: Any = evidence.data.features
-        if isinstance(features, RemoteFeatures) and self.way not in self.model.remote_ways:
-            raise UsageError(
-                "{} with {} cannot learn from features on Spark; linear models can, but for CLD-pair.",
-                self.label,
-                self.model.label,
-            )
+        if isinstance(features, RemoteFeatures):
+            self.check_remote()
         if not self.model.takes_missing:
             others = any(one.takes_missing and can(one, self.way) for one in models().values())
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
@@ -200,6 +196,15 @@ class Method(Learner, ABC):
             diagnostics=fit_record(self.fit_),
         )
         return self
+
+    def check_remote(self) -> None:
+        """Refuse a model that needs the features on this machine, for features on Spark."""
+        if self.way not in self.model.remote_ways:
+            raise UsageError(
+                "{} with {} cannot learn from features on Spark; linear models can, but for CLD-pair.",
+                self.label,
+                self.model.label,
+            )
 
     @abstractmethod
     def _learn(self, evidence: Evidence) -> Result:

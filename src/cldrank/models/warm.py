@@ -13,6 +13,7 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import Hashes, hashes_of
 from cldrank.errors import CldrankWarning, DataError, UsageError, setting, warn
+from cldrank.feature_blocks import RemoteFeatures
 from cldrank.models.fit import Context
 from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, load_ranker
 from cldrank.rankers.files import weights_digest
@@ -55,6 +56,12 @@ class WarmStart:
                 "{} can start from a linear ranker or a network, not from {}; leave {} out.",
                 context.user,
                 kind_of(earlier),
+                setting("warm_start"),
+            )
+        features: Any = context.data.features
+        if isinstance(features, RemoteFeatures):
+            raise UsageError(
+                "a fit on Spark begins anew, as it has no rows to compare scalings by; leave {} out.",
                 setting("warm_start"),
             )
         place = _places(earlier, context.data)

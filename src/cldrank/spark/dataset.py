@@ -11,7 +11,8 @@ import numpy as np
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.wording import count, some
+from cldrank.spark.columns import feature_columns, id_column, partition_columns, quoted
+from cldrank.wording import count, kind_of, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,10 +32,10 @@ class SparkDataset:
     Linear methods learn from it where it is: `CLD().fit(SparkDataset(frame), clicks, propensities)`. Only sums come to
     this machine, and the cells of the clicks, which it holds.
 
-    frame      any DataFrame, of Spark or Spark Connect
-    query      the column of the query's id; by default query_id or qid
-    document   the column of the document's id; by default doc_id or document_id
-    features   the columns of the features; by default all that are numbers, but ids and label
+    frame      any DataFrame of Spark 4
+    query      the column of the query's id; by default query_id, qid or query
+    document   the column of the document's id; by default doc_id, document_id or doc
+    features   the columns of the features; by default all but ids, label and folders of a lake, such as dt=2026-11-16
     name       what to call the data in reports
     """
 
@@ -47,12 +48,18 @@ class SparkDataset:
         features: Sequence[str] | None = None,
         name: str = "",
     ) -> None:
-        if not hasattr(frame, "mapInArrow"):
-            raise UsageError(f"SparkDataset is made of a Spark DataFrame, not of {type(frame).__name__}.")
+        if not hasattr(frame, "toArrow"):
+            raise UsageError(f"SparkDataset is made of a DataFrame of Spark 4 or newer, not of {kind_of(frame)}.")
         self.frame, self.name = frame, name
-        self.query = _column(frame, query, _QUERIES, "query")
-        self.document = _column(frame, document, _DOCUMENTS, "document")
-        self.feature_names = _features(frame, features, {self.query, self.document, *_OTHERS})
+        self.query = id_column(frame, query, _QUERIES, "query_id")
+        self.document = id_column(frame, document, _DOCUMENTS, "doc_id")
+        ids, others = (self.query, self.document), (*_OTHERS, *partition_columns(frame))
+        self.feature_names = feature_columns(frame, features, ids, others)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse to become an array."""
+        del dtype, copy
+        raise UsageError("a SparkDataset is scored where it is: SparkDataset.scored(ranker).")
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
@@ -61,20 +68,20 @@ class SparkDataset:
     @property
     def packed(self) -> DataFrame:
         """Query and document as text, and the features as one array a row."""
-        from pyspark.sql.functions import array, col
+        from pyspark.sql.functions import array
 
         from cldrank.spark.packing import DOCUMENT, FEATURES, QUERY
 
-        values = array(*(col(f"`{name}`").cast("float") for name in self.feature_names))
-        keys = (col(f"`{self.query}`").cast("string"), col(f"`{self.document}`").cast("string"))
-        return self.frame.select(keys[0].alias(QUERY), keys[1].alias(DOCUMENT), values.alias(FEATURES))
+        values = array(*(quoted(name).cast("float") for name in self.feature_names))
+        query, document = (quoted(name).cast("string") for name in (self.query, self.document))
+        return self.frame.select(query.alias(QUERY), document.alias(DOCUMENT), values.alias(FEATURES))
 
     @classmethod
     def read(cls, session: Any, paths: Sequence[str], **columns: Any) -> SparkDataset:
         """The candidates of Parquet files or folders, wherever Spark can read them; `columns` as in `SparkDataset`."""
         from cldrank.spark.folding import explained
 
-        with explained():
+        with explained("Parquet files that Spark can read: " + some(paths)):
             frame = session.read.parquet(*paths)
         return cls(frame, name=", ".join(PurePath(path).name for path in paths), **columns)
 
@@ -116,6 +123,11 @@ class SparkDataset:
         """The clicks on candidates that the DataFrame has, and no other candidates."""
         from dataclasses import replace
 
+        if clicks.display is not None:
+            raise UsageError(
+                "display probabilities are those of candidates that are not all here, so they cannot be used on Spark; "
+                "give the clicks without them: clicks.with_display(None)."
+            )
         candidates = clicks.candidates
         rows = np.flatnonzero(clicks.shown)
         unknown = self._unknown(candidates, rows)
@@ -153,18 +165,14 @@ class SparkDataset:
             impressions=clicks.impressions[mask],
             clicks=clicks.clicks[mask],
             segment=clicks.segment[mask],
-            display=None if clicks.display is None else clicks.display[kept],
         )
 
     def _unknown(self, candidates: Any, rows: IntArray) -> IntArray:
         """Those of some candidates that the DataFrame does not have."""
-        from pyspark.sql.functions import col
-
         from cldrank.spark.folding import explained
 
-        keys = self.frame.select(
-            col(f"`{self.query}`").cast("string").alias("query"), col(f"`{self.document}`").cast("string").alias("doc")
-        )
+        query, document = (quoted(name).cast("string") for name in (self.query, self.document))
+        keys = self.frame.select(query.alias("query"), document.alias("doc"))
         named = keys.sparkSession.createDataFrame(_named(candidates, rows))
         with explained():
             found = named.join(keys, ["query", "doc"], "left_anti").select("row").collect()
@@ -177,31 +185,3 @@ def _named(candidates: Any, rows: IntArray) -> pa.Table:
     queries = candidates.query_ids[candidates.row_queries[rows]].astype(np.str_)
     documents = candidates.doc_ids[rows].astype(np.str_)
     return pa.table({"query": pa.array(queries), "doc": pa.array(documents), "row": pa.array(rows)})
-
-
-def _column(frame: DataFrame, named: str | None, usual: Sequence[str], what: str) -> str:
-    if named is not None:
-        if named not in frame.columns:
-            raise UsageError(f"the DataFrame has no column {named!r}; it has {some(frame.columns)}.")
-        return named
-    found = next((name for name in usual if name in frame.columns), None)
-    if found is None:
-        raise UsageError(
-            f"no column of the DataFrame is named {' or '.join(usual)}; say which holds the {what}: {what}=…."
-        )
-    return found
-
-
-def _features(frame: DataFrame, named: Sequence[str] | None, others: set[str]) -> tuple[str, ...]:
-    kinds = dict(frame.dtypes)
-    numbers = ("float", "double", "int", "bigint", "smallint", "tinyint", "boolean")
-    if named is None:
-        found = tuple(name for name, kind in frame.dtypes if kind in numbers and name not in others)
-    else:
-        unknown = [name for name in named if name not in kinds]
-        if unknown:
-            raise UsageError(f"the DataFrame has no column {unknown[0]!r}; it has {some(frame.columns)}.")
-        found = tuple(named)
-    if not found:
-        raise UsageError("no column of the DataFrame is a feature: numbers that are neither ids nor labels.")
-    return found

@@ -80,7 +80,7 @@ class SparkFeatures(RemoteFeatures):
 
     def fold(self, function: Callable[[NDArray[np.float32]], Value], join: Callable[[Value, Value], Value]) -> Value:
         """One pass over all candidates, those of queries that were never displayed included."""
-        found: Value = folded(self._frame, _MANY, partial(_values, self._names, function), join)
+        found: Value = folded(self._frame, _MANY, partial(_table_values, self._names, function), join)
         return found
 
     @cached_property
@@ -117,9 +117,9 @@ class SparkFeatures(RemoteFeatures):
 
         rows   of the candidates that were shown, those of which something was observed
         """
-        kind, entries = _described(observed, rows)
+        kind, own, entries = _described(observed, rows)
         session = self._frame.sparkSession
-        seen = session.createDataFrame(_keyed(self._candidates, rows, entries, getattr(observed, "pages", None)))
+        seen = session.createDataFrame(_keyed(self._candidates, own, entries, getattr(observed, "pages", None)))
         keys = [QUERY, DOCUMENT]
         joined = self._frame.join(seen, keys, "left")
         with explained():
@@ -129,21 +129,22 @@ class SparkFeatures(RemoteFeatures):
         return SparkRows(together, partitions, Packer(kind, self._names), observed, view)
 
 
-def _values(
+def _table_values(
     names: tuple[str, ...], function: Callable[[NDArray[np.float32]], Value], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Value]:
     return map(function, feature_blocks(names, batches))
 
 
-def _described(observed: Any, rows: IntArray) -> tuple[Kind, dict[str, Any]]:
-    """What was observed as entries of rows: which row has which of them, and what each says."""
+def _described(observed: Any, rows: IntArray) -> tuple[Kind, IntArray, dict[str, Any]]:
+    """What was observed as entries of rows: the rows, which of them has which entries, and what each says."""
     if isinstance(observed, Targets):
-        return "targets", _entries(np.arange(len(rows) + 1), observed.target, observed.weight, observed.spread)
+        return "targets", rows, _entries(np.arange(len(rows) + 1), observed.target, observed.weight, observed.spread)
     if isinstance(observed, Entries):
         offsets = np.searchsorted(observed.owner, np.arange(len(rows) + 1))
-        return "entries", _entries(offsets, observed.mean, observed.weight, observed.spread, observed.level)
+        return "entries", rows, _entries(offsets, observed.mean, observed.weight, observed.spread, observed.level)
     if isinstance(observed, Observations):
-        return "observations", _entries(observed.offsets, observed.target, observed.weight, observed.spread)
+        shown = rows[observed.shown]  # the others have none: the join finds them
+        return "observations", shown, _entries(observed.offsets, observed.target, observed.weight, observed.spread)
     raise AssertionError(f"a fit on Spark does not know {type(observed).__name__}")
 
 

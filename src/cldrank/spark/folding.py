@@ -43,8 +43,8 @@ def folded(
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Say in a word what Spark raises at length."""
+def explained(expected: str = "") -> Iterator[None]:
+    """Say in a word what Spark raises at length; `expected` is what would have been right, if that is known."""
     try:
         yield
     except CldrankError:
@@ -52,13 +52,24 @@ def explained() -> Iterator[None]:
     except Exception as error:  # Java's, as Py4J or Connect pass them on
         if not type(error).__module__.startswith(("py4j", "pyspark")):
             raise
-        lacking = re.search(r"No module named '([\w.]+)'", str(error))
-        if lacking:
-            raise DataError(
-                f"the Python of Spark's executors has no {lacking[1]}; they need cldrank of this version and what it "
-                "needs: set PYSPARK_PYTHON to such a Python, or ship one with spark.archives."
-            ) from error
-        raise DataError(f"Spark could not finish: {reason(error)}") from error
+        raise DataError("{}", _words(str(error), expected) or f"Spark could not finish: {reason(error)}") from error
+
+
+def _words(text: str, expected: str) -> str:
+    """What an executor met, if that is known, or what was expected."""
+    own = re.search(r"cldrank\.errors\.\w+: (.+)", text)
+    if own:
+        return own[1].strip()
+    lacking = re.search(r"No module named '([\w.]+)'", text)
+    if lacking:
+        return (
+            f"the Python of Spark's executors has no {lacking[1]}; they need cldrank of this version and all it needs: "
+            "set PYSPARK_PYTHON to such a Python, or ship one with spark.archives."
+        )
+    if not expected:
+        return ""
+    cause = re.search(r"Caused by: [\w.$]+: (.+)", text) or re.search(r"(\[[A-Z_]+\].+)", text)
+    return f"expected {expected}" + (f" ({cause[1].strip().rstrip('.')})." if cause else ".")
 
 
 def _each_partition(frame: DataFrame, values: Callable[[Iterable[Any]], Iterator[Any]], join: Join) -> DataFrame:

@@ -37,10 +37,21 @@ def feature_blocks(names: tuple[str, ...], batches: Iterable[pa.RecordBatch]) ->
             yield packed_features(batch, names)
 
 
-def packed_features(batch: pa.RecordBatch | pa.Table, names: tuple[str, ...]) -> NDArray[np.float32]:
-    """The features of some rows as a table; refused where one is null or not finite."""
+def packed_features(
+    batch: pa.RecordBatch | pa.Table, names: tuple[str, ...], *, missing: bool = False
+) -> NDArray[np.float32]:
+    """The features of some rows as a table; refused where one is null or not finite, or an id is null.
+
+    missing   whether features may be missing, as null or NaN
+    """
+    for name, what in ((QUERY, "query"), (DOCUMENT, "document")):
+        if batch[name].null_count:
+            raise DataError(f"{batch[name].null_count:,} rows have no {what} id; every candidate needs one.")
     column = _flat(batch[FEATURES])
     values = column.flatten()
+    if missing:
+        values = values.fill_null(float("nan"))
+        return np.asarray(values, dtype=np.float32).reshape(len(column), len(names))
     if values.null_count:
         place = int(np.flatnonzero(np.asarray(values.is_null()))[0])
         raise _not_a_number(batch, names, place, "null")
@@ -115,7 +126,7 @@ class Packer:
         if self.kind == "targets":
             kept = np.flatnonzero(seen > 0)
         else:
-            pages = _of_queries(np.asarray(_flat(rows[PAGES]).fill_null(0.0), dtype=np.float64), queries)
+            pages = _largest_of_query(np.asarray(_flat(rows[PAGES]).fill_null(0.0), dtype=np.float64), queries)
             kept = np.flatnonzero(pages > 0)
         if not len(kept):
             return
@@ -170,12 +181,13 @@ def _whole_queries(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[tu
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
-    done = 0
+    done, last = 0, None
     for batch in batches:
         if not batch.num_rows:
             continue
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) < least:
+        before, last = last, batch[QUERY][batch.num_rows - 1]
+        if sum(one.num_rows for one in waiting) < least or before == last:  # a large query goes on
             continue
         table = pa.Table.from_batches(waiting)
         codes = _query_codes(table)
@@ -203,7 +215,7 @@ def _check_unique(rows: pa.Table, queries: IntArray) -> None:
         raise DataError(f"query {query} has document {document} twice; each candidate may appear once.")
 
 
-def _of_queries(values: Floats, queries: IntArray) -> Floats:
+def _largest_of_query(values: Floats, queries: IntArray) -> Floats:
     """For each row, the largest value among the rows of its query."""
     starts = np.flatnonzero(np.diff(queries, prepend=-1))
     found: Floats = np.maximum.reduceat(values, starts)[queries]

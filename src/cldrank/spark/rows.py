@@ -73,11 +73,13 @@ class SparkRows(Rows):
 
     def fold(self, function: Callable[[Array, Any], Value], join: Callable[[Value, Value], Value]) -> Value:
         """One pass: a value from each partition."""
-        found: Value = folded(self._blocks, self._partitions, partial(_values, self.view, function), join)
+        found: Value = folded(self._blocks, self._partitions, partial(_block_values, self.view, function), join)
         return found
 
 
-def _values(view: View, function: Callable[[Array, Any], Value], batches: Iterable[pa.RecordBatch]) -> Iterator[Value]:
+def _block_values(
+    view: View, function: Callable[[Array, Any], Value], batches: Iterable[pa.RecordBatch]
+) -> Iterator[Value]:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the solver looks for what is not finite
         for features, own in unpacked(batches):
             yield function(view.scaled(features), own)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cldrank.arguments import check_whole
 from cldrank.errors import UsageError
-from cldrank.rankers import BordaRanker, Ranker
+from cldrank.rankers import BordaRanker, Ranker, TreeRanker
 from cldrank.rankers.base import check_features
 from cldrank.spark.packing import DOCUMENT, QUERY, packed_features
 
@@ -44,5 +44,6 @@ def _scores(ranker: Ranker, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     names = [QUERY, DOCUMENT, "score"]
     for batch in batches:
         if batch.num_rows:
-            found = np.asarray(ranker.predict(packed_features(batch, ranker.feature_names)), dtype=np.float64)
+            features = packed_features(batch, ranker.feature_names, missing=isinstance(ranker, TreeRanker))
+            found = np.asarray(ranker.predict(features), dtype=np.float64)
             yield pa.RecordBatch.from_arrays([batch[QUERY], batch[DOCUMENT], pa.array(found)], names)

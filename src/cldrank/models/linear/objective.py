@@ -17,7 +17,7 @@ from cldrank.errors import UsageError
 from cldrank.likelihood import Form
 from cldrank.models.linear.design import Block, Design, as_numpy, gram, like
 from cldrank.models.linear.inference import QuerySquares
-from cldrank.models.linear.rows import Array, added
+from cldrank.models.linear.rows import Array, added, wider
 from cldrank.optimise import Derivatives, Matrix, Vector
 
 Shared = Literal["log_sigma", "atanh_gamma"]
@@ -178,7 +178,7 @@ class SelectionObjective:
 
     def separated(self, parameters: Vector) -> bool:
         """Whether the selection of each row shown is above that of each row not shown."""
-        lowest, highest = self.design.fold(partial(_extremes, self.unpacked(parameters)[1]), _wider)
+        lowest, highest = self.design.fold(partial(_extremes, self.unpacked(parameters)[1]), wider)
         return lowest > highest
 
     # -- sums over rows ------------------------------------------------------------------------------------------
@@ -293,10 +293,6 @@ def _extremes(selection: Vector, block: Block) -> tuple[float, float]:
     if isinstance(index, np.ndarray):
         return float(index[~away].min(initial=np.inf)), float(index[away].max(initial=-np.inf))
     return float(index.masked_fill(away, np.inf).amin()), float(index.masked_fill(~away, -np.inf).amax())
-
-
-def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def _as_arrays(sums: Sequence[Array | None], shapes: list[tuple[int, ...]]) -> list[NDArray[np.float64]]:

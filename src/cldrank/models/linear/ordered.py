@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cldrank._typing import IntArray
 from cldrank.likelihood import log_cdf
 from cldrank.models.linear.design import Block, Design
-from cldrank.models.linear.rows import added
+from cldrank.models.linear.rows import added, wider
 from cldrank.models.targets import runs
 from cldrank.optimise import Derivatives
 
@@ -181,12 +181,8 @@ class OrderedProbit:
 
     def separated(self, parameters: Floats) -> bool:
         """Whether all candidates shown lie above all those not shown."""
-        lowest, highest = self.design.fold(partial(self.places.ends, parameters), _wider)
+        lowest, highest = self.design.fold(partial(self.places.ends, parameters), wider)
         return bool(np.isfinite(highest) and lowest > highest)
-
-
-def _wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    return min(one[0], other[0]), max(one[1], other[1])
 
 
 class PlaceRule(NamedTuple):

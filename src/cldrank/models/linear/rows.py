@@ -148,6 +148,15 @@ def in_order(function: Callable[[Item], Value], items: Sequence[Item]) -> Iterat
         yield from ahead(function, items, threads, 2 * threads)
 
 
+def wider(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """The lower of two lows and the higher of two highs.
+
+    >>> wider((1.0, 2.0), (0.5, 1.5))
+    (0.5, 2.0)
+    """
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
 def added(one: Sequence[Array | None], other: Sequence[Array | None]) -> list[Array | None]:
     """The sums of two sequences of arrays, place by place; None stands for nothing.
 

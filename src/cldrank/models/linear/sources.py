@@ -37,7 +37,8 @@ def rows_of(
             raise UsageError("features on Spark are not copied to a GPU; leave {} out.", setting("device"))
         from cldrank.models.linear.device_rows import DeviceRows
 
-        return DeviceRows(features, observed, scaling, rows=rows, columns=columns, device=device)
+        size = context.run.block_rows
+        return DeviceRows(features, observed, scaling, rows=rows, columns=columns, device=device, block_rows=size)
     view = View(scalings.fit(scaling, features), columns)
     if isinstance(features, RemoteFeatures):
         there: Rows = features.fit_rows(observed, view, rows)
