@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -77,6 +80,33 @@ class TestLoading:
         monkeypatch.setattr(parquet_on_disk, "cache_folder", lambda: blocked)
         assert np.array_equal(np.asarray(open_parquet([path]).doc_ids), ["x", "yy"])
 
+    @pytest.mark.parametrize("allocates", [True, False])
+    def test_ids_stay_in_memory_where_the_disk_is_full(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocates: bool
+    ) -> None:
+        path = write(tmp_path / "1.parquet", query_id=[1, 1], doc_id=["x", "yy"], a=[1.0, 2.0])
+
+        def full(*_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        if allocates:
+            monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+        else:
+            monkeypatch.delattr(os, "posix_fallocate", raising=False)
+            monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=15))
+        found = open_parquet([path]).doc_ids
+        assert not isinstance(found, np.memmap)
+        assert np.array_equal(np.asarray(found), ["x", "yy"])
+
+    def test_ids_are_mapped_where_room_can_only_be_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+        path = write(tmp_path / "1.parquet", query_id=[1, 1], doc_id=["x", "yy"], a=[1.0, 2.0])
+        found = open_parquet([path]).doc_ids
+        assert isinstance(found, np.memmap)
+        assert found.tolist() == ["x", "yy"]
+
     def test_columns_are_chosen_and_missing_values_treated_as_ever(self, tmp_path: Path) -> None:
         path = write(tmp_path / "1.parquet", q=[1, 1, 2], a=[1.0, None, 2.0], b=[0, 1, 0], c=[1, 2, 3])
         given: dict[str, Any] = {"query": "q", "label": "b", "features": ["c", "a"], "cache": False}
@@ -116,6 +146,7 @@ class TestRefused:
         [
             ({"query_id": [1, None], "a": [1, 2]}, "'query_id' is null in row 1"),
             ({"query_id": [1, 1], "label": [0.0, np.inf], "a": [1, 2]}, "label of row 1 is inf"),
+            ({"query_id": ["a", "b\0"], "a": [1, 2]}, "1.parquet: an id ends in a NUL"),
             ({"query_id": [1, 1], "a": ["x", "y"]}, "'a' holds string, not numbers"),
             ({"query_id": pa.array([], pa.int64()), "a": pa.array([], pa.float32())}, "holds no rows"),
         ],
@@ -142,6 +173,16 @@ class TestDecision:
         assert decoded_bytes(files, {"features": list(whole.feature_names[:2])}) == 8 * whole.n_rows
         save_parquet([whole], tmp_path / "list.parquet", features="list")
         assert decoded_bytes([tmp_path / "list.parquet"], None) == whole.features.nbytes
+
+    def test_names_may_have_dots(self, tmp_path: Path) -> None:
+        columns = {"bm25.title": [1.0, 2.0], "bm25.body": [1, 2], "bm25": [0, 1]}
+        path = write(tmp_path / "1.parquet", query_id=[1, 1], **columns)
+        assert decoded_bytes([path], None) == 4 * 6
+        assert decoded_bytes([path], {"features": ["bm25.title"]}) == 4 * 2
+        assert decoded_bytes([path], {"features": ["bm25"]}) == 4 * 2
+        lists = {"doc.vector": [[1.0, 2.0], [3.0, 4.0]], "doc": [1, 2]}
+        path = write(tmp_path / "2.parquet", query_id=[1, 1], **lists)
+        assert decoded_bytes([path], {"features": "doc.vector"}) == 4 * 4
 
     def test_by_what_is_free(self, files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
         size = load(files, cache=False).features.nbytes

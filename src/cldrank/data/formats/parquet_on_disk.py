@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,13 +34,18 @@ _CHECKED_ROWS = 1 << 20  # whose document ids are compared at a time, rounded up
 def decoded_bytes(paths: Sequence[Path], columns: ColumnNames | None) -> int:
     """The bytes that the features of some files take in memory, as their footers say."""
     first = ParquetPart.open(paths[0])
-    wanted = set(Roles.of(first, columns).features)
+    roles = Roles.of(first, columns)
+    wanted = set(roles.features)
+
+    def is_wanted(leaf: str) -> bool:  # a dot may be part of a name, or lead into the lists of a column
+        return any(leaf.startswith(f"{name}.") for name in wanted) if roles.is_list else leaf in wanted
+
     values = 0
     for path in paths:
         described = (first if path is paths[0] else ParquetPart.open(path)).file.metadata
         for group in map(described.row_group, range(described.num_row_groups)):
             leaves = map(group.column, range(group.num_columns))
-            values += sum(leaf.num_values for leaf in leaves if leaf.path_in_schema.split(".")[0] in wanted)
+            values += sum(leaf.num_values for leaf in leaves if is_wanted(leaf.path_in_schema))
     return 4 * values
 
 
@@ -91,14 +99,14 @@ class _Pass:
         self.described.append(part.description())
         row = 0
         for batch in row_batches(part, [*ids, *([] if roles.label is None else [roles.label])], _BATCH_ROWS):
-            for column, values in zip(batch.schema.names, batch.columns, strict=True):
-                part.check_values(column, values, row)
-            plain = [part.plain_ids(*one, row) for one in zip(ids, batch.columns, strict=False)]
-            starts, run_ids = id_runs(plain[0])
-            self._runs.append((starts + self.rows + row, run_ids))
-            self._documents += plain[1:]
-            if roles.label is not None:
-                with checks.about(part.path):
+            with checks.about(part.path):
+                for column, values in zip(batch.schema.names, batch.columns, strict=True):
+                    part.check_values(column, values, row)
+                plain = [part.plain_ids(*one, row) for one in zip(ids, batch.columns, strict=False)]
+                starts, run_ids = id_runs(plain[0])
+                self._runs.append((starts + self.rows + row, run_ids))
+                self._documents += plain[1:]
+                if roles.label is not None:
                     self._labels.append(checks.row_labels(batch.columns[-1], batch.num_rows, row))
             row += batch.num_rows
         check_rows(part, row)
@@ -169,7 +177,17 @@ def _mapped(rows: int, letters: int) -> NDArray[np.str_]:
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache_folder()) as file:  # the mapping keeps it alive
-            file.truncate(4 * letters * rows)
+            _reserve(file.fileno(), 4 * letters * rows)
             return np.memmap(file, dtype=f"<U{letters}", mode="r+", shape=(rows,))
     except OSError:
         return np.empty(rows, dtype=f"<U{letters}")
+
+
+def _reserve(file: int, size: int) -> None:
+    """Make a file as long as that, with room on the disk: a write to a mapping that finds none kills the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    elif shutil.disk_usage(cache_folder()).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    else:
+        os.truncate(file, size)
