@@ -281,3 +281,19 @@ def test_a_pickle_holds_places_not_values(parts: tuple[list[Path], NDArray[np.fl
     packed = pickle.dumps(features)
     assert len(packed) < 4000
     np.testing.assert_array_equal(pickle.loads(packed)[:], features[:])  # noqa: S301
+
+
+def test_a_relative_path_is_one_of_the_folder_it_was_given_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(200)
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "a.parquet", table, 50)
+    monkeypatch.chdir(tmp_path)
+    features = opened(Path("a.parquet"))
+    features[:20]
+    packed = pickle.dumps(features)
+    monkeypatch.chdir(tmp_path / "other")
+    for one in (features, pickle.loads(packed)):  # noqa: S301
+        np.testing.assert_array_equal(one[:], table)
+    write(tmp_path / "a.parquet", table_of(100), 50)
+    with pytest.raises(FormatError, match=r"^a\.parquet: changed since"):
+        features[:]

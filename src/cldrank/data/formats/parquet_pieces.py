@@ -40,7 +40,8 @@ class Piece(NamedTuple):
 class _File(NamedTuple):
     """What was known of a file when it was opened first."""
 
-    path: Path
+    path: Path  # as it was given, for errors
+    place: Path  # the same from any folder
     state: tuple[int, int]
     footer: str
     groups: IntArray  # the rows of all files at which its row groups begin, and where the last one ends
@@ -61,13 +62,14 @@ class ParquetPieces:
         self._files: list[_File] = []
         row, described = 0, []
         for path in paths:
-            part, state, footer = _opened(path)
+            place = path.absolute()
+            part, state, footer = _opened(path, place)
             described.append(part.description())
             if not self._files:
                 self.is_list = len(self._columns) == 1 and holds_lists(part, self._columns[0])
             check_feature_columns(part, self._columns, self.is_list)
             groups = row + _group_offsets(part)
-            self._files.append(_File(path, state, footer, groups))
+            self._files.append(_File(path, place, state, footer, groups))
             row = int(groups[-1])
         self.n_rows = row
         self.group_offsets: IntArray = np.unique(np.concatenate([file.groups for file in self._files]))
@@ -140,7 +142,7 @@ class ParquetPieces:
         file = next(file for file in self._files if row < file.groups[-1])
         if self._cursor is not None and self._cursor.file is file:
             return file, self._cursor.part
-        part, state, footer = _opened(file.path)
+        part, state, footer = _opened(file.path, file.place)
         if (state, footer) != (file.state, file.footer):
             raise _changed(file.path)
         return file, part
@@ -164,7 +166,7 @@ class ParquetPieces:
         """The length of the first list."""
         for file in self._files:
             if file.groups[-1] > file.groups[0]:
-                part, _, _ = _opened(file.path)
+                part, _, _ = _opened(file.path, file.place)
                 return len(_Cursor(file, part, self._columns, int(file.groups[0]), 1).next(None, True).table[0])
         return 0
 
@@ -213,12 +215,12 @@ def _batches(part: ParquetPart, group: int, columns: Sequence[str], batch_rows: 
                 yield batch
 
 
-def _opened(path: Path) -> tuple[ParquetPart, tuple[int, int], str]:
+def _opened(path: Path, place: Path) -> tuple[ParquetPart, tuple[int, int], str]:
     """A file, opened to be read bit by bit, with its state and a digest of its footer."""
-    part = ParquetPart.open(path, _BUFFER_BYTES)
+    part = ParquetPart.open(path, _BUFFER_BYTES, place)
     with reading(path, ParquetPart.readable):
-        state = _state(path)
-        with path.open("rb") as file:
+        state = _state(place)
+        with place.open("rb") as file:
             file.seek(-8, 2)
             length = int.from_bytes(file.read(4), "little")
             file.seek(-8 - length, 2)
@@ -233,7 +235,7 @@ def _state(path: Path) -> tuple[int, int]:
 
 def _check_unchanged(file: _File) -> None:
     try:
-        same = _state(file.path) == file.state
+        same = _state(file.place) == file.state
     except OSError:
         same = False
     if not same:
