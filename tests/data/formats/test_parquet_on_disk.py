@@ -17,8 +17,8 @@ from cldrank import RankingDataset, load
 from cldrank.data import synthetic
 from cldrank.data.formats import parquet_on_disk
 from cldrank.data.formats.parquet import save_parquet
-from cldrank.data.formats.parquet_on_disk import decoded_bytes, open_parquet
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.data.formats.parquet_on_disk import ScatteredRowsError, decoded_bytes, open_parquet
+from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError
 
 
 def assert_same(one: RankingDataset, other: RankingDataset) -> None:
@@ -131,8 +131,8 @@ class TestRefused:
     def test_a_query_scattered_over_files(self, tmp_path: Path) -> None:
         one = write(tmp_path / "1.parquet", query_id=[5, 5, 6], a=[1, 2, 3])
         two = write(tmp_path / "2.parquet", query_id=[7, 5], a=[1, 2])
-        places = r"some begin in row 0 of .*1.parquet, some in row 1 of .*2.parquet.*sort these by query"
-        with pytest.raises(DataError, match=f"query 5 do not lie together: {places}"):
+        places = r"some begin in row 0 of .*1.parquet, some in row 1 of .*2.parquet.*sort these by query.*stream=False"
+        with pytest.raises(FormatError, match=f"2.parquet: the rows of query 5 do not lie together: {places}"):
             open_parquet([one, two])
 
     def test_a_document_twice_in_a_query(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +160,9 @@ class TestRefused:
         path.write_text("1 qid:1 1:0.5\n")
         with pytest.raises(UsageError, match=r"stream=True is for Parquet files, and .*a.txt is text; convert it"):
             load(path, stream=True)
+        for wrong in ("yes", 1):
+            with pytest.raises(UsageError, match=f"stream must be True or False, or None, not {wrong!r}"):
+                load(path, stream=wrong)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="a frame is in memory already"):
             load(pa.table({"query_id": [1], "a": [1.0]}), stream=True)
 
@@ -190,6 +193,34 @@ class TestDecision:
             monkeypatch.setattr("cldrank.data.loading.machine_memory", lambda size=free, **_: size)
             assert load(files, cache=False).on_disk is on_disk
             assert load(files, cache=False, stream=not on_disk).on_disk is not on_disk
+
+    def test_scattered_rows_are_loaded_if_they_fit(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows = 100
+        path = write(tmp_path / "1.parquet", query_id=np.arange(rows) % 7, a=np.arange(rows), b=-np.arange(rows))
+        expected, size = load(path, cache=False), 8 * rows
+        monkeypatch.setattr("cldrank.data.loading.machine_memory", lambda **_: size)
+        with pytest.warns(CldrankWarning, match=r"1.parquet .* rows of query 0 do not .* loaded into memory"):
+            found = load(path, cache=False)
+        assert not found.on_disk
+        assert_same(found, expected)
+        with pytest.raises(ScatteredRowsError, match="do not lie together"):
+            load(path, cache=False, stream=True)
+        monkeypatch.setattr("cldrank.data.loading.machine_memory", lambda **_: size - 1)
+        with pytest.raises(ScatteredRowsError, match="stream=False"):
+            load(path, cache=False)
+
+    def test_what_is_in_the_cache_is_taken_from_there(
+        self, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CLDRANK_CACHE", str(tmp_path))
+        monkeypatch.setattr("cldrank.data.loading._WORTH_CACHING", 0)
+        monkeypatch.setattr("cldrank.data.loading.machine_memory", lambda **_: 100)
+        assert load(files).on_disk
+        whole = load(files, stream=False)
+        assert not load(files).on_disk
+        assert_same(load(files), whole)
+        assert load(files, stream=True).on_disk
+        assert load(files, cache=False).on_disk
 
 
 class TestDataset:

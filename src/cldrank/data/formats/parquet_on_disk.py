@@ -24,7 +24,8 @@ from cldrank.data.formats.parquet_columns import ColumnNames, ParquetPart, Roles
 from cldrank.data.formats.parquet_rows import check_rows, id_array, id_runs, row_batches
 from cldrank.data.grouping import gather_queries
 from cldrank.data.parquet_features import ParquetFeatures
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import FormatError, Spelling
+from cldrank.wording import some
 
 _BATCH_ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 16  # of a column
@@ -71,6 +72,23 @@ def open_parquet(
             source_rows=None,
             has_missing=missing == checks.KEEP,
         )
+
+
+class ScatteredRowsError(FormatError):
+    """Files in which the rows of a query do not lie together, so that their features cannot stay on disk."""
+
+    def __init__(self, query: int | str, places: Sequence[str], path: str) -> None:
+        super().__init__(
+            "the rows of query {!r} do not lie together: some begin in {}, some in {}. Features that stay on disk are "
+            "read in the order of the files, so sort these by query, for instance with DuckDB: COPY (FROM "
+            "'parts/*.parquet' ORDER BY query_id) TO 'sorted.parquet'; or load them into memory, where there is "
+            "enough, with {}.",
+            query,
+            *places,
+            Spelling("stream=False", "--no-stream"),
+            path=path,
+        )
+        self.query = query
 
 
 class _Pass:
@@ -124,11 +142,7 @@ class _Pass:
             unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
             scattered = unique[counts > 1][np.argmin(first[counts > 1])]
             places = [self._place(int(row)) for row in starts[ids == scattered][:2]]
-            raise DataError(
-                f"the rows of query {scattered.item()!r} do not lie together: some begin in {places[0]}, some in "
-                f"{places[1]}. Features that stay on disk are read in the order of the files, so sort these by query, "
-                "for instance with DuckDB: COPY (FROM 'parts/*.parquet' ORDER BY query_id) TO 'sorted.parquet'."
-            )
+            raise ScatteredRowsError(scattered.item(), places, some(self._paths, most=3))
         return offsets, query_ids
 
     def _place(self, row: int) -> str:

@@ -101,8 +101,8 @@ class DuckDB(Engine):
 
         DuckDB streams hashes, `Repeats` keeps them, in about half of the memory that DuckDB may use: if they need more,
         there is a pass for each part of them. Where a part gets many more than its share, because a value repeats all
-        the time, its array grows beyond that. Two values of one hash, if there ever are any, are both among those that may
-        repeat.
+        the time, its array grows beyond that. Two values of one hash, if there ever are any, are both among those that
+        may repeat.
         """
         if n < _MANY_ROWS:
             return None
