@@ -148,7 +148,12 @@ class TestByHashes:
         """An array that grows lies in memory twice."""
         rooms: list[int] = []
         room_for = repeats._room_for
-        monkeypatch.setattr(repeats, "_room_for", lambda n: rooms.append(n) or room_for(n))
+
+        def noted(n: int) -> Any:
+            rooms.append(n)
+            return room_for(n)
+
+        monkeypatch.setattr(repeats, "_room_for", noted)
         monkeypatch.setattr(in_duckdb, "_MANY_ROWS", 0)
         monkeypatch.setattr(in_duckdb.DuckDB, "_limits", lambda _: (16 * 700, 2))
         path = write(tmp_path / "log.parquet", [(s, "q", f"d{d}", d + 1, 0) for s in range(700) for d in range(5)])

@@ -89,7 +89,20 @@ class TestReading:
         np.testing.assert_array_equal(features[7, 1:], table[7, 1:])
         np.testing.assert_array_equal(features.of_columns([2, 0]).of_columns([1])[:], table[:, :1])
 
-    @pytest.mark.parametrize(("rows", "message"), [([431], "row 431"), ([0.5], "float64"), ([True], "431 entries")])
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            ([431], "row 431"),
+            ([0.5], "float64"),
+            ([True], "431 entries"),
+            ([[0, 1], [2, 3]], r"flat list of numbers, not by an array of shape \(2, 2\)"),
+            (None, "slices or a mask, not by None"),
+            (..., "slices or a mask, not by Ellipsis"),
+            ((0, 1, 2), r"\[rows, columns\], not 3 indices"),
+            ((0, None), "columns are chosen by .* not by None"),
+            (([0, 1], [0, 1]), r"take features\[rows\]\[:, columns\]"),
+        ],
+    )
     def test_what_cannot_be_asked_for(
         self, parts: tuple[list[Path], NDArray[np.float32]], rows: Any, message: str
     ) -> None:

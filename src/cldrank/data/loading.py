@@ -8,9 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from cldrank.arguments import refuse
+from cldrank.arguments import check_flag
 from cldrank.data import catalogue
 from cldrank.data.cache import cached, stored
 from cldrank.data.checks import Missing, check_missing
@@ -71,8 +69,8 @@ def load(
     scattered: `source_rows` says where each lay.
     """
     columns = columns_by_role(query, doc, label, features)
-    if stream is not None and not isinstance(stream, bool | np.bool_):
-        refuse("stream", stream, "True or False", optional=True)
+    if stream is not None:
+        check_flag("stream", stream)
     if not isinstance(source, str | PathLike | Sequence):
         from cldrank.data.frames import is_frame, read_frame
 

@@ -161,7 +161,7 @@ class TestRefused:
         with pytest.raises(UsageError, match=r"stream=True is for Parquet files, and .*a.txt is text; convert it"):
             load(path, stream=True)
         for wrong in ("yes", 1):
-            with pytest.raises(UsageError, match=f"stream must be True or False, or None, not {wrong!r}"):
+            with pytest.raises(UsageError, match=f"stream must be True or False, not {wrong!r}"):
                 load(path, stream=wrong)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="a frame is in memory already"):
             load(pa.table({"query_id": [1], "a": [1.0]}), stream=True)
@@ -267,6 +267,40 @@ class TestDataset:
             data.check_complete("a scaling")
         data[:1].check_complete("a scaling")
 
+    def test_whether_values_are_missing_is_known_after_a_pass(self, tmp_path: Path) -> None:
+        whole = write(tmp_path / "1.parquet", query_id=[1, 1, 2, 2], a=[1.0, 2.0, 3.0, 4.0])
+        data = load(whole, stream=True, missing="keep")
+        assert not data.in_memory().has_missing
+        data.check_complete("a scaling")
+        assert not data.has_missing
+        assert not data[:1].has_missing
+        holed = write(tmp_path / "2.parquet", query_id=[1, 1, 2, 2], a=[1.0, 2.0, 3.0, None])
+        data = load(holed, stream=True, missing="keep")
+        assert data.in_memory().has_missing
+        assert not data[:1].in_memory().has_missing
+
+    def test_a_missing_value_far_on_is_saved(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "1.parquet", query_id=[1, 1, 2, 2], a=[1.0, 2.0, 3.0, None])
+        data = load(path, stream=True, missing="keep")
+        blocks = list(data.blocks(2))
+        assert [block.n_rows for block in blocks] == [2, 2]
+        save_parquet(blocks, tmp_path / "2.parquet")
+        assert_same(load(tmp_path / "2.parquet").renamed("1"), data)
+
+    @pytest.mark.parametrize(("at", "query"), [(0, "a"), (2, "a"), (3, "b"), (6, "c"), (7, "d")])
+    def test_an_error_names_the_query(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, query: str
+    ) -> None:
+        monkeypatch.setattr("cldrank.data.formats.parquet_pieces._PIECE_VALUES", 2)
+        values = [float(row) if row != at else None for row in range(8)]
+        one = write(tmp_path / "1.parquet", query_id=["a"] * 3 + ["b"], x=values[:4])
+        two = write(tmp_path / "2.parquet", query_id=["b", "b", "c", "d"], x=values[4:])
+        data = load([one, two], stream=True)
+        for features in (data.features, data.features.of_columns([0])):  # type: ignore[attr-defined]
+            with pytest.raises(FormatError, match=rf"{1 + at // 4}.parquet: .* row {at % 4} \(query {query}\) is nan"):
+                features[:]
+
     def test_joining_is_refused(self, both: tuple[RankingDataset, RankingDataset]) -> None:
-        with pytest.raises(DataError, match="the features are on disk"):
-            RankingDataset.concatenate([both[1][:2], both[1][2:]])
+        for one, other, at in ((both[1], both[1], 1), (both[0], both[1], 2)):
+            with pytest.raises(DataError, match=rf"features of dataset {at} are on disk.* data\.in_memory\(\)"):
+                RankingDataset.concatenate([one[:2], other[2:]])

@@ -60,6 +60,7 @@ def open_parquet(
     with checks.about(*paths):
         features = ParquetFeatures.open(paths, found.roles.features, missing=missing)
         offsets, query_ids = found.queries()
+        features.name_queries(offsets, query_ids)
         return RankingDataset._trusted(
             features=features,
             offsets=offsets,

@@ -24,6 +24,7 @@ from cldrank.reading import reading
 _PIECE_VALUES = 1 << 21  # of a piece: 8 MiB
 _KEPT_BYTES = 1 << 26  # of all pieces kept: as far as threads that read side by side may be apart
 _BUFFER_BYTES = 1 << 16  # of a column, read ahead
+_NOT_SENT = ("_lock", "_kept", "_cursor", "queries")  # to another process
 
 
 class Piece(NamedTuple):
@@ -81,7 +82,7 @@ class ParquetPieces:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what is open: another process opens the files anew, and finds out whether they are the same."""
-        return {key: value for key, value in vars(self).items() if key not in ("_lock", "_kept", "_cursor")}
+        return {key: value for key, value in vars(self).items() if key not in _NOT_SENT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -89,6 +90,7 @@ class ParquetPieces:
 
     def _start(self) -> None:
         self._lock, self._kept = Lock(), deque[Piece]()
+        self.queries: tuple[IntArray, NDArray[Any]] | None = None  # offsets and ids, if errors are to name them
         self._cursor: _Cursor | None = None
 
     def place(self) -> str:
@@ -100,7 +102,7 @@ class ParquetPieces:
         """Some of the features in some order, with a cursor of their own."""
         made = object.__new__(ParquetPieces)
         made.__setstate__({**self.__getstate__(), "names": tuple(self.names[place] for place in places)})
-        made.width = len(places)
+        made.width, made.queries = len(places), self.queries
         if self.is_list:
             made._places = places if self._places is None else self._places[places]
         else:
@@ -158,8 +160,10 @@ class ParquetPieces:
             )
         if self._places is not None:
             piece = Piece(piece.start, piece.table[:, self._places])
+        queries = None if self.queries is None else _queries_of(piece, *self.queries)
         with checks.about(file.path):
-            checks.check_finite(piece.table, self.names, keep=self._missing == checks.KEEP, first_row=own)
+            keep = self._missing == checks.KEEP
+            checks.check_finite(piece.table, self.names, queries=queries, keep=keep, first_row=own)
         return piece
 
     def _first_length(self) -> int:
@@ -205,6 +209,13 @@ class _Cursor:
 
     def _group(self, row: int) -> int:
         return int(np.searchsorted(self.file.groups, row, side="right")) - 1
+
+
+def _queries_of(piece: Piece, offsets: IntArray, query_ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    """Where the queries of a piece begin in it, or before it, and their ids."""
+    first = int(np.searchsorted(offsets, piece.start, side="right")) - 1
+    end = int(np.searchsorted(offsets, piece.start + len(piece.table)))
+    return offsets[first:end] - piece.start, query_ids[first:end]
 
 
 def _batches(part: ParquetPart, group: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
