@@ -58,7 +58,8 @@ def narrowed(tokens: Sequence[str]) -> NDArray[Any]:
 def check_joinable(datasets: Sequence[RankingDataset]) -> None:
     """Refuse datasets whose features differ or are on disk, or of which some alone have labels or document ids."""
     for index, dataset in enumerate(datasets, start=1):
-        if isinstance(dataset.features, ParquetFeatures):
+        features: Any = dataset.features
+        if isinstance(features, ParquetFeatures):
             raise DataError(
                 f"the features of dataset {index} are on disk, where they cannot be joined; load all files together, "
                 "cldrank.load([one, two]), or take data.in_memory() where there is memory for that."
