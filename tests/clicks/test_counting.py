@@ -18,7 +18,7 @@ from cldrank import RankingDataset
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.counting import Counted, by_view, count_cells, count_row, one_row
 from cldrank.clicks.log import connected, open_log
-from cldrank.clicks.log.engines import in_duckdb, memory_bytes
+from cldrank.clicks.log.engines import in_duckdb, memory_bytes, repeats
 from cldrank.clicks.log.roles import KEYS
 from cldrank.errors import UsageError
 
@@ -141,6 +141,26 @@ class TestByHashes:
             assert named == [(3, "q", "d3"), (9, "q", "d5")]
         rejected = aggregate(path, max_rejected=1).account.rejected
         assert rejected == {"null key": 1, "second view": 1, "document twice": 1}
+
+    def test_the_hashes_of_a_part_have_room_from_the_start(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An array that grows lies in memory twice."""
+        rooms: list[int] = []
+        room_for = repeats._room_for
+
+        def noted(n: int) -> Any:
+            rooms.append(n)
+            return room_for(n)
+
+        monkeypatch.setattr(repeats, "_room_for", noted)
+        monkeypatch.setattr(in_duckdb, "_MANY_ROWS", 0)
+        monkeypatch.setattr(in_duckdb.DuckDB, "_limits", lambda _: (16 * 700, 2))
+        path = write(tmp_path / "log.parquet", [(s, "q", f"d{d}", d + 1, 0) for s in range(700) for d in range(5)])
+        with connected("duckdb") as engine:
+            assert engine.repeated(open_log(path, engine).rows, KEYS, 3500) is not None
+        assert len(rooms) == 5
+        assert all(700 < room < 1000 for room in rooms)
 
     def test_few_rows_are_grouped(self, tmp_path: Path) -> None:
         with connected("duckdb") as engine:

@@ -89,7 +89,20 @@ class TestReading:
         np.testing.assert_array_equal(features[7, 1:], table[7, 1:])
         np.testing.assert_array_equal(features.of_columns([2, 0]).of_columns([1])[:], table[:, :1])
 
-    @pytest.mark.parametrize(("rows", "message"), [([431], "row 431"), ([0.5], "float64"), ([True], "431 entries")])
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            ([431], "row 431"),
+            ([0.5], "float64"),
+            ([True], "431 entries"),
+            ([[0, 1], [2, 3]], r"flat list of numbers, not by an array of shape \(2, 2\)"),
+            (None, "slices or a mask, not by None"),
+            (..., "slices or a mask, not by Ellipsis"),
+            ((0, 1, 2), r"\[rows, columns\], not 3 indices"),
+            ((0, None), "columns are chosen by .* not by None"),
+            (([0, 1], [0, 1]), r"take features\[rows\]\[:, columns\]"),
+        ],
+    )
     def test_what_cannot_be_asked_for(
         self, parts: tuple[list[Path], NDArray[np.float32]], rows: Any, message: str
     ) -> None:
@@ -281,3 +294,19 @@ def test_a_pickle_holds_places_not_values(parts: tuple[list[Path], NDArray[np.fl
     packed = pickle.dumps(features)
     assert len(packed) < 4000
     np.testing.assert_array_equal(pickle.loads(packed)[:], features[:])  # noqa: S301
+
+
+def test_a_relative_path_is_one_of_the_folder_it_was_given_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(200)
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "a.parquet", table, 50)
+    monkeypatch.chdir(tmp_path)
+    features = opened(Path("a.parquet"))
+    features[:20]
+    packed = pickle.dumps(features)
+    monkeypatch.chdir(tmp_path / "other")
+    for one in (features, pickle.loads(packed)):  # noqa: S301
+        np.testing.assert_array_equal(one[:], table)
+    write(tmp_path / "a.parquet", table_of(100), 50)
+    with pytest.raises(FormatError, match=r"^a\.parquet: changed since"):
+        features[:]

@@ -33,16 +33,20 @@ _LAYOUT = 2  # raise it when the files of an entry change their meaning
 
 def cached(read: Callable[[], RankingDataset], sources: Sequence[Path], options: Mapping[str, Any]) -> RankingDataset:
     """The dataset that `read` gives, from the cache if it holds the same sources read with the same options."""
-    folder = cache_folder() / "loaded"
-    entry = folder / f"{_identity(sources, options)}-{_fingerprint(sources)}"
-    dataset = _read_entry(entry)
+    dataset = stored(sources, options)
     if dataset is None:
+        entry = _entry(sources, options)
         dataset = read()
         try:
             _write_entry(dataset, entry)
         except (OSError, CldrankError) as error:  # a full disk or a read-only home must not stop the work
             _LOG.info("not cached: %s", error)
     return dataset
+
+
+def stored(sources: Sequence[Path], options: Mapping[str, Any]) -> RankingDataset | None:
+    """The dataset that was read from these sources with these options, if the cache holds it."""
+    return _read_entry(_entry(sources, options))
 
 
 def usage() -> tuple[int, int]:
@@ -62,6 +66,10 @@ def clear() -> int:
 def _entries() -> list[Path]:
     folder = cache_folder() / "loaded"
     return [entry for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+
+
+def _entry(sources: Sequence[Path], options: Mapping[str, Any]) -> Path:
+    return cache_folder() / "loaded" / f"{_identity(sources, options)}-{_fingerprint(sources)}"
 
 
 def _identity(sources: Sequence[Path], options: Mapping[str, Any]) -> str:

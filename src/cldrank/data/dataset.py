@@ -20,7 +20,6 @@ from cldrank.data.grouping import check_joinable
 from cldrank.data.parquet_features import BLOCK_VALUES
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.feature_blocks import RemoteFeatures
-from cldrank.wording import count
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,7 +36,8 @@ class RankingDataset:
     name            what to call the data in reports
     synthetic       True for generated data, whose results must always be labelled as such
     source_rows     (rows,) the place of each row in the file it came from, where reading had to regroup them; or None
-    has_missing     whether a feature is missing somewhere, as NaN; one that is made with False refuses NaN
+    has_missing     whether a feature is missing somewhere, as NaN; one that is made with False refuses NaN. With
+                    features on disk, whether one may be, until `check_complete` or `in_memory` has looked at them all
 
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], [7, 7, 8], labels=[0, 1, 2])
     >>> data
@@ -181,7 +181,9 @@ class RankingDataset:
         if not self.on_disk:
             return self
         checks.check_room(self.name or "the data", *self.features.shape)
-        return self._trusted(**{**self.__dict__, "features": self.features[:]})
+        features = self.features[:]
+        missing = self.has_missing and checks.has_missing(features)
+        return self._trusted(**{**self.__dict__, "features": features, "has_missing": missing})
 
     def blocks(self, block_values: int = BLOCK_VALUES) -> Iterator[RankingDataset]:
         """Its queries in parts with features in memory, each of about so many values; one, if they are there already.
@@ -197,7 +199,8 @@ class RankingDataset:
         while query < self.n_queries:
             reached = int(np.searchsorted(self.offsets, self.offsets[query] + rows, side="right")) - 1
             stop = max(query + 1, reached)
-            yield self._span(query, stop).in_memory()
+            part = self._span(query, stop).in_memory()
+            yield self._trusted(**{**part.__dict__, "has_missing": self.has_missing})  # whether any part has some
             query = stop
 
     # -- looking at it -------------------------------------------------------------------------------------------
@@ -257,25 +260,9 @@ class RankingDataset:
         return self  # nothing in it can be changed
 
     def __repr__(self) -> str:
-        parts = [
-            count(self.n_queries, "query", "queries"),
-            count(self.n_rows, "row"),
-            count(self.n_features, "feature"),
-        ]
-        if self.labels is None:
-            parts.append("no labels")
-        elif self.n_rows:
-            parts.append(f"labels {self.labels.min():g}…{self.labels.max():g}")
-        if self.doc_ids is not None:
-            parts.append("document ids")
-        if self.has_missing:
-            parts.append("missing values")
-        if self.on_disk:
-            parts.append("features on disk")
-        title = f"{self.name}: " if self.name else ""
-        if self.synthetic:
-            title = f"{self.name} (synthetic): " if self.name else "synthetic: "
-        return f"RankingDataset({title}{', '.join(parts)})"
+        from cldrank.data.dataset_view import dataset_line
+
+        return dataset_line(self)
 
     def _repr_html_(self) -> str:
         from cldrank.data.dataset_view import dataset_view
@@ -316,6 +303,7 @@ class RankingDataset:
                 row, column, query = checks.first_of(missing, part.offsets, part.query_ids)
                 return start + row, column, query
             start += part.n_rows
+        object.__setattr__(self, "has_missing", False)  # where features are on disk, this is the first look at them all
         return None
 
     def renamed(self, name: str) -> RankingDataset:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a dataset."""
+"""What a line, and a notebook, shows of a dataset."""
 
 from __future__ import annotations
 
@@ -11,6 +11,29 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
 
 _ROWS, _FEATURES = 6, 7
+
+
+def dataset_line(data: RankingDataset) -> str:
+    """Its name and size, and what there is besides features."""
+    parts = [
+        count(data.n_queries, "query", "queries"),
+        count(data.n_rows, "row"),
+        count(data.n_features, "feature"),
+    ]
+    if data.labels is None:
+        parts.append("no labels")
+    elif data.n_rows:
+        parts.append(f"labels {data.labels.min():g}…{data.labels.max():g}")
+    if data.doc_ids is not None:
+        parts.append("document ids")
+    if data.has_missing:
+        parts.append("missing values")
+    if data.on_disk:
+        parts.append("features on disk")
+    title = f"{data.name}: " if data.name else ""
+    if data.synthetic:
+        title = f"{data.name} (synthetic): " if data.name else "synthetic: "
+    return f"RankingDataset({title}{', '.join(parts)})"
 
 
 def dataset_view(data: RankingDataset) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.checks import check_texts
+from cldrank.data.parquet_features import ParquetFeatures
 from cldrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -55,7 +56,14 @@ def narrowed(tokens: Sequence[str]) -> NDArray[Any]:
 
 
 def check_joinable(datasets: Sequence[RankingDataset]) -> None:
-    """Refuse datasets whose features differ, or of which some alone have labels or document ids."""
+    """Refuse datasets whose features differ or are on disk, or of which some alone have labels or document ids."""
+    for index, dataset in enumerate(datasets, start=1):
+        features: Any = dataset.features
+        if isinstance(features, ParquetFeatures):
+            raise DataError(
+                f"the features of dataset {index} are on disk, where they cannot be joined; load all files together, "
+                "cldrank.load([one, two]), or take data.in_memory() where there is memory for that."
+            )
     first = datasets[0].feature_names
     for index, other in enumerate(datasets[1:], start=2):
         if other.feature_names != first:

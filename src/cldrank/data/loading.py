@@ -8,14 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from cldrank.arguments import check_flag
 from cldrank.data import catalogue
-from cldrank.data.cache import cached
+from cldrank.data.cache import cached, stored
 from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import is_letor_name, is_parquet
 from cldrank.data.formats.letor_groups import group_candidates
 from cldrank.data.formats.parquet_columns import ARGUMENTS, ColumnNames
-from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
 from cldrank.memory import machine_memory
 from cldrank.wording import kind_of
 
@@ -55,7 +56,7 @@ def load(
                  value is refused
     cache        keep large files memory-mapped in the user's cache, so that the next load is immediate
     stream       Parquet: whether features stay on disk and are read as they are needed; by default, where they would
-                 take more than half of the memory that is free
+                 take more than half of the memory that is free and are not in the cache
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,6 +69,8 @@ def load(
     scattered: `source_rows` says where each lay.
     """
     columns = columns_by_role(query, doc, label, features)
+    if stream is not None:
+        check_flag("stream", stream)
     if not isinstance(source, str | PathLike | Sequence):
         from cldrank.data.frames import is_frame, read_frame
 
@@ -80,15 +83,14 @@ def load(
     check_missing(missing)
     group_paths = group_paths_of(groups)
     read = _reader(paths, columns, group_paths, n_features, zero_based, missing, name)
-    if _stays_on_disk(paths, columns, stream):
-        from cldrank.data.formats.parquet_on_disk import open_parquet
-
-        dataset = open_parquet(paths, columns=columns, missing=missing, name=name)
-    elif cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING:
-        options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing}
-        dataset = cached(read, [*paths, *(group_paths or groups_beside(paths))], {**options, "name": name})
-    else:
-        dataset = read()
+    options = {"columns": columns, "n_features": n_features, "zero_based": zero_based, "missing": missing, "name": name}
+    cacheable = cache and sum(path.stat().st_size for path in paths) >= _WORTH_CACHING
+    sources = [*paths, *(group_paths or groups_beside(paths))]
+    dataset = stored(sources, options) if cacheable and not stream else None
+    if dataset is None and _stays_on_disk(paths, columns, stream):
+        dataset = _streamed(paths, columns, missing, name, asked=bool(stream))
+    if dataset is None:
+        dataset = cached(read, sources, options) if cacheable else read()
     return dataset if dataset.name else dataset.renamed(_name_of(_listed(source)))
 
 
@@ -182,10 +184,38 @@ def _stays_on_disk(paths: Sequence[Path], columns: ColumnNames | None, stream: b
         )
     if stream is not None or not parquet:
         return bool(stream)
+    return _share_of_memory(paths, columns) > 0.5
+
+
+def _share_of_memory(paths: Sequence[Path], columns: ColumnNames | None) -> float:
+    """The features of Parquet files as a share of the memory that is free; 0 where that is not known."""
     from cldrank.data.formats.parquet_on_disk import decoded_bytes
 
     free = machine_memory(free=True)
-    return free is not None and decoded_bytes(paths, columns) > free // 2
+    return 0.0 if free is None else decoded_bytes(paths, columns) / max(free, 1)
+
+
+def _streamed(
+    paths: Sequence[Path], columns: ColumnNames | None, missing: Missing, name: str, *, asked: bool
+) -> RankingDataset | None:
+    """The data with features on disk; None where that was not asked for, cannot be, and memory will do."""
+    from cldrank.data.formats.parquet_on_disk import ScatteredRowsError, open_parquet
+
+    try:
+        return open_parquet(paths, columns=columns, missing=missing, name=name)
+    except ScatteredRowsError as error:
+        if asked or _share_of_memory(paths, columns) > 1:
+            raise
+        warn(
+            CldrankWarning(
+                "the features of {} take more than half of the free memory, but cannot stay on disk, as the rows of "
+                "query {!r} do not lie together; they are loaded into memory. Sort the rows by query, or say {}.",
+                error.path,
+                error.query,
+                Spelling("stream=False", "--no-stream"),
+            )
+        )
+        return None
 
 
 def _expanded(source: Source) -> list[Path]:

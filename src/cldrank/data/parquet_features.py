@@ -116,7 +116,9 @@ class ParquetFeatures:
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         """Some rows as a new array: a slice, row numbers, a mask or one row; or a column of them: `[rows, column]`."""
         if isinstance(rows, tuple):
-            return self._column(*rows)
+            if len(rows) != 2:
+                raise IndexError(f"features have rows and columns: [rows] or [rows, columns], not {len(rows)} indices.")
+            return self._columns(*rows)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             return self._span(start, max(start, stop)) if step == 1 else self._gather(np.arange(start, stop, step))
@@ -126,7 +128,10 @@ class ParquetFeatures:
                 raise IndexError(f"a mask over rows needs {len(self):,} entries, this one has {chosen.size:,}.")
             chosen = np.flatnonzero(chosen)
         if chosen.size and chosen.dtype.kind not in "iu":
-            raise IndexError(f"rows are chosen by whole numbers, slices or a mask, not by {chosen.dtype} values.")
+            what = f"{chosen.dtype} values" if chosen.dtype != object else repr(rows)
+            raise IndexError(f"rows are chosen by whole numbers, slices or a mask, not by {what}.")
+        if chosen.ndim > 1:
+            raise IndexError(f"rows are chosen by a flat list of numbers, not by an array of shape {chosen.shape}.")
         found = self._gather(np.atleast_1d(chosen).astype(np.int64))
         return found if chosen.ndim else found[0]
 
@@ -196,9 +201,19 @@ class ParquetFeatures:
             filled = end
         return found
 
-    def _column(self, rows: Any, column: Any = slice(None)) -> NDArray[np.float32]:
+    def name_queries(self, offsets: IntArray, query_ids: NDArray[Any]) -> None:
+        """Let errors about values name the query, of those that all rows of the files belong to."""
+        self._pieces.queries = offsets, query_ids
+
+    def _columns(self, rows: Any, columns: Any) -> NDArray[np.float32]:
         """A column, or several, of some rows."""
-        places = np.arange(self.shape[1])[column]
+        places = np.arange(self.shape[1])[columns]
+        if places.ndim > 1:
+            raise IndexError(f"columns are chosen by a number, a slice or a flat list, not by {columns!r}.")
+        if not isinstance(columns, slice) and places.ndim and not isinstance(rows, slice) and np.ndim(rows):
+            raise IndexError(
+                "an array picks a value for each pair of row and column; here, take features[rows][:, columns]."
+            )
         found = self.of_columns(np.atleast_1d(places))[rows]
         return found if places.ndim else found[..., 0]
 

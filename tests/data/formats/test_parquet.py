@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any, Literal
 
@@ -116,6 +117,21 @@ class TestForeignFiles:
         data = read_parquet(path)
         assert data.query_ids.tolist() == ["x", "y"]
         assert data.features.tolist() == [[1], [0]]
+
+    def test_scattered_rows_are_brought_together_without_a_second_table(self, tmp_path: Path) -> None:
+        rows, width = 100_000, 50
+        table = np.random.default_rng(0).random((rows, width), dtype=np.float32)
+        columns = {f"f{index}": column for index, column in enumerate(table.T)}
+        pq.write_table(pa.table({"query_id": np.arange(rows) % 300, **columns}), tmp_path / "a.parquet")
+        read_parquet(tmp_path / "a.parquet")
+        tracemalloc.start()
+        try:
+            data = read_parquet(tmp_path / "a.parquet")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        np.testing.assert_array_equal(data.features, table[np.argsort(np.arange(rows) % 300, kind="stable")])
+        assert peak < 1.5 * table.nbytes
 
     def test_scattered_queries_and_parts(self, tmp_path: Path) -> None:
         parts = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from cldrank._typing import IntArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
@@ -106,13 +107,13 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
     labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
     doc_ids = None if roles.doc_id is None else id_array(_ids(parts, roles.doc_id))
-    features = feature_table(parts, roles, rows, missing)
+    features = feature_table(parts, roles, rows, missing, order)
 
     def ordered(values: Any) -> Any:
         return values if values is None or order is None else values[order]
 
     return RankingDataset(
-        features=ordered(features),
+        features=features,
         offsets=offsets,
         labels=ordered(labels),
         query_ids=query_ids,
@@ -140,11 +141,17 @@ def _labels(part: TablePart, column: str) -> NDArray[np.float32]:
     return labels
 
 
-def feature_table(parts: Sequence[TablePart], roles: Roles, rows: int, missing: Missing) -> NDArray[np.float32]:
-    """The feature table: one part's own memory where that will do, or filled batch by batch, never copied twice."""
+def feature_table(
+    parts: Sequence[TablePart], roles: Roles, rows: int, missing: Missing, order: IntArray | None = None
+) -> NDArray[np.float32]:
+    """The feature table, with its rows in an order if one is given.
+
+    One part's own memory where that will do, or filled batch by batch, each row at its place: never copied twice.
+    """
     shared = parts[0].shared(roles.features) if len(parts) == 1 else None
     if shared is not None:
-        return checks.filled(shared, missing)
+        return checks.filled(shared if order is None else shared[order], missing)
+    places = None if order is None else np.argsort(order)
     features = np.empty((0, 0), dtype=np.float32)
     end = 0
     for part in parts:
@@ -161,7 +168,8 @@ def feature_table(parts: Sequence[TablePart], roles: Roles, rows: int, missing: 
                     path=part.path,
                 )
             block = checks.filled(block[: start + part.rows - end], missing)
-            features[end : end + len(block)] = block
+            span = slice(end, end + len(block))
+            features[span if places is None else places[span]] = block
             end += len(block)
         check_rows(part, end - start)
     return features

@@ -153,11 +153,16 @@ class ParquetPart(TablePart):
         self.path, self.file, self.schema = path, file, file.schema_arrow
 
     @classmethod
-    def open(cls, path: Path, buffer_bytes: int = 0) -> ParquetPart:
-        """The file at a path, opened; with a buffer of a size for each column, it is read bit by bit, not ahead."""
-        checks.check_file(path)
+    def open(cls, path: Path, buffer_bytes: int = 0, place: Path | None = None) -> ParquetPart:
+        """The file at a path, opened.
+
+        buffer_bytes   for each column: with a buffer, the file is read bit by bit, not ahead
+        place          where the file is, if the path, which errors name, was given in another folder
+        """
+        place = place or path
+        checks.check_file(place)
         with reading(path, cls.readable):
-            return cls(path, pq.ParquetFile(path, buffer_size=buffer_bytes, pre_buffer=not buffer_bytes))
+            return cls(path, pq.ParquetFile(place, buffer_size=buffer_bytes, pre_buffer=not buffer_bytes))
 
     @property
     def names(self) -> Sequence[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +24,8 @@ from cldrank.data.formats.parquet_columns import ColumnNames, ParquetPart, Roles
 from cldrank.data.formats.parquet_rows import check_rows, id_array, id_runs, row_batches
 from cldrank.data.grouping import gather_queries
 from cldrank.data.parquet_features import ParquetFeatures
-from cldrank.errors import DataError, FormatError
+from cldrank.errors import FormatError, Spelling
+from cldrank.wording import some
 
 _BATCH_ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 16  # of a column
@@ -31,13 +35,18 @@ _CHECKED_ROWS = 1 << 20  # whose document ids are compared at a time, rounded up
 def decoded_bytes(paths: Sequence[Path], columns: ColumnNames | None) -> int:
     """The bytes that the features of some files take in memory, as their footers say."""
     first = ParquetPart.open(paths[0])
-    wanted = set(Roles.of(first, columns).features)
+    roles = Roles.of(first, columns)
+    wanted = set(roles.features)
+
+    def is_wanted(leaf: str) -> bool:  # a dot may be part of a name, or lead into the lists of a column
+        return any(leaf.startswith(f"{name}.") for name in wanted) if roles.is_list else leaf in wanted
+
     values = 0
     for path in paths:
         described = (first if path is paths[0] else ParquetPart.open(path)).file.metadata
         for group in map(described.row_group, range(described.num_row_groups)):
             leaves = map(group.column, range(group.num_columns))
-            values += sum(leaf.num_values for leaf in leaves if leaf.path_in_schema.split(".")[0] in wanted)
+            values += sum(leaf.num_values for leaf in leaves if is_wanted(leaf.path_in_schema))
     return 4 * values
 
 
@@ -51,6 +60,7 @@ def open_parquet(
     with checks.about(*paths):
         features = ParquetFeatures.open(paths, found.roles.features, missing=missing)
         offsets, query_ids = found.queries()
+        features.name_queries(offsets, query_ids)
         return RankingDataset._trusted(
             features=features,
             offsets=offsets,
@@ -63,6 +73,23 @@ def open_parquet(
             source_rows=None,
             has_missing=missing == checks.KEEP,
         )
+
+
+class ScatteredRowsError(FormatError):
+    """Files in which the rows of a query do not lie together, so that their features cannot stay on disk."""
+
+    def __init__(self, query: int | str, places: Sequence[str], path: str) -> None:
+        super().__init__(
+            "the rows of query {!r} do not lie together: some begin in {}, some in {}. Features that stay on disk are "
+            "read in the order of the files, so sort these by query, for instance with DuckDB: COPY (FROM "
+            "'parts/*.parquet' ORDER BY query_id) TO 'sorted.parquet'; or load them into memory, where there is "
+            "enough, with {}.",
+            query,
+            *places,
+            Spelling("stream=False", "--no-stream"),
+            path=path,
+        )
+        self.query = query
 
 
 class _Pass:
@@ -91,14 +118,14 @@ class _Pass:
         self.described.append(part.description())
         row = 0
         for batch in row_batches(part, [*ids, *([] if roles.label is None else [roles.label])], _BATCH_ROWS):
-            for column, values in zip(batch.schema.names, batch.columns, strict=True):
-                part.check_values(column, values, row)
-            plain = [part.plain_ids(*one, row) for one in zip(ids, batch.columns, strict=False)]
-            starts, run_ids = id_runs(plain[0])
-            self._runs.append((starts + self.rows + row, run_ids))
-            self._documents += plain[1:]
-            if roles.label is not None:
-                with checks.about(part.path):
+            with checks.about(part.path):
+                for column, values in zip(batch.schema.names, batch.columns, strict=True):
+                    part.check_values(column, values, row)
+                plain = [part.plain_ids(*one, row) for one in zip(ids, batch.columns, strict=False)]
+                starts, run_ids = id_runs(plain[0])
+                self._runs.append((starts + self.rows + row, run_ids))
+                self._documents += plain[1:]
+                if roles.label is not None:
                     self._labels.append(checks.row_labels(batch.columns[-1], batch.num_rows, row))
             row += batch.num_rows
         check_rows(part, row)
@@ -116,11 +143,7 @@ class _Pass:
             unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
             scattered = unique[counts > 1][np.argmin(first[counts > 1])]
             places = [self._place(int(row)) for row in starts[ids == scattered][:2]]
-            raise DataError(
-                f"the rows of query {scattered.item()!r} do not lie together: some begin in {places[0]}, some in "
-                f"{places[1]}. Features that stay on disk are read in the order of the files, so sort these by query, "
-                "for instance with DuckDB: COPY (FROM 'parts/*.parquet' ORDER BY query_id) TO 'sorted.parquet'."
-            )
+            raise ScatteredRowsError(scattered.item(), places, some(self._paths, most=3))
         return offsets, query_ids
 
     def _place(self, row: int) -> str:
@@ -169,7 +192,17 @@ def _mapped(rows: int, letters: int) -> NDArray[np.str_]:
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache_folder()) as file:  # the mapping keeps it alive
-            file.truncate(4 * letters * rows)
+            _reserve(file.fileno(), 4 * letters * rows)
             return np.memmap(file, dtype=f"<U{letters}", mode="r+", shape=(rows,))
     except OSError:
         return np.empty(rows, dtype=f"<U{letters}")
+
+
+def _reserve(file: int, size: int) -> None:
+    """Make a file as long as that, with room on the disk: a write to a mapping that finds none kills the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    elif shutil.disk_usage(cache_folder()).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    else:
+        os.truncate(file, size)

@@ -24,6 +24,7 @@ from cldrank.reading import reading
 _PIECE_VALUES = 1 << 21  # of a piece: 8 MiB
 _KEPT_BYTES = 1 << 26  # of all pieces kept: as far as threads that read side by side may be apart
 _BUFFER_BYTES = 1 << 16  # of a column, read ahead
+_NOT_SENT = ("_lock", "_kept", "_cursor", "queries")  # to another process
 
 
 class Piece(NamedTuple):
@@ -40,7 +41,8 @@ class Piece(NamedTuple):
 class _File(NamedTuple):
     """What was known of a file when it was opened first."""
 
-    path: Path
+    path: Path  # as it was given, for errors
+    place: Path  # the same from any folder
     state: tuple[int, int]
     footer: str
     groups: IntArray  # the rows of all files at which its row groups begin, and where the last one ends
@@ -61,13 +63,14 @@ class ParquetPieces:
         self._files: list[_File] = []
         row, described = 0, []
         for path in paths:
-            part, state, footer = _opened(path)
+            place = path.absolute()
+            part, state, footer = _opened(path, place)
             described.append(part.description())
             if not self._files:
                 self.is_list = len(self._columns) == 1 and holds_lists(part, self._columns[0])
             check_feature_columns(part, self._columns, self.is_list)
             groups = row + _group_offsets(part)
-            self._files.append(_File(path, state, footer, groups))
+            self._files.append(_File(path, place, state, footer, groups))
             row = int(groups[-1])
         self.n_rows = row
         self.group_offsets: IntArray = np.unique(np.concatenate([file.groups for file in self._files]))
@@ -79,7 +82,7 @@ class ParquetPieces:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what is open: another process opens the files anew, and finds out whether they are the same."""
-        return {key: value for key, value in vars(self).items() if key not in ("_lock", "_kept", "_cursor")}
+        return {key: value for key, value in vars(self).items() if key not in _NOT_SENT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -87,6 +90,7 @@ class ParquetPieces:
 
     def _start(self) -> None:
         self._lock, self._kept = Lock(), deque[Piece]()
+        self.queries: tuple[IntArray, NDArray[Any]] | None = None  # offsets and ids, if errors are to name them
         self._cursor: _Cursor | None = None
 
     def place(self) -> str:
@@ -98,7 +102,7 @@ class ParquetPieces:
         """Some of the features in some order, with a cursor of their own."""
         made = object.__new__(ParquetPieces)
         made.__setstate__({**self.__getstate__(), "names": tuple(self.names[place] for place in places)})
-        made.width = len(places)
+        made.width, made.queries = len(places), self.queries
         if self.is_list:
             made._places = places if self._places is None else self._places[places]
         else:
@@ -140,7 +144,7 @@ class ParquetPieces:
         file = next(file for file in self._files if row < file.groups[-1])
         if self._cursor is not None and self._cursor.file is file:
             return file, self._cursor.part
-        part, state, footer = _opened(file.path)
+        part, state, footer = _opened(file.path, file.place)
         if (state, footer) != (file.state, file.footer):
             raise _changed(file.path)
         return file, part
@@ -156,15 +160,17 @@ class ParquetPieces:
             )
         if self._places is not None:
             piece = Piece(piece.start, piece.table[:, self._places])
+        queries = None if self.queries is None else _queries_of(piece, *self.queries)
         with checks.about(file.path):
-            checks.check_finite(piece.table, self.names, keep=self._missing == checks.KEEP, first_row=own)
+            keep = self._missing == checks.KEEP
+            checks.check_finite(piece.table, self.names, queries=queries, keep=keep, first_row=own)
         return piece
 
     def _first_length(self) -> int:
         """The length of the first list."""
         for file in self._files:
             if file.groups[-1] > file.groups[0]:
-                part, _, _ = _opened(file.path)
+                part, _, _ = _opened(file.path, file.place)
                 return len(_Cursor(file, part, self._columns, int(file.groups[0]), 1).next(None, True).table[0])
         return 0
 
@@ -205,6 +211,13 @@ class _Cursor:
         return int(np.searchsorted(self.file.groups, row, side="right")) - 1
 
 
+def _queries_of(piece: Piece, offsets: IntArray, query_ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    """Where the queries of a piece begin in it, or before it, and their ids."""
+    first = int(np.searchsorted(offsets, piece.start, side="right")) - 1
+    end = int(np.searchsorted(offsets, piece.start + len(piece.table)))
+    return offsets[first:end] - piece.start, query_ids[first:end]
+
+
 def _batches(part: ParquetPart, group: int, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Batches from a row group to the end of the file."""
     with reading(part.path, part.readable):
@@ -213,12 +226,12 @@ def _batches(part: ParquetPart, group: int, columns: Sequence[str], batch_rows: 
                 yield batch
 
 
-def _opened(path: Path) -> tuple[ParquetPart, tuple[int, int], str]:
+def _opened(path: Path, place: Path) -> tuple[ParquetPart, tuple[int, int], str]:
     """A file, opened to be read bit by bit, with its state and a digest of its footer."""
-    part = ParquetPart.open(path, _BUFFER_BYTES)
+    part = ParquetPart.open(path, _BUFFER_BYTES, place)
     with reading(path, ParquetPart.readable):
-        state = _state(path)
-        with path.open("rb") as file:
+        state = _state(place)
+        with place.open("rb") as file:
             file.seek(-8, 2)
             length = int.from_bytes(file.read(4), "little")
             file.seek(-8 - length, 2)
@@ -233,7 +246,7 @@ def _state(path: Path) -> tuple[int, int]:
 
 def _check_unchanged(file: _File) -> None:
     try:
-        same = _state(file.path) == file.state
+        same = _state(file.place) == file.state
     except OSError:
         same = False
     if not same:

@@ -26,7 +26,9 @@ _ONE = np.uint64(1)
 
 
 class Repeats:
-    """Numbers below 2^64, about `n` of them, in blocks; and those of them that may occur twice.
+    """Numbers below 2^64, in blocks, and those of them that may occur twice.
+
+    n   the room for them; where more come, they move to a larger array, and for a moment lie in both
 
     >>> numbers = Repeats(n=5)
     >>> numbers.add(np.array([8, 6, 4], dtype=np.uint64))
