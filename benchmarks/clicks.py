@@ -3,12 +3,12 @@
     python benchmarks/clicks.py [--rows 1e6 1e7 1e8]
 
 Prints one JSON line a log. `ratio` is our time over that of the SQL, the best of three rounds each (goal: 2 at 10^8
-rows), `cpu_ratio` the same in processor time, the median of the rounds, which depends less on what else runs,
-`peak_gib` the peak resident memory of a process that does nothing else (goal: below 4). Numba is imported before.
+rows), `cpu_ratio` the same in processor time, the median of rounds, which depends less on what else runs, `peak_gib`
+the peak resident memory of a process that does nothing else (goal: below 4). Numba is imported before.
 
 `sorted` lies session by session, each document always at one position; `shuffled` is the same in random order;
-`stochastic` lies session by session, with documents at several positions; `both` is that in random order; in
-`repeated`, which is like `both`, one row of a thousand is a copy. The other logs are clean.
+`stochastic` lies session by session, documents at several positions; `both` is that in random order; in `repeated`,
+which is like `both`, one row of a thousand is a copy. The other logs are clean.
 """
 
 from __future__ import annotations
