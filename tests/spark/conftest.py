@@ -10,6 +10,7 @@ import pytest
 from worlds import World, world
 
 from cldrank.clicks.log.engines.starting_spark import spark_session
+from cldrank.spark import features
 
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "3",
@@ -24,6 +25,7 @@ def session() -> Iterator[Any]:
     """One session for all tests."""
     pytest.importorskip("pyspark")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(features, "_MANY", 1)  # one level is quicker; two have a test of their own
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         warnings.simplefilter("ignore")
         with spark_session("local[2]", 2 << 30) as found:
