@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 from cldrank import scaling, segments
 from cldrank.data.formats import parquet_pieces
 from cldrank.data.parquet_features import ParquetFeatures
+from cldrank.errors import UsageError
 from cldrank.estimators import CLD, IPS, CLDPair
 from cldrank.models import MLP
 from cldrank.models.network import chunks
@@ -86,6 +88,26 @@ def test_what_is_read_is_what_the_table_holds(rows: Any, monkeypatch: pytest.Mon
         assert torch.equal(window.gather(torch.from_numpy(own)), expected[torch.from_numpy(own)])
         seen += own.tolist()
     assert sorted(seen) == list(range(len(rows)))
+
+
+def test_rows_are_gathered_on_the_device() -> None:
+    """One that has no memory, and refuses to work on tensors of the CPU."""
+    scaled = scaling.fit("standard", GIVEN.data.features)
+    features = SlicedFeatures(GIVEN.data.features, 37)
+    table = ChunkedTable(features, scaled, np.arange(480), GIVEN.data.offsets, torch.device("meta"))
+    found = table.gather(np.array([470, 3, 200]))
+    assert (found.device.type, found.shape) == ("meta", (3, GIVEN.data.n_features))
+
+
+def test_a_sample_is_of_few_chunks_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer_of(120, monkeypatch)
+    table, _ = table_of(np.arange(480), group=40)
+    chunk = np.unique(np.searchsorted(table.edges, table.sample(), side="right") - 1)
+    assert len(chunk) == 4
+    assert table.stretches[chunk[[0, -1]]].tolist() == table.stretches[[0, -1]].tolist()
+    assert (np.diff(table.stretches)[chunk[1:] - 1] > 0).all()  # nothing of the row group is passed over
+    monkeypatch.setattr(chunks, "_BUFFER_BYTES", 1 << 30)
+    assert len(table_of(np.arange(480))[0].sample()) == 250  # of the only chunk
 
 
 # -- fits ----------------------------------------------------------------------------------------------------------
@@ -193,6 +215,43 @@ def test_a_checkpoint_resumes_to_the_same_bits(tmp_path: Path, monkeypatch: pyte
         small_pair(checkpoint=tmp_path / "state", on_epoch=stop_after(2)).fit(*on_disk())
     resumed = small_pair(checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
     np.testing.assert_array_equal(scores(whole), scores(resumed))
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups"), [(480, 37), (160, 37), (120, 60), (120, 480)], ids=["whole", "buffer", "groups", "one group"]
+)
+def test_a_checkpoint_of_another_way_to_read_is_refused(
+    rows: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer_of(120, monkeypatch)
+    small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*on_disk())
+    buffer_of(rows, monkeypatch)
+    with pytest.raises(UsageError, match="training with other parameters, features or clicks"):
+        small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk(groups))
+
+
+def test_a_checkpoint_of_features_on_disk_that_a_buffer_holds_is_that_of_memory(tmp_path: Path) -> None:
+    small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*GIVEN)
+    small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
+
+
+def test_no_more_than_two_windows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When one is read, only the one before it is there: for batches, and for what is held out."""
+    buffer_of(60, monkeypatch)
+    there: weakref.WeakSet[Any] = weakref.WeakSet()
+    counts = []
+    window = ChunkedTable._window
+
+    def watched(self: Any, own: Any) -> Any:
+        counts.append(len(there))
+        found = window(self, own)
+        there.add(found)
+        return found
+
+    monkeypatch.setattr(ChunkedTable, "_window", watched)
+    small_pair(epochs=1, validation=0.5).fit(*on_disk())
+    assert len(counts) >= 15
+    assert max(counts) == 1
 
 
 SCRIPT = """

@@ -157,8 +157,21 @@ class ChunkedTable:
         chunk = np.searchsorted(self.edges, places, side="right") - 1
         for one in np.unique(chunk):
             own = np.flatnonzero(chunk == one)
-            found[torch.from_numpy(own)] = self._window(np.array([one])).gather(torch.from_numpy(places[own]))
+            into, wanted = (torch.from_numpy(part).to(self.device) for part in (own, places[own]))
+            found[into] = self._window(np.array([one])).gather(wanted)
         return found
+
+    @property
+    def plan(self) -> bytes:
+        """All that decides which rows are held together: a training goes on only under the same plan."""
+        return np.concatenate([[self._window_rows], self._starts, self.edges, self.stretches]).tobytes()
+
+    def sample(self) -> IntArray:
+        """The places of up to a thousand rows, which are in a few chunks, each the first of its stretch."""
+        first = np.flatnonzero(np.diff(self.stretches, prepend=-1))
+        chosen = first[np.unique(np.linspace(0, len(first) - 1, _SAMPLED).astype(np.int64))]
+        most = 1000 // _SAMPLED
+        return np.concatenate([np.arange(*self.edges[chunk : chunk + 2])[:most] for chunk in chosen])
 
     def held(self) -> Tensor:
         """All rows, on the device."""
