@@ -28,6 +28,7 @@ from cldrank.models import MLP
 from cldrank.models.network import chunks
 from cldrank.models.network.chunks import ChunkedTable, ChunkReading, chunk_edges, row_stretches
 from cldrank.models.network.distributed import World
+from cldrank.models.network.features import FeatureTable
 from cldrank.models.network.lists import BatchSource, Lists
 
 ROW_BYTES = 4 * GIVEN.data.n_features
@@ -218,14 +219,20 @@ def test_a_checkpoint_resumes_to_the_same_bits(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("rows", "groups"), [(480, 37), (160, 37), (120, 60), (120, 480)], ids=["whole", "buffer", "groups", "one group"]
+    ("rows", "parts", "groups"),
+    [(480, 8, 37), (160, 8, 37), (240, 16, 37), (120, 8, 60)],
+    ids=["in memory", "other chunks", "other windows", "other row groups"],
 )
 def test_a_checkpoint_of_another_way_to_read_is_refused(
-    rows: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: int, parts: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for kind in (ChunkedTable, FeatureTable):
+        monkeypatch.setattr(kind, "sample", lambda _: np.arange(9))  # the same features however they are read
     buffer_of(120, monkeypatch)
     small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*on_disk())
+    small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
     buffer_of(rows, monkeypatch)
+    monkeypatch.setattr(chunks, "_CHUNKS", parts)
     with pytest.raises(UsageError, match="training with other parameters, features or clicks"):
         small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk(groups))
 
