@@ -120,7 +120,7 @@ class ChunkedTable:
 
     @property
     def _window_rows(self) -> int:
-        return max(1, _BUFFER_BYTES // 2 // self._row_bytes)
+        return int(max(1, _BUFFER_BYTES // 2 // self._row_bytes))
 
     def chunk_of_lists(self, lists: Lists) -> IntArray:
         """The chunk of each list, of which all candidates are of one query."""
@@ -247,7 +247,8 @@ class ChunkReading:
         """Those of some chunks that a process reads: where the middle of a chunk is decides."""
         lists = self._sizes[:, chunks].sum(axis=0)
         middle = 2 * np.cumsum(lists) - lists
-        return chunks[middle * self._world.size // (2 * max(1, lists.sum())) == rank]
+        own: IntArray = chunks[middle * self._world.size // (2 * max(1, lists.sum())) == rank]
+        return own
 
     def _steps(self, window: IntArray) -> int:
         return int((-(-self._sizes[:, window].sum(axis=1) // self._batch)).sum())
