@@ -1,10 +1,12 @@
 """How fast CLD-pair trains, against the plain way, against the bare network, and against the GPU's own limits.
 
-    CLDRANK_DATA=… python benchmarks/pairwise.py [--device cuda] [--parts first plain scaling device]
+    CLDRANK_DATA=… python benchmarks/pairwise.py [--device cuda] [--parts first plain step scaling device]
 
 first     the whole fit of `device` as the first of its process, which loads torch's kernels and makes ready the GPU
 plain     one epoch on MSRD (or data of its shape, where it is not here) against a DataLoader over as many pairs, batch
           2048, network run on both sides; and against forward and backward alone over the candidates that occur
+step      what a step does, on the CPU: milliseconds of its parts, the lower quartile of many steps, with forward and
+          backward of the network alone beside them; data of the shape of MSRD
 scaling   time of an epoch for 10^3, 10^4, 10^5 queries, and for 10^5 and 10^8 sessions
 device    12 epochs on 6,000 queries x 120 candidates x 136 features, 10^5 sessions, after a tiny fit: the epochs alone
           and the whole fit; on a GPU also with steps launched one by one, in bfloat16, and the share of the time in
@@ -19,7 +21,10 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -28,13 +33,16 @@ from torch.nn.functional import logsigmoid
 from torch.utils.data import DataLoader, Dataset
 
 import cldrank as cr
+from cldrank import losses
 from cldrank import scaling as scalings
 from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.data import catalogue
 from cldrank.data.dataset import RankingDataset
 from cldrank.estimators.observing import observe
 from cldrank.models import MLP, Run
-from cldrank.models.network.lists import observed_lists
+from cldrank.models.network.flat import FlatParameters
+from cldrank.models.network.lists import BatchSource, observed_lists
+from cldrank.models.network.loop import Trainer
 
 CUTOFF, RHO = 5, cr.Propensities.power(1.0, 5)
 
@@ -175,6 +183,43 @@ def plain(device: str) -> dict[str, Any]:
     }
 
 
+def step(device: str) -> dict[str, Any]:
+    if device != "cpu":
+        raise SystemExit("a step on a GPU is one graph; --parts step is for the CPU.")
+    parts: dict[str, tuple[Any, str]] = {
+        "lists": (BatchSource, "batch"),
+        "rows": (Trainer, "_features"),
+        "pair_weights": (losses, "preferences"),
+        "loss_and_slopes": (losses, "cld_pair"),
+        "clipping": (FlatParameters, "clip"),
+        "adamw": (torch.optim.AdamW, "step"),
+        "step": (Trainer, "_compute"),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in parts}
+    data = shaped(9767, 24, 140)
+    with ExitStack() as patches:
+        for name, (owner, function) in parts.items():
+            patches.enter_context(patch.object(owner, function, watch(getattr(owner, function), seconds[name])))
+        epochs_of(data, clicks_on(data, 1e5), 6, device=device)
+    batch_rows = 128 * (CUTOFF + 2)
+    seconds["network"] = [bare_epoch(batch_rows, 140, batch_rows, device) for _ in range(200)]
+    quickly = {f"{name}_ms": round(1000 * float(np.quantile(each, 0.25)), 3) for name, each in seconds.items()}
+    return {"threads": torch.get_num_threads(), **quickly}
+
+
+def watch(function: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
+    """The same function, which notes how long it takes."""
+
+    @wraps(function)
+    def watched(*arguments: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        found = function(*arguments, **named)
+        seconds.append(time.perf_counter() - start)
+        return found
+
+    return watched
+
+
 # -- scaling and devices -------------------------------------------------------------------------------------------
 
 
@@ -226,8 +271,6 @@ def busy(data: RankingDataset, clicks: cr.ClickTable) -> float:
     """Seconds of twelve epochs in which a kernel runs."""
     from torch.profiler import ProfilerActivity, profile
 
-    from cldrank.models.network.loop import Trainer
-
     seconds = 0.0
     before = Trainer._epoch
 
@@ -251,12 +294,12 @@ def busy(data: RankingDataset, clicks: cr.ClickTable) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts: dict[str, Callable[[str], dict[str, Any]]] = {
-        "first": first, "plain": plain, "scaling": scaling, "device": on_device
+        "first": first, "plain": plain, "step": step, "scaling": scaling, "device": on_device
     }  # fmt: skip
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--parts", nargs="+", default=list(parts), choices=parts)
+    parser.add_argument("--parts", nargs="+", choices=parts)
     arguments = parser.parse_args()
-    for part in arguments.parts:
+    for part in arguments.parts or [part for part in parts if part != "step" or arguments.device == "cpu"]:
         line = {"benchmark": "pairwise", "part": part, "device": arguments.device, **parts[part](arguments.device)}
         print(json.dumps(line), flush=True)
 

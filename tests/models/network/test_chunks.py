@@ -5,22 +5,31 @@ import socket
 import subprocess
 import sys
 import textwrap
+import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from features_on_disk import SlicedFeatures, with_features
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 from small_networks import GIVEN, SMALL, scores, small_pair, stop_after
 
 from cldrank import scaling, segments
+from cldrank.data.formats import parquet_pieces
+from cldrank.data.parquet_features import ParquetFeatures
+from cldrank.errors import UsageError
 from cldrank.estimators import CLD, IPS, CLDPair
 from cldrank.models import MLP
 from cldrank.models.network import chunks
-from cldrank.models.network.chunks import ChunkedTable, chunk_edges
+from cldrank.models.network.chunks import ChunkedTable, ChunkReading, chunk_edges, row_stretches
+from cldrank.models.network.distributed import World
+from cldrank.models.network.features import FeatureTable
+from cldrank.models.network.lists import BatchSource, Lists
 
 ROW_BYTES = 4 * GIVEN.data.n_features
 
@@ -40,16 +49,20 @@ def buffer_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 40), st.integers(1, 40))
-def test_chunks_end_where_queries_end_and_are_about_a_row_group(lengths: list[int], group: int, most: int) -> None:
+def test_chunks_end_where_queries_end_and_are_of_one_size_about(lengths: list[int], group: int, most: int) -> None:
     offsets = segments.from_lengths(np.array(lengths))
-    features = SlicedFeatures(np.zeros((sum(lengths), 2)), group)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "_BUFFER_BYTES", most * 8 * chunks._CHUNKS)
-        edges = chunk_edges(features, offsets, 8)
-    assert (edges[0], edges[-1]) == (0, sum(lengths))
+    groups = SlicedFeatures(np.zeros((sum(lengths), 2)), group).row_group_offsets
+    stretches = row_stretches(groups, most)
+    edges = chunk_edges(stretches, offsets, most)
+    assert set(stretches) <= set(groups)
+    assert np.diff(stretches).max() < most + group
+    assert (np.diff(stretches)[:-1] >= min(group, most / 2)).all()
+    for found in (edges, stretches):
+        assert (found[0], found[-1]) == (0, sum(lengths))
+        assert (np.diff(found) > 0).all()
     assert set(edges) <= set(offsets)
-    assert (np.diff(edges) > 0).all()
-    assert np.diff(edges).max() < min(group, most) + max(lengths)
+    assert np.diff(edges).max() < most + max(lengths)
+    assert len(edges) - 1 <= 2 * (len(stretches) - 1 + sum(lengths) // most)  # few are small
 
 
 def table_of(rows: Any, group: int = 37) -> tuple[ChunkedTable, Any]:
@@ -76,6 +89,26 @@ def test_what_is_read_is_what_the_table_holds(rows: Any, monkeypatch: pytest.Mon
         assert torch.equal(window.gather(torch.from_numpy(own)), expected[torch.from_numpy(own)])
         seen += own.tolist()
     assert sorted(seen) == list(range(len(rows)))
+
+
+def test_rows_are_gathered_on_the_device() -> None:
+    """One that has no memory, and refuses to work on tensors of the CPU."""
+    scaled = scaling.fit("standard", GIVEN.data.features)
+    features = SlicedFeatures(GIVEN.data.features, 37)
+    table = ChunkedTable(features, scaled, np.arange(480), GIVEN.data.offsets, torch.device("meta"))
+    found = table.gather(np.array([470, 3, 200]))
+    assert (found.device.type, found.shape) == ("meta", (3, GIVEN.data.n_features))
+
+
+def test_a_sample_is_of_few_chunks_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer_of(120, monkeypatch)
+    table, _ = table_of(np.arange(480), group=40)
+    chunk = np.unique(np.searchsorted(table.edges, table.sample(), side="right") - 1)
+    assert len(chunk) == 4
+    assert table.stretches[chunk[[0, -1]]].tolist() == table.stretches[[0, -1]].tolist()
+    assert (np.diff(table.stretches)[chunk[1:] - 1] > 0).all()  # nothing of the row group is passed over
+    monkeypatch.setattr(chunks, "_BUFFER_BYTES", 1 << 30)
+    assert len(table_of(np.arange(480))[0].sample()) == 250  # of the only chunk
 
 
 # -- fits ----------------------------------------------------------------------------------------------------------
@@ -129,6 +162,53 @@ def test_an_epoch_has_each_list_once_and_reads_each_row_once(monkeypatch: pytest
     assert [start for start, _ in epoch] != sorted(start for start, _ in epoch)  # in random order
 
 
+@pytest.mark.parametrize("group", [480, 100, 5])
+def test_an_epoch_decodes_the_table_about_once(group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one row group, of a few, and of many that are smaller than what is decoded at once."""
+    width = GIVEN.data.n_features
+    path, names = tmp_path / "features.parquet", [f"f{i}" for i in range(width)]
+    parquet.write_table(pa.table(dict(zip(names, GIVEN.data.features.T, strict=True))), path, row_group_size=group)
+    monkeypatch.setattr(parquet_pieces, "_PIECE_VALUES", 8 * width)
+    monkeypatch.setattr(parquet_pieces, "_KEPT_BYTES", 16 * ROW_BYTES)
+    buffer_of(240, monkeypatch)
+    decoded: list[int] = []
+    read = parquet_pieces.ParquetPieces._read
+
+    def counted(self: Any, cursor: Any) -> Any:
+        piece = read(self, cursor)
+        decoded.append(len(piece.table))
+        return piece
+
+    monkeypatch.setattr(parquet_pieces.ParquetPieces, "_read", counted)
+    so_far = []
+    data = with_features(GIVEN.data, ParquetFeatures.open(path, names))
+    small_pair(epochs=6, validation=0.0, on_epoch=lambda _: so_far.append(sum(decoded))).fit(data, *GIVEN[1:])
+    assert max(np.diff(so_far)) <= 1.5 * len(GIVEN.data.features)
+
+
+def test_row_groups_come_in_random_order_and_windows_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer_of(120, monkeypatch)
+    table, _ = table_of(np.arange(480), group=60)
+    one, none = np.ones(480, dtype=np.float32), np.zeros(0, dtype=np.int64)
+    offsets = GIVEN.data.offsets
+    every = Lists(offsets, np.arange(480), one, one, 0 * offsets, none, one[1 : len(offsets)])
+    groups = [BatchSource(packed, every.unshown_rows, torch.device("cpu")) for packed in every.pack(0.0)]
+    readings = [ChunkReading(table, every, groups, 8, 0, World(rank, 3)) for rank in range(3)]
+    plans = [[reading._windows(number, reading._world.rank) for reading in readings] for number in range(1, 9)]
+    orders = [np.concatenate([*itertools.chain(*plan)]) for plan in plans]
+    for order in orders:
+        assert sorted(order) == list(range(table.n_chunks))  # no chunk twice, in whichever process
+        runs = [list(run) for _, run in itertools.groupby(order, lambda chunk: table.stretches[chunk])]
+        assert len(runs) == len(set(table.stretches)) > 4  # a stretch is read in one go
+        assert all(run == sorted(run) for run in runs)
+    assert len({tuple(order) for order in orders}) == len(orders)
+    assert len({tuple(map(len, plan[0])) for plan in plans}) > 1
+    shares = [sum(sum(map(len, windows)) for windows in plan) for plan in zip(*plans, strict=True)]
+    assert max(shares) - min(shares) <= 2 * len(plans)
+    again = [[reading._windows(number, reading._world.rank) for reading in readings] for number in range(1, 9)]
+    assert repr(again) == repr(plans)
+
+
 def test_a_checkpoint_resumes_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     buffer_of(120, monkeypatch)
     whole = small_pair().fit(*on_disk())
@@ -136,6 +216,49 @@ def test_a_checkpoint_resumes_to_the_same_bits(tmp_path: Path, monkeypatch: pyte
         small_pair(checkpoint=tmp_path / "state", on_epoch=stop_after(2)).fit(*on_disk())
     resumed = small_pair(checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
     np.testing.assert_array_equal(scores(whole), scores(resumed))
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "groups"),
+    [(480, 8, 37), (160, 8, 37), (240, 16, 37), (120, 8, 60)],
+    ids=["in memory", "other chunks", "other windows", "other row groups"],
+)
+def test_a_checkpoint_of_another_way_to_read_is_refused(
+    rows: int, parts: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (ChunkedTable, FeatureTable):
+        monkeypatch.setattr(kind, "sample", lambda _: np.arange(9))  # the same features however they are read
+    buffer_of(120, monkeypatch)
+    small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*on_disk())
+    small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
+    buffer_of(rows, monkeypatch)
+    monkeypatch.setattr(chunks, "_CHUNKS", parts)
+    with pytest.raises(UsageError, match="training with other parameters, features or clicks"):
+        small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk(groups))
+
+
+def test_a_checkpoint_of_features_on_disk_that_a_buffer_holds_is_that_of_memory(tmp_path: Path) -> None:
+    small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*GIVEN)
+    small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
+
+
+def test_no_more_than_two_windows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When one is read, only the one before it is there: for batches, and for what is held out."""
+    buffer_of(60, monkeypatch)
+    there: weakref.WeakSet[Any] = weakref.WeakSet()
+    counts = []
+    window = ChunkedTable._window
+
+    def watched(self: Any, own: Any) -> Any:
+        counts.append(len(there))
+        found = window(self, own)
+        there.add(found)
+        return found
+
+    monkeypatch.setattr(ChunkedTable, "_window", watched)
+    small_pair(epochs=1, validation=0.5).fit(*on_disk())
+    assert len(counts) >= 15
+    assert max(counts) == 1
 
 
 SCRIPT = """

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -150,7 +149,7 @@ def _sha256(tensors: dict[str, Tensor]) -> str:
 
 
 def _digest(trainer: Trainer, identity: Any) -> str:
-    """A digest of parameters, networks and the weights they begin with, lists, and a thousand rows of features."""
+    """A digest of parameters, networks as they begin, lists, how features are read, and a thousand rows of them."""
     digest = hashlib.sha256()
     decides = ("batch_queries", "schedule", "warmup", "clip_norm", "validation", "list_size")
     chosen = {name: getattr(trainer.model, name) for name in decides}
@@ -165,6 +164,6 @@ def _digest(trainer: Trainer, identity: Any) -> str:
         width = batch.target.shape[1]
         for tensor in (batch.rows[:, :width], batch.target, batch.weight, batch.unshown, batch.pages):
             digest.update(tensor.cpu().numpy().tobytes())
-    some = np.arange(0, len(trainer.table), max(1, len(trainer.table) // 1000))
-    digest.update(trainer.table.gather(some).cpu().numpy().tobytes())
+    digest.update(trainer.table.plan)
+    digest.update(trainer.table.gather(trainer.table.sample()).cpu().numpy().tobytes())
     return digest.hexdigest()

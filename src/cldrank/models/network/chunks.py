@@ -1,7 +1,8 @@
 """Features that stay on disk: read chunk by chunk, a few chunks at a time, from which the batches are drawn.
 
-A chunk is about a row group, and ends where a query ends. The chunks that are held together are a window. While a
-network learns from one window, the next is read.
+A stretch is a row group, or some small ones together. A row group can only be read from its start, so stretches come in
+random order, and what is in them in the order of the file. A chunk is a part of a stretch and ends where a query ends.
+The chunks that are held together are a window. While a network learns from one window, the next is read.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from cldrank.scaling import Scaling, ScalingRule
 from cldrank.workers import ahead
 
 _BUFFER_BYTES = 1 << 30  # of scaled features in memory: the window in use and the one that is read meanwhile
-_CHUNKS = 32  # that a buffer holds at least: larger row groups are read in several parts
+_CHUNKS = 32  # that a buffer holds at least: larger row groups are read in several parts, smaller ones together
+_SAMPLED = 4  # chunks, of which a sample is taken
 
 
 def on_disk(features: Any) -> bool:
@@ -34,18 +36,29 @@ def learned_on_disk(rule: ScalingRule, features: Any) -> Scaling:
     return Scaling(rule, features.shape[1], rule.learn(features, None))
 
 
-def chunk_edges(features: Any, offsets: IntArray, row_bytes: int) -> IntArray:
-    """The rows at which chunks begin, and the number of rows at the end; queries begin at `offsets`.
+def row_stretches(groups: IntArray, most: int) -> IntArray:
+    """The rows at which stretches begin, and the number of rows; row groups are joined to about `most` rows.
 
-    >>> from types import SimpleNamespace
-    >>> features = SimpleNamespace(row_group_offsets=np.array([0, 4, 8]))
-    >>> chunk_edges(features, np.array([0, 3, 6, 8]), 4)
-    array([0, 6, 8])
+    Who reads a row group reads a little beyond it, which would be much if each small one were read by itself.
+
+    >>> row_stretches(np.array([0, 2, 4, 6, 8, 30]), 4)
+    array([ 0,  4,  8, 30])
     """
-    groups = np.asarray(features.row_group_offsets, dtype=np.int64)
-    most = max(1, _BUFFER_BYTES // _CHUNKS // row_bytes)
-    parts = [np.arange(start, stop, most) for start, stop in zip(groups, groups[1:], strict=False)]
-    wanted = np.concatenate([*parts, groups[-1:]])
+    wanted = np.arange(0, groups[-1], most)
+    return np.unique(np.append(groups[np.searchsorted(groups, wanted)], groups[-1]))
+
+
+def chunk_edges(stretches: IntArray, offsets: IntArray, most: int) -> IntArray:
+    """The rows at which chunks of about `most` rows begin, and the number of rows; queries begin at `offsets`.
+
+    >>> chunk_edges(np.array([0, 4, 10]), np.array([0, 3, 6, 8, 10]), 4)
+    array([ 0,  6,  8, 10])
+    """
+    parts = []
+    for start, stop in zip(stretches, stretches[1:], strict=False):
+        count = -(-(stop - start) // most)
+        parts.append(start + (stop - start) * np.arange(count) // count)
+    wanted = np.concatenate([*parts, stretches[-1:]])
     return np.unique(offsets[np.searchsorted(offsets, wanted)])
 
 
@@ -70,7 +83,11 @@ class ChunkWindow:
 
 
 class ChunkedTable:
-    """Some rows of features on disk, scaled as they are read; places are counted among these rows."""
+    """Some rows of features on disk, scaled as they are read; places are counted among these rows.
+
+    edges       the places at which chunks begin, and the number of places
+    stretches   the number of each chunk's stretch
+    """
 
     resident: Tensor | None = None
 
@@ -79,11 +96,14 @@ class ChunkedTable:
     ) -> None:
         self._features, self._scaling, self._rows, self.device = features, scaling, rows, device
         self._row_bytes = 4 * features.shape[1]
-        bounds = chunk_edges(features, offsets, self._row_bytes)
+        most = max(1, _BUFFER_BYTES // _CHUNKS // self._row_bytes)
+        begin = row_stretches(np.asarray(features.row_group_offsets, dtype=np.int64), most)
+        bounds = chunk_edges(begin, offsets, most)
         places = np.searchsorted(rows, bounds)
         full = np.flatnonzero(np.diff(places))
         self._starts, self._stops = bounds[full], bounds[full + 1]
         self.edges = np.append(places[full], len(rows))
+        self.stretches = np.searchsorted(begin, self._starts, side="right") - 1
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -98,6 +118,10 @@ class ChunkedTable:
         """Whether the buffer holds all rows."""
         return bool(len(self) * self._row_bytes <= _BUFFER_BYTES)
 
+    @property
+    def _window_rows(self) -> int:
+        return int(max(1, _BUFFER_BYTES // 2 // self._row_bytes))
+
     def chunk_of_lists(self, lists: Lists) -> IntArray:
         """The chunk of each list, of which all candidates are of one query."""
         first = np.minimum(lists.offsets[:-1], max(len(lists.rows) - 1, 0))
@@ -106,19 +130,22 @@ class ChunkedTable:
         place = np.where(empty, lists.unshown_rows[other] if len(lists.unshown_rows) else 0, lists.rows[first])
         return np.searchsorted(self.edges, place, side="right") - 1
 
-    def windows(self, chunks: IntArray) -> list[IntArray]:
-        """Chunks in their order, parted so that two windows fit into the buffer; at least one chunk each."""
-        most = max(1, _BUFFER_BYTES // 2 // self._row_bytes)
-        found: list[list[int]] = []
-        held = 0
+    def windows(self, chunks: IntArray, first: float = 1.0) -> list[IntArray]:
+        """Chunks in their order, parted so that two windows fit into the buffer; at least one chunk each.
+
+        first   the share of its room that the first window takes, so that not all epochs part them at the same places
+        """
+        most = self._window_rows
+        found: list[list[int]] = [[]]
+        held = (1 - first) * most
         for chunk in chunks.tolist():
             size = int(self.edges[chunk + 1] - self.edges[chunk])
-            if not found or held + size > most:
+            if found[-1] and held + size > most:
                 found.append([])
                 held = 0
             found[-1].append(chunk)
             held += size
-        return [np.array(window) for window in found]
+        return [np.array(window) for window in found if window]
 
     def read(self, windows: Sequence[IntArray]) -> Iterator[ChunkWindow]:
         """One window after the other; the next one is read while this one is used, and this one let go after it."""
@@ -130,8 +157,21 @@ class ChunkedTable:
         chunk = np.searchsorted(self.edges, places, side="right") - 1
         for one in np.unique(chunk):
             own = np.flatnonzero(chunk == one)
-            found[torch.from_numpy(own)] = self._window(np.array([one])).gather(torch.from_numpy(places[own]))
+            into, wanted = (torch.from_numpy(part).to(self.device) for part in (own, places[own]))
+            found[into] = self._window(np.array([one])).gather(wanted)
         return found
+
+    @property
+    def plan(self) -> bytes:
+        """All that decides which rows are held together: a training goes on only under the same plan."""
+        return np.concatenate([[self._window_rows], self._starts, self.edges, self.stretches]).tobytes()
+
+    def sample(self) -> IntArray:
+        """The places of up to a thousand rows, which are in a few chunks, each the first of its stretch."""
+        first = np.flatnonzero(np.diff(self.stretches, prepend=-1))
+        chosen = first[np.unique(np.linspace(0, len(first) - 1, _SAMPLED).astype(np.int64))]
+        most = 1000 // _SAMPLED
+        return np.concatenate([np.arange(*self.edges[chunk : chunk + 2])[:most] for chunk in chosen])
 
     def held(self) -> Tensor:
         """All rows, on the device."""
@@ -154,8 +194,9 @@ class ChunkedTable:
 class ChunkReading:
     """Which windows an epoch reads, in which order, and the batches drawn from them; the same plan in all processes.
 
-    Chunk i of an epoch's order belongs to process i modulo their number. A process with fewer batches than another has
-    empty ones at the end.
+    An epoch's order is cut into one share for each process, with about as many lists: processes seldom read of the same
+    stretch, and one that begins in the middle of a row group passes over what is before. A process with fewer batches
+    than another has empty ones at the end.
     """
 
     def __init__(
@@ -193,11 +234,21 @@ class ChunkReading:
 
     def in_order(self) -> Iterator[tuple[ChunkWindow, list[tuple[int, Tensor]]]]:
         """All windows of this process in the order of the file, each with the lists in it, by group."""
-        return self._read(self._table.windows(self._used[self._world.rank :: self._world.size]))
+        return self._read(self._table.windows(self._share(self._used, self._world.rank)))
 
     def _windows(self, number: int, rank: int) -> list[IntArray]:
-        order = np.random.default_rng([self._seed, number, 0xC4]).permutation(self._used)
-        return self._table.windows(order[rank :: self._world.size])
+        random = np.random.default_rng([self._seed, number, 0xC4])
+        stretch = self._table.stretches[self._used]
+        place = random.permutation(int(stretch.max(initial=-1)) + 1)
+        order = self._used[np.argsort(place[stretch], kind="stable")]
+        return self._table.windows(self._share(order, rank), 1 - random.random())
+
+    def _share(self, chunks: IntArray, rank: int) -> IntArray:
+        """Those of some chunks that a process reads: where the middle of a chunk is decides."""
+        lists = self._sizes[:, chunks].sum(axis=0)
+        middle = 2 * np.cumsum(lists) - lists
+        own: IntArray = chunks[middle * self._world.size // (2 * max(1, lists.sum())) == rank]
+        return own
 
     def _steps(self, window: IntArray) -> int:
         return int((-(-self._sizes[:, window].sum(axis=1) // self._batch)).sum())

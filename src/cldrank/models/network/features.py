@@ -42,6 +42,7 @@ class FeatureTable:
     """
 
     resident: torch.Tensor | None
+    plan = b""  # batches are drawn from all rows, wherever these are held
 
     def __init__(
         self,
@@ -72,6 +73,10 @@ class FeatureTable:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def sample(self) -> IntArray:
+        """The places of about a thousand rows."""
+        return np.arange(0, len(self), max(1, len(self) // 1000))
 
     def gather(self, places: NDArray[np.int64]) -> torch.Tensor:
         """The rows at some places of the table, on the device."""

@@ -266,6 +266,7 @@ class Trainer:
                     batch = self._held[index].batch(part)
                     pair = self._concordance(batch, window.gather(batch.rows.flatten()))
                     found[:, first[index] + part] = torch.stack(pair).double()
+            del window  # before the next but one is read
         self.world.sum_up(found)
         return found[0].cpu(), found[1].cpu()
 
