@@ -30,7 +30,7 @@ def test_columns_are_found_or_named(session: Any, here: World) -> None:
     ):
         with pytest.raises(UsageError, match=words):
             SparkDataset(frame, features=features)
-    with pytest.raises(UsageError, match="made of a DataFrame of Spark 4 or newer, not of an array"):
+    with pytest.raises(UsageError, match="made of a DataFrame of Spark 4 or newer, not of a ndarray"):
         SparkDataset(np.eye(2))
 
 
