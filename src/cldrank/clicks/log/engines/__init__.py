@@ -6,6 +6,8 @@ and does not depend on the engine.
 limits       how much memory an engine has, and what to do when it or the disk runs out
 engine       `Engine`: what all of them can do
 in_duckdb, in_spark, in_backend   one engine each
+repeats      `Repeats`: which of many hashes occur twice, for DuckDB
+starting_spark   `spark_session`: a Spark session whose Java writes to a file, which errors name
 connecting   `connected`: an engine by name, or over a connection
 """
 
