@@ -209,6 +209,9 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
                 label=name if along == "rows" else None,
             )
         panel.set(xlabel=along, xscale="log", yscale="log")
+        ticks = sorted({one[along] for one in chosen})
+        panel.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])
+        panel.xaxis.minorticks_off()
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.25)
     axes[0].set(ylabel="seconds a pass")
