@@ -238,8 +238,9 @@ def test_a_checkpoint_of_another_way_to_read_is_refused(
 
 
 def test_a_checkpoint_of_features_on_disk_that_a_buffer_holds_is_that_of_memory(tmp_path: Path) -> None:
-    small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*GIVEN)
-    small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
+    begun = small_pair(epochs=1, checkpoint=tmp_path / "state").fit(*GIVEN)
+    resumed = small_pair(epochs=1, checkpoint=tmp_path / "state", resume=True).fit(*on_disk())
+    np.testing.assert_array_equal(resumed.predict(GIVEN[0]), begun.predict(GIVEN[0]))
 
 
 def test_no_more_than_two_windows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
