@@ -16,7 +16,7 @@ _NUMBERS = re.compile(r"float|double|(tiny|small|big)?int|boolean|decimal\(.*\)"
 _CHOICE = Spelling("features=[…]", "--column features=a,b,…")
 
 
-def quoted(name: str) -> Column:
+def column_named(name: str) -> Column:
     """A column by its name, whatever characters are in it."""
     from pyspark.sql.functions import col
 

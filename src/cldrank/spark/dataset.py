@@ -11,7 +11,7 @@ import numpy as np
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.spark.columns import feature_columns, id_column, partition_columns, quoted
+from cldrank.spark.columns import column_named, feature_columns, id_column, partition_columns
 from cldrank.wording import count, kind_of, some
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class SparkDataset:
 
         from cldrank.spark.packing import DOCUMENT, FEATURES, QUERY
 
-        values = array(*(quoted(name).cast("float") for name in self.feature_names))
-        query, document = (quoted(name).cast("string") for name in (self.query, self.document))
+        values = array(*(column_named(name).cast("float") for name in self.feature_names))
+        query, document = (column_named(name).cast("string") for name in (self.query, self.document))
         return self.frame.select(query.alias(QUERY), document.alias(DOCUMENT), values.alias(FEATURES))
 
     @classmethod
@@ -171,7 +171,7 @@ class SparkDataset:
         """Those of some candidates that the DataFrame does not have."""
         from cldrank.spark.folding import explained
 
-        query, document = (quoted(name).cast("string") for name in (self.query, self.document))
+        query, document = (column_named(name).cast("string") for name in (self.query, self.document))
         keys = self.frame.select(query.alias("query"), document.alias("doc"))
         named = keys.sparkSession.createDataFrame(_named(candidates, rows))
         with explained():
