@@ -26,15 +26,7 @@ def every(table: PairTable) -> NDArray[np.int64]:
     return np.arange(len(table))
 
 
-def plain_loss(
-    f: torch.Tensor,
-    omega: torch.Tensor,
-    f_u: torch.Tensor,
-    omega_u: torch.Tensor,
-    preference: Any,
-    mixed: Any,
-    c: float,
-) -> torch.Tensor:
+def plain_loss(f: Any, omega: Any, f_u: Any, omega_u: Any, preference: Any, mixed: Any, c: float) -> Any:
     """The loss of CLD-pair as the paper writes it, which torch can differentiate twice."""
     ahead, beyond = f[:, :, None] - f[:, None, :], f[:, :, None] - f_u[:, None, :]
     chosen = logsigmoid(omega[:, :, None] + ahead) + logsigmoid(omega[:, None, :] + ahead)
