@@ -94,7 +94,7 @@ class TestOnEachEngine:
 
 
 class TestByHashes:
-    @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         rows=st.lists(
             st.tuples(

@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_file
 
 import cldrank as cr
 
-CASES = 3000
+CASES = 1500
 _RARELY_ACCEPTED = ("checkpoint",)  # a digest protects it
 
 

@@ -17,13 +17,18 @@ from cldrank.spark import SparkDataset, folding
 METHODS = [
     CLD(),
     CLD(model=Linear(cluster="query", scaling="minmax"), target="clicks", gamma=0.3),
-    CLD(likelihood="tobit", sigma="estimate", model=Linear(scaling="log")),
-    CLD(relevance_features=["f1", "f2"], selection_features=["f2", "f4"], model=Linear(scaling=None, l2=0.01)),
     IPS(model=Linear(cluster="query")),
-    Naive(),
-    HeckmanRank(),
     PIJD(weighting="candidates", model=Linear(cluster="query")),
     PolicyAwareIPS(),
+    *(
+        pytest.param(method, marks=pytest.mark.slow)
+        for method in (
+            CLD(likelihood="tobit", sigma="estimate", model=Linear(scaling="log")),
+            CLD(relevance_features=["f1", "f2"], selection_features=["f2", "f4"], model=Linear(scaling=None, l2=0.01)),
+            Naive(),
+            HeckmanRank(),
+        )
+    ),
 ]
 
 

@@ -92,6 +92,7 @@ def run(folder: Path, how: str, limit: int = 0) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_features_five_times_larger_than_what_is_left_of_the_memory(tmp_path: Path) -> None:
     small = json.loads(run(write(tmp_path / "small", 2 * GROUP), "stream").stdout)["peak"]  # libraries and buffers

@@ -360,6 +360,7 @@ BOUNDED = """
 """
 
 
+@pytest.mark.slow
 def test_memory_follows_the_buffer_and_not_the_features() -> None:
     tests = Path(__file__).parents[2]
     paths = [str(tests / "estimators"), str(tests / "helpers")]

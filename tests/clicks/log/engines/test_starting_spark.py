@@ -36,6 +36,7 @@ def aggregated(log: Path, master: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.slow  # the next one starts Spark in the same way
 @pytest.mark.parametrize("master", MASTERS)
 def test_only_the_product_is_on_the_terminal(tmp_path: Path, master: str) -> None:
     done = aggregated(write(tmp_path / "log.parquet", CLEAN), master)
