@@ -111,3 +111,10 @@ def test_only_the_top_is_kept_if_asked(session: Any, here: World) -> None:
         far.scored(ranker, top=0)
     with pytest.raises(DataError, match="4 features instead of the ranker's 5"):
         SparkDataset(far.frame.drop("f5")).scored(ranker)
+
+
+def test_generated_data_say_so(session: Any, tmp_path: Any) -> None:
+    from cldrank.data import synthetic
+
+    synthetic.make("web10k-like", queries=3, seed=0).save(tmp_path / "made.parquet")
+    assert SparkDataset.read(session, [str(tmp_path / "made.parquet")]).synthetic

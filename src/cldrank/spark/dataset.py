@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.errors import CldrankWarning, DataError, UsageError, warn
+from cldrank.errors import CldrankWarning, DataError, FormatError, UsageError, warn
 from cldrank.spark.columns import column_named, feature_columns, id_column, partition_columns
 from cldrank.wording import count, kind_of, some
 
@@ -37,6 +38,7 @@ class SparkDataset:
     document   the column of the document's id; by default doc_id, document_id or doc
     features   the columns of the features; by default all but ids, label and folders of a lake, such as dt=2026-11-16
     name       what to call the data in reports
+    synthetic  True for generated data, whose results must always be labelled as such
     """
 
     def __init__(
@@ -47,10 +49,11 @@ class SparkDataset:
         document: str | None = None,
         features: Sequence[str] | None = None,
         name: str = "",
+        synthetic: bool = False,
     ) -> None:
         if not hasattr(frame, "toArrow"):
             raise UsageError(f"SparkDataset is made of a DataFrame of Spark 4 or newer, not of {kind_of(frame)}.")
-        self.frame, self.name = frame, name
+        self.frame, self.name, self.synthetic = frame, name, synthetic
         self.query = id_column(frame, query, _QUERIES, "query_id")
         self.document = id_column(frame, document, _DOCUMENTS, "doc_id")
         ids, others = (self.query, self.document), (*_OTHERS, *partition_columns(frame))
@@ -83,7 +86,8 @@ class SparkDataset:
 
         with explained("Parquet files that Spark can read: " + some(paths)):
             frame = session.read.parquet(*paths)
-        return cls(frame, name=", ".join(PurePath(path).name for path in paths), **columns)
+        name = ", ".join(Path(path).name for path in paths)
+        return cls(frame, name=name, synthetic=any(map(_says_synthetic, paths)), **columns)
 
     def scored(self, ranker: Ranker, *, top: int | None = None) -> DataFrame:
         """The score of each candidate and its rank within its query, as a DataFrame: query, document, score, rank.
@@ -113,7 +117,7 @@ class SparkDataset:
             doc_ids=candidates.doc_ids,
             feature_names=self.feature_names,
             name=self.name,
-            synthetic=False,
+            synthetic=self.synthetic,
             source_rows=None,
             has_missing=False,
         )
@@ -177,6 +181,21 @@ class SparkDataset:
         with explained():
             found = named.join(keys, ["query", "doc"], "left_anti").select("row").collect()
         return np.sort(np.array([row["row"] for row in found], dtype=np.int64))
+
+
+def _says_synthetic(path: str) -> bool:
+    """Whether a file that is on this machine, or the first of a folder, says that its data are generated."""
+    import pyarrow.parquet as pq
+
+    place = Path(path)
+    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place] if place.is_file() else []
+    if not files:
+        return False
+    described = (pq.read_schema(files[0]).metadata or {}).get(b"cldrank", b"{}")
+    try:
+        return bool(json.loads(described)["synthetic"]) if described != b"{}" else False
+    except (ValueError, KeyError, TypeError):
+        raise FormatError("the metadata 'cldrank' is damaged; write the file again.", path=files[0]) from None
 
 
 def _named(candidates: Any, rows: IntArray) -> pa.Table:
