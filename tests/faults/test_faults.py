@@ -76,7 +76,9 @@ def test_files_survive_kills(name: str, bench: Benches) -> None:
     assert failures(disturbed, [*points[::3], *random_kills(0, 2, longest=0.4)]) == []
 
 
-@pytest.mark.parametrize("name", ["days added", "days replaced", "days forgotten"])
+@pytest.mark.parametrize(
+    "name", ["days added", pytest.param("days replaced", marks=pytest.mark.slow), "days forgotten"]
+)
 def test_several_days_change_together_or_not_at_all(name: str, bench: Benches) -> None:
     disturbed = bench(name)
     points = [point for point in disturbed.points() if point.call in ("rename", "exchange", "replace", "unlink")]
