@@ -105,6 +105,13 @@ def _literal(text: str) -> Any:
     return lit(text)
 
 
+@pytest.mark.slow
+def test_votes_of_linear_models_are_the_same(session: Any, here: World) -> None:
+    near = RankAgg(model=Linear()).fit(here.data, here.clicks, here.propensities)
+    far = RankAgg(model=Linear()).fit(on_spark(session, here), here.clicks, here.propensities)
+    np.testing.assert_array_equal(far.predict(here.data), near.predict(here.data))
+
+
 @pytest.mark.parametrize(
     ("value", "words"), [("nan", "is nan; features must be finite"), ("null", "is null; features must be finite")]
 )

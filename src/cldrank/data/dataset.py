@@ -186,7 +186,7 @@ class RankingDataset:
         return self._trusted(**{**self.__dict__, "features": features, "has_missing": missing})
 
     def blocks(self, block_values: int = BLOCK_VALUES) -> Iterator[RankingDataset]:
-        """Its queries in parts with features in memory, each of about so many values; one, if they are there already.
+        """Its queries in parts of about `block_values` values, with features in memory; one, if they are there already.
 
         >>> data = RankingDataset.from_arrays([[1.0], [2.0]], [7, 8])
         >>> [part.n_rows for part in data.blocks()]

@@ -70,7 +70,7 @@ class SparkDataset:
 
     @property
     def packed(self) -> DataFrame:
-        """Query and document as text, and the features as one array a row."""
+        """Query and document of each row as text, and its features as an array."""
         from pyspark.sql.functions import array
 
         from cldrank.spark.packing import DOCUMENT, FEATURES, QUERY

@@ -47,7 +47,7 @@ _ELSEWHERE = "the features are on Spark and do not come to this machine, where t
 class SparkFeatures(RemoteFeatures):
     """Features in a DataFrame: those of the candidates that were shown, and of all others of their queries.
 
-    frame        query, document and features, one row a candidate
+    frame        query, document and features, a row for each candidate
     names        of the features
     candidates   those that were shown, whose rows are counted here
     """

@@ -27,10 +27,12 @@ _SCHEMA = "partition long, value binary"
 def folded(
     frame: DataFrame, partitions: int, values: Callable[[Iterable[pa.RecordBatch]], Iterator[Value]], join: Join
 ) -> Any:
-    """What `join` makes of the values that a function makes of the batches of each partition; there are about so many.
+    """What `join` makes of the values that a function makes of the batches of each partition.
 
     Both are sent to the executors. Values are joined by the number of their partition, so that sums are the same
     whichever executor was quicker; an executor that is lost is Spark's to replace. None if there are no values.
+
+    partitions   about how many there are: of many, groups are joined before the driver sees them
     """
     found = _each_partition(frame, values, join)
     if partitions > _DIRECT:

@@ -223,7 +223,7 @@ def _terms(point: _Point, block: Block) -> _Terms:
     own, rows = block.own, block.narrow
     index = block.dot(like(point.selection, rows)) if point.selects else block.take(slice(None))[:, -1] * _SURE
     chosen, offsets, weight, owner = own.shown, own.offsets, own.weight, own.owner
-    single = len(weight) == len(chosen)  # one entry a row: nothing to repeat or to add up
+    single = len(weight) == len(chosen)  # each row has one entry: nothing to repeat or to add up
     scores, seen = block.take(chosen) @ like(point.score, rows), index[chosen]
     if not single:
         scores, seen = scores[owner], seen[owner]
