@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test coverage lint format bench docs clean
+.PHONY: help demo test coverage lint format bench docs site release-check lowest clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    the whole story in three minutes: synthetic data, biased clicks, seven methods, a report"
-	@echo "make test    lint, types, the direction of imports, all tests but the slow ones"
+	@echo "make demo    the whole road in three minutes: a log, audit, propensities, training, verdict, export, report"
+	@echo "make test    lint, types, the direction of imports, the documentation, all tests but the slow ones"
 	@echo "make bench   the benchmarks and the slow tests;   make coverage   the tests, and which lines they reach"
-	@echo "make docs    regenerate what is generated in docs/ and the README's picture"
+	@echo "make site    the documentation as a site;   make docs   regenerate what is generated in docs/"
+	@echo "make release-check   build, inspect, install and try what would be published;   make lowest   tests with the lowest versions"
 	@echo "make lint    ruff, mypy, import-linter;   make format   let ruff rewrite"
 
 $(BIN)/python:
@@ -21,7 +22,7 @@ $(BIN)/python:
 
 # One stamp a set of dependencies: the demo does not wait for what only tests and benchmarks need.
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable '.[neural]'
+	$(PIP) --editable '.[neural,trees]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
@@ -31,6 +32,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.bench: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev,bench]'
 	@touch $@ $(VENV)/.dev $(VENV)/.demo
+
+$(VENV)/.release: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[release]'
+	@touch $@
 
 demo: $(VENV)/.demo
 	@$(BIN)/cldrank demo --out build/demo
@@ -45,11 +50,13 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=2 lint site
+	@$(BIN)/python -m compileall -q -j 2 src  # commands start sooner
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench
 	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
@@ -58,7 +65,17 @@ bench: $(VENV)/.bench
 docs: $(VENV)/.dev
 	$(BIN)/python tools/docs.py
 
+site: $(VENV)/.dev
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/site
+	@echo "the documentation is in build/site/index.html"
+
+release-check: $(VENV)/.release
+	@$(BIN)/python tools/release_check.py $(ARGUMENTS)
+
+lowest: $(VENV)/.release
+	@$(BIN)/python tools/release_check.py --only lowest $(ARGUMENTS)
+
 clean:
-	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 $(shell mkdir -p build)

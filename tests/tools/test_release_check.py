@@ -1,0 +1,238 @@
+"""What the release check refuses, on small archives made here."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from release import building, contents, description, licences, lowest
+from release.steps import Account, Release, ReleaseError, run_command
+
+ROOT = Path(__file__).parents[2]
+INFO = "cldrank-0.1.0.dist-info"
+SOURCE = {"cldrank/__init__.py": b"", "cldrank/py.typed": b"", "cldrank/report/templates/report.html": b"<p>"}
+DESCRIBED = {f"{INFO}/{name}": b"x" for name in ("METADATA", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+SDIST = {
+    **{name: b"x" for name in contents.TOP_OF_SDIST if "." in name or name.isupper() or name == "Makefile"},
+    **{f"{name}/a.py": b"x" for name in ("src", "tests", "docs", "benchmarks", "tools")},
+}
+
+
+def wheel(folder: Path, more: dict[str, bytes] | None = None, without: str = "") -> Path:
+    path = folder / "cldrank-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, content in (SOURCE | DESCRIBED | (more or {})).items():
+            if name != without:
+                zipped.writestr(zipfile.ZipInfo(name), content)
+    return path
+
+
+def sdist(folder: Path, more: dict[str, bytes] | None = None, without: str = "") -> Path:
+    path = folder / "cldrank-0.1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        for name, content in (SDIST | (more or {})).items():
+            if name != without:
+                member = tarfile.TarInfo(f"cldrank-0.1.0/{name}")
+                member.size = len(content)
+                packed.addfile(member, io.BytesIO(content))
+    return path
+
+
+class TestContents:
+    def test_what_belongs_there_is_accepted(self, tmp_path: Path) -> None:
+        assert contents.check_wheel(wheel(tmp_path), SOURCE).keys() == SOURCE.keys() | DESCRIBED.keys()
+        assert contents.check_sdist(sdist(tmp_path, {"tests/goldens/mroz.csv": b"1,2"}))["tests/goldens/mroz.csv"] == 3
+
+    @pytest.mark.parametrize("make", [wheel, sdist])
+    def test_a_large_file_is_refused(self, tmp_path: Path, make: Any) -> None:
+        allowed, large = {"docs/picture.svg": bytes(1_000_000)}, {"docs/picture.svg": bytes(1_000_001)}
+        assert contents.check_sdist(sdist(tmp_path, allowed))
+        check = contents.check_sdist if make is sdist else lambda path: contents.check_wheel(path, SOURCE)
+        with pytest.raises(ReleaseError, match=r"docs/picture.svg has 1,000,001 bytes, more than 1,000,000"):
+            check(make(tmp_path, large))
+
+    @pytest.mark.parametrize(
+        "name",
+        ["docs/results/msrd.parquet", "tests/data/train.txt.xz", "docs/log.csv", "tests/goldens/model.safetensors"],
+    )
+    def test_data_are_refused(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(ReleaseError, match=f"{name} looks like data"):
+            contents.check_sdist(sdist(tmp_path, {name: bytes(100_001)}))
+
+    def test_a_wheel_holds_no_data_at_all(self, tmp_path: Path) -> None:
+        small = {"cldrank/data/small.parquet": b"PAR1"}
+        with pytest.raises(ReleaseError, match=r"small.parquet looks like data"):
+            contents.check_wheel(wheel(tmp_path, small), SOURCE | small)
+
+    def test_every_file_of_the_source_is_there_and_nothing_else(self, tmp_path: Path) -> None:
+        with pytest.raises(ReleaseError, match=r"lacks cldrank/report/templates/report.html of src/"):
+            contents.check_wheel(wheel(tmp_path, without="cldrank/report/templates/report.html"), SOURCE)
+        with pytest.raises(ReleaseError, match=r"has notes.txt, which git does not know"):
+            contents.check_wheel(wheel(tmp_path, {"notes.txt": b""}), SOURCE)
+
+    @pytest.mark.parametrize("name", [*DESCRIBED, "cldrank/py.typed"])
+    def test_types_licence_and_metadata_are_there(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(ReleaseError, match=f"lacks {name}"):
+            contents.check_wheel(wheel(tmp_path, without=name), SOURCE.keys() - {name})
+
+    def test_the_top_of_the_source_distribution_is_as_expected(self, tmp_path: Path) -> None:
+        with pytest.raises(ReleaseError, match=r"has experiments, which nobody expects"):
+            contents.check_sdist(sdist(tmp_path, {"experiments/a.toml": b""}))
+        with pytest.raises(ReleaseError, match=r"lacks SECURITY.md"):
+            contents.check_sdist(sdist(tmp_path, without="SECURITY.md"))
+
+
+class TestBuilds:
+    def test_differing_bytes_are_refused_with_the_members_that_differ(self, tmp_path: Path) -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        for folder in (first, second):
+            folder.mkdir()
+        wheel(first), wheel(second)
+        building.compare_builds(first, second)
+        wheel(second, {"cldrank/__init__.py": b"built = 1"})
+        with pytest.raises(ReleaseError, match=r"differ in cldrank/__init__.py\. "):
+            building.compare_builds(first, second)
+
+    def test_differing_order_and_names_are_refused(self, tmp_path: Path) -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        for folder in (first, second):
+            folder.mkdir()
+        sdist(first)
+        with tarfile.open(sdist(second), "w:gz") as packed:
+            for name, content in reversed(SDIST.items()):
+                member = tarfile.TarInfo(f"cldrank-0.1.0/{name}")
+                member.size = len(content)
+                packed.addfile(member, io.BytesIO(content))
+        with pytest.raises(ReleaseError, match="differ in order, times or permissions"):
+            building.compare_builds(first, second)
+        wheel(second)
+        with pytest.raises(ReleaseError, match="two builds of the same files gave"):
+            building.compare_builds(first, second)
+
+
+class TestVersion:
+    @pytest.fixture
+    def release(self, tmp_path: Path) -> Release:
+        (tmp_path / "src/cldrank").mkdir(parents=True)
+        for name in ("src/cldrank/_version.py", "CHANGELOG.md", "CITATION.cff"):
+            shutil.copyfile(ROOT / name, tmp_path / name)
+        return Release(tmp_path, tmp_path)
+
+    def test_this_release_agrees_with_itself(self, release: Release) -> None:
+        assert description.check_version(release).startswith(release.version)
+        assert description.check_version(Release(release.root, release.scratch, f"v{release.version}"))
+
+    @pytest.mark.parametrize("name", ["CHANGELOG.md", "CITATION.cff", "src/cldrank/_version.py"])
+    def test_another_version_is_refused(self, release: Release, name: str) -> None:
+        path = release.root / name
+        path.write_text(path.read_text().replace(release.version, "9.9.9", 1))
+        with pytest.raises(ReleaseError, match=r"says .*, src/cldrank/_version.py says .*; let all say the same"):
+            description.check_version(release)
+
+    def test_another_day_or_tag_is_refused(self, release: Release) -> None:
+        with pytest.raises(ReleaseError, match=r"the tag says 9.9.9"):
+            description.check_version(Release(release.root, release.scratch, "v9.9.9"))
+        path = release.root / "CITATION.cff"
+        path.write_text(path.read_text().replace("date-released: 20", "date-released: 19"))
+        with pytest.raises(ReleaseError, match="let both name the same day"):
+            description.check_version(release)
+
+    def test_a_changelog_without_a_version_is_refused(self, release: Release) -> None:
+        (release.root / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
+        with pytest.raises(ReleaseError, match="CHANGELOG.md says Unreleased"):
+            description.check_version(release)
+
+
+class TestLicences:
+    @staticmethod
+    def package(expression: str = "", field: str = "", classifiers: tuple[str, ...] = (), name: str = "one") -> Any:
+        return {
+            "name": name,
+            "version": "1",
+            "expression": expression,
+            "field": field,
+            "classifiers": list(classifiers),
+        }
+
+    @pytest.mark.parametrize(
+        "package",
+        [
+            package("MIT"),
+            package("BSD-2-Clause AND Apache-2.0 WITH LLVM-exception"),
+            package("MPL-2.0 AND (Apache-2.0 OR GPL-3.0-only)"),
+            package(field="Apache License, Version 2.0"),
+            package(field="Copyright 2026, somebody\nAll rights …", classifiers=("BSD License",)),
+            package("LicenseRef-NVIDIA-Proprietary", name="nvidia_nccl_cu12"),
+        ],
+    )
+    def test_permissive_ones_and_exceptions_pass(self, package: Any) -> None:
+        assert len(licences.judge([package])) == 1
+
+    @pytest.mark.parametrize(
+        "package",
+        [
+            package("GPL-3.0-only"),
+            package("MIT AND LGPL-3.0-or-later"),
+            package("(MIT OR Apache-2.0) AND GPL-2.0-only"),
+            package(field="Ask us"),
+            package(classifiers=("GNU General Public License v3 (GPLv3)",)),
+            package(),
+            package("LicenseRef-NVIDIA-Proprietary"),
+        ],
+    )
+    def test_others_are_refused(self, package: Any) -> None:
+        with pytest.raises(ReleaseError, match=r"one 1 has the licence .* not on the list"):
+            licences.judge([package])
+
+
+class TestLowest:
+    def test_the_file_has_the_lower_bounds_of_the_project(self) -> None:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        bounds = lowest.lower_bounds(project)
+        lowest.compare_bounds(bounds, lowest.listed_versions(ROOT / "constraints-lowest.txt"))
+        assert {"numpy", "torch", "pyspark", "uvloop"} <= bounds.keys()
+
+    def test_another_bound_is_refused(self) -> None:
+        lowest.compare_bounds({"numpy": "2"}, {"numpy": "2.0.0"})
+        for listed in ({}, {"numpy": "2.0.1"}):
+            with pytest.raises(
+                ReleaseError, match=r"allows numpy from 2.0 on, constraints-lowest.txt has (none|2.0.1)"
+            ):
+                lowest.compare_bounds({"numpy": "2.0"}, listed)
+
+    def test_a_dependency_without_a_bound_is_refused(self) -> None:
+        with pytest.raises(ReleaseError, match="'numpy<3' has no lower bound"):
+            lowest.lower_bounds({"dependencies": ["numpy<3"], "optional-dependencies": {}})
+
+
+class TestSteps:
+    def test_a_command_that_fails_shows_its_end(self, tmp_path: Path) -> None:
+        with pytest.raises(ReleaseError, match=r"exit code 3:\n    11\n(.*\n)*    40$"):
+            run_command(["bash", "-c", "seq 40; exit 3"], tmp_path)
+
+    def test_a_command_sees_neither_the_checkout_nor_a_date(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTHONPATH", "src")
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+        assert run_command(["bash", "-c", "echo [$PYTHONPATH$SOURCE_DATE_EPOCH]"], tmp_path) == "[]\n"
+
+    def test_the_account_names_what_failed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        account = Account()
+        assert account.check("build", lambda: "two files")
+        assert account.close() == 0
+        assert not account.check("contents", lambda: run_command(["false"], ROOT))
+        assert account.close() == 1
+        assert "Not ready: contents failed" in capsys.readouterr().out
+
+    def test_what_is_not_built_is_asked_for(self, tmp_path: Path) -> None:
+        (tmp_path / "src/cldrank").mkdir(parents=True)
+        (tmp_path / "src/cldrank/_version.py").write_text('__version__ = "1.0"\n')
+        with pytest.raises(ReleaseError, match=r"dist/cldrank-1.0.tar.gz is not there; build it first"):
+            _ = Release(tmp_path, tmp_path).sdist

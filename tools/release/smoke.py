@@ -1,0 +1,124 @@
+"""Run by the Python of a fresh environment, in an empty folder: does the installed package work? Needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+COMMAND = str(Path(sys.executable).with_name("cldrank"))
+ADDRESS = re.compile(r"http://[\d.]+:\d+")
+TRAIN = "--features train.parquet --clicks cells.parquet --propensity rho.json"
+MAKE_DATA = (
+    "data make web10k-like --queries 120 --out train.parquet",
+    "data make web10k-like --queries 40 --seed 1 --out test.parquet",
+    "simulate train.parquet --sessions 2e4 --eta 1 --depth 10 --policy neighbour-swaps --log log.parquet",
+    "clicks aggregate log.parquet --features train.parquet --out cells.parquet",
+    "propensity estimate log.parquet --out rho.json",
+    f"train cld {TRAIN} --out linear/",
+)
+WITHOUT_EXTRAS = (
+    "demo --linear --queries 100 --seeds 1 --out demo",
+    "clicks audit log.parquet --features train.parquet --html audit.html",
+    "evaluate linear/ --features test.parquet",
+    "score linear/ --features test.parquet --out scores.parquet",
+    "export linear/ --to opensearch --check test.parquet --out opensearch/",
+    "judgements cells.parquet --features train.parquet --propensity rho.json --to quepid --out ratings.csv",
+)
+NEEDING_EXTRAS = {  # what each refusal must name
+    "demo --out refused": "neural,trees",
+    f"train cld-pair {TRAIN} --model mlp --out refused/": "neural",
+    f"train cld-pair {TRAIN} --model trees --out refused/": "trees",
+    f"tune ips {TRAIN} --out refused/": "tune",
+    "export linear/ --to onnx --out refused/": "onnx",
+    "serve linear/ --port 0": "serve",
+    "clicks aggregate log.parquet --engine spark --out refused.parquet": "spark",
+}
+WITH_EXTRAS = (
+    "demo --queries 100 --seeds 1 --out demo",
+    f"train cld-pair {TRAIN} --model trees --rounds 20 --out trees/",
+    f"train cld-pair {TRAIN} --model mlp --epochs 2 --out network/",
+    "export trees/ --to onnx --check test.parquet --out trees-onnx/",
+    "export network/ --to onnx --check test.parquet --out network-onnx/",
+    "export trees/ --to elasticsearch --check test.parquet --out trees-elasticsearch/",
+    f"tune ips {TRAIN} --trials 2 --out tuned/",
+)
+
+
+def main(kind: str, version: str) -> None:
+    """Everything that an environment of this kind, `bare` or `extras`, must be able to do."""
+    begun = time.monotonic()
+    names = check_package(version)
+    lines = (*MAKE_DATA, *(WITHOUT_EXTRAS if kind == "bare" else WITH_EXTRAS))
+    for line in lines:
+        call(line)
+    if kind == "bare":
+        for line, extra in NEEDING_EXTRAS.items():
+            check_refusal(line, extra)
+        more = f"{len(NEEDING_EXTRAS)} refusals that name the extra"
+    else:
+        check_service("trees/")
+        more = "a request to the service"
+    print(f"{names} names, {len(lines)} commands, {more}, in {time.monotonic() - begun:.0f} s")
+
+
+def check_package(version: str) -> int:
+    """The installed package, not a checkout, in this version, with all its public names; how many there are."""
+    import cldrank
+
+    home = Path(str(cldrank.__file__)).resolve()
+    assert home.is_relative_to(Path(sys.prefix).resolve()), f"cldrank comes from {home}"
+    assert cldrank.__version__ == version, f"the package says {cldrank.__version__}"
+    assert version in call("--version"), "`cldrank --version` says something else"
+    call("--help")
+    names = dir(cldrank)
+    for name in names:
+        getattr(cldrank, name)
+    return len(names)
+
+
+def call(line: str) -> str:
+    """What a command prints; it must succeed."""
+    done = subprocess.run([COMMAND, *line.split()], capture_output=True, text=True, check=False)
+    print(f"$ cldrank {line}: {done.returncode}", flush=True)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{done.stderr}\n`cldrank {line}` failed with exit code {done.returncode}.")
+    return done.stdout
+
+
+def check_refusal(line: str, extra: str) -> None:
+    """A command that needs an extra must name it, and leave no traceback and no files."""
+    done = subprocess.run([COMMAND, *line.split()], capture_output=True, text=True, check=False, timeout=300)
+    said = " ".join((done.stdout + done.stderr).split())
+    right = done.returncode in (1, 2) and f"cldrank[{extra}]" in said and "Traceback" not in said
+    if not right or list(Path.cwd().glob("refused*")):
+        sys.exit(f"{said}\n`cldrank {line}` must say that it needs cldrank[{extra}]; exit code {done.returncode}.")
+
+
+def check_service(ranker: str) -> None:
+    """A request to a service: two candidates come back in the order of their scores."""
+    service = subprocess.Popen(
+        [COMMAND, "serve", ranker, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        address = next((found[0] for line in service.stdout or () if (found := ADDRESS.search(line))), "")
+        assert address, "the service did not start"
+        with urlopen(f"{address}/ranker", timeout=30) as answer:
+            width = len(json.load(answer)["features"])
+        body = {"ids": ["low", "high"], "features": [[0.0] * width, [1.0] * width]}
+        request = Request(f"{address}/rank", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urlopen(request, timeout=30) as answer:
+            ranked = json.load(answer)["ranked"]
+        assert {one["id"] for one in ranked} == {"low", "high"}, ranked
+        assert ranked[0]["score"] >= ranked[1]["score"], ranked
+    finally:
+        service.terminate()
+    assert service.wait(60) == 0, f"the service ended with exit code {service.returncode}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
