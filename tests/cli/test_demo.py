@@ -4,123 +4,247 @@ import contextlib
 import importlib.util
 import io
 import json
+import re
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
-import pyarrow.parquet as pq
 import pytest
 import small_experiment
+import typer
+from browser import Checked, cut_on_a_phone
 
+import cldrank as cr
 from cldrank import cli
+from cldrank.cli.demo import steps, world
+from cldrank.cli.demo.typed import typed
+from cldrank.cli.output import Story
 from cldrank.experiment.records import load_results
+from cldrank.propensity import SegmentPropensities
 
 Run = Callable[..., Any]
 
-SEVEN = ["Naive", "Heckman^rank", "IPS", "CLD", "CLD-pair", "RankAgg", "Oracle"]  # what corrects least comes first
+NINE = {"Naive", "Heckman^rank", "IPS", "CLD", "CLD-pair", "CLD-pair trees", "RankAgg", "Oracle", "Production"}
 CALL = ("demo", "--linear", "--queries", "100", "--seeds", "2")
 
 
+class Told(NamedTuple):
+    """What a small demo prints, the commands that it runs, their answers, its facts, and where it leaves its folder."""
+
+    printed: str
+    commands: list[str]
+    answers: dict[str, Any]
+    facts: dict[str, Any]
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def _told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What a small demo prints, and where it leaves its folder."""
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """A demo as small as it gets."""
     place = tmp_path_factory.mktemp("demo")
-    printed = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+    printed, answers, done = io.StringIO(), {}, []
+
+    def noted(command: str, **options: Any) -> Any:
+        answers[command] = typed(command, **options)
+        return answers[command]
+
+    def finished(self: steps.Steps) -> None:
+        done.append(self.facts)
+        ending(self)
+
+    ending = steps.Steps.next_steps
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        patch.setattr(steps.Steps, "next_steps", finished)
         patch.chdir(place)
         patch.setattr(sys, "argv", ["cldrank", *CALL])
         patch.setattr("cldrank.experiment.runner.Workers", small_experiment.Here)
         patch.setattr(cli.output.console, "_width", 80)
+        patch.setattr(steps, "typed", noted)
         with pytest.raises(SystemExit) as stop:
             cli.main()
     assert not stop.value.code, printed.getvalue()
-    return printed.getvalue(), place / "demo"
+    return Told(printed.getvalue(), list(answers), answers, done[0], place / "demo")
 
 
 @pytest.fixture
-def shown(_told: tuple[str, Path]) -> str:
-    """What it prints."""
-    return _told[0]
-
-
-@pytest.fixture
-def left(_told: tuple[str, Path], folder: Path) -> Path:
+def left(told: Told, folder: Path) -> Path:
     """A copy of what it leaves, where commands run."""
-    return shutil.copytree(_told[1], folder / "demo")
+    return shutil.copytree(told.folder, folder / "demo")
 
 
+@pytest.mark.filterwarnings("always")
 @pytest.mark.slow
-def test_all_seven_methods(run: Run, folder: Path) -> None:
-    told = run("demo", "--queries", "100", "--seeds", "1", "--json")
-    assert told.code == 0, told.err
-    assert sorted({one["method"] for one in told.json["results"]}) == sorted(SEVEN)
-    assert not any(one["failed"] for one in told.json["results"])
-    assert all(method in Path(told.json["report"]).read_text(encoding="utf-8") for method in SEVEN)
+def test_all_methods(run: Run, folder: Path) -> None:
+    found = run("demo", "--queries", "100", "--seeds", "1", "--json")
+    assert found.code == 0, found.err
+    assert {one["method"] for one in found.json["results"]} == NINE
+    assert not any(one["failed"] for one in found.json["results"])
+    assert set(found.json["rankers"]) == {"naive-trees", "ips-trees", "cld-pair-trees"}
+    assert found.json["export"]["parity"]["same_order"]
+    assert set(found.json) >= {"audit", "propensities", "chosen", "verdict", "labels", "pages", "told"}
+    assert all(method in Path(found.json["pages"]["report"]).read_text(encoding="utf-8") for method in NINE)
 
 
-def test_it_leaves_pages_and_says_where(shown: str, left: Path) -> None:
-    page = (left / "experiment" / "report.html").read_text(encoding="utf-8")
-    assert "synthetic data" in page
-    assert "Click log audit" in (left / "audit.html").read_text(encoding="utf-8")
-    assert f"{Path('demo', 'experiment', 'report.html')}\n" in shown
-    shown = " ".join(shown.split())
-    assert "of all candidates are never shown" in shown
-    assert "Propensities of all positions cannot be estimated by comparing them" in shown  # one ranker alone
-
-
-def test_the_methods_use_the_estimate_not_the_truth(left: Path) -> None:
-    curve = json.loads((left / "rho.json").read_text())["values"]
-    rows = load_results(left / "experiment").to_pylist()
-    told = {row["method"]: json.loads(row["configuration"]).get("propensities") for row in rows}
-    assert told["CLD"] == told["IPS"]
-    assert 2 ** -told["CLD"]["eta"] == pytest.approx(curve[1], rel=1e-3)
-    assert told["CLD"]["eta"] == pytest.approx(1, abs=0.05)
-    assert told["CLD"]["eta"] != 1
-    assert told["Oracle"] is told["Naive"] is None
+def test_what_it_shows_is_what_it_does(told: Told) -> None:
+    story, _, go_on = told.printed.partition("Go on")
+    shown = [line.split("$ cldrank ")[1] for line in story.splitlines() if "$ cldrank" in line]
+    assert shown == [*told.commands, "experiment report demo/experiment"]
+    assert len(shown) == len(set(shown)) == 25
+    assert "--set production.fraction=0.02" in go_on
 
 
 @pytest.mark.usefixtures("in_process")
-def test_the_commands_that_it_shows_give_what_it_leaves(run: Run, shown: str, left: Path, tmp_path: Path) -> None:
-    before = {path.name: path.read_bytes() for path in left.iterdir() if path.is_file()}
+def test_commands_work_when_they_are_typed(run: Run, told: Told, left: Path) -> None:
+    """The shortest of them; those of `Go on`, as far as they need nothing of the reader's own."""
+    before = {name: (left / name).read_text(encoding="utf-8") for name in ("rho.json", "propensities.svg")}
     finished = load_results(left / "experiment")
-    story, go_on = (
-        [line.split("$ cldrank ")[1].split() for line in part.splitlines() if "$ cldrank" in line]
-        for part in shown.split("Go on")
-    )
-    assert len(story) == 9
-    for command in [*story, [*go_on[0], "--dry-run"]]:
-        told = run(*command)
-        assert told.code == 0, told.err
-    for name in ("train", "test", "log", "clicks1", "clicks2"):
-        (tmp_path / "before.parquet").write_bytes(before[f"{name}.parquet"])
-        assert pq.read_table(left / f"{name}.parquet").equals(pq.read_table(tmp_path / "before.parquet")), name
-    assert json.loads((left / "rho.json").read_text()) == json.loads(before["rho.json"])
+    cheap = [one for one in told.commands if one.startswith(("propensity", "experiment run"))]
+    _, _, go_on = told.printed.partition("Go on")
+    better = go_on.split("$ cldrank ")[1].splitlines()[0]
+    for command in [*cheap, "experiment report demo/experiment", f"{better} --dry-run"]:
+        assert run(*command.split()).code == 0, command
+    assert {name: (left / name).read_text(encoding="utf-8") for name in before} == before
     assert load_results(left / "experiment").equals(finished)  # nothing was run again
 
 
+def test_a_conclusion_is_told_once(told: Told) -> None:
+    printed = " ".join(told.printed.split())
+    for words in ("is best by nDCG@3", "clicks alone: ", "the labels' answer: ", "is chosen", "score alike"):
+        assert printed.count(words) == 1, words
+
+
+def test_conclusions_follow_from_what_was_found(told: Told) -> None:
+    facts, printed = told.facts, " ".join(told.printed.split())
+    estimates = {name: one["estimate"] for name, one in facts["rankers"].items()}
+    assert facts["chosen"] == max(estimates, key=estimates.__getitem__)
+    best = facts["rankers"][facts["chosen"]]
+    rivals = [one for name, one in facts["rankers"].items() if name != facts["chosen"]]
+    assert any(one["high"] > best["low"] for one in rivals) == ("though its interval overlaps" in printed)
+    for eta in facts["propensities"].values():
+        assert eta["low"] < eta["eta"] < eta["high"]
+    clicks, labels = (answer for command, answer in told.answers.items() if command.startswith("compare"))
+    seen, true = clicks["measures"]["DCG@10"], labels["measures"]["nDCG@10"]
+    assert facts["verdict"]["decision"] == clicks["decision"]
+    assert facts["verdict"]["change"] == pytest.approx(seen["new"] / seen["old"] - 1)
+    assert facts["labels"]["change"] == pytest.approx(true["first"] / true["second"] - 1)
+    (exported,) = (answer for command, answer in told.answers.items() if command.startswith("export"))
+    assert all(" ".join(note.split()) in printed for note in exported["notes"])
+
+
+def test_the_picture_has_clicks_and_labels_in_their_places(told: Told) -> None:
+    text = (told.folder / "result.svg").read_text(encoding="utf-8")
+    _, clicks, labels = re.split("by clicks, without labels|by expert labels", text.split("Verdict on")[-1])
+    for found, of in ((clicks, "verdict"), (labels, "labels")):
+        assert re.match(rf"\s+[+−-]?{abs(told.facts[of]['change']):.0%}<", found)
+
+
+def test_every_device_has_a_curve(told: Told) -> None:
+    curves = SegmentPropensities.load(told.folder / "rho.json")
+    assert set(curves) == {"phone", "desktop"}
+    assert curves["phone"].values[1] < curves["desktop"].values[1]
+    drawn = (told.folder / "propensities.svg").read_text(encoding="utf-8")
+    assert {name: drawn.count(f'data-method="{name}"') for name in curves} == {"phone": 1, "desktop": 1}
+    assert drawn.count('class="reference"') == 21  # the truth at ten positions, twice, and what a ring means
+    for eta in ("1.4", "0.7"):
+        assert f"the truth is {eta}" in told.printed
+
+
+def test_the_methods_use_the_estimate_not_the_truth(told: Told) -> None:
+    rows = load_results(told.folder / "experiment").to_pylist()
+    used = {row["method"]: json.loads(row["configuration"]).get("propensities") for row in rows}
+    etas = [float(found) for found in re.findall(r"with η = ([\d.]+)", told.printed)]
+    assert used["CLD"] == used["IPS"]
+    assert used["CLD"]["eta"] == pytest.approx(sum(etas) / 2, abs=0.006)
+    assert used["CLD"]["eta"] != 1
+    assert used["Oracle"] is used["Naive"] is None
+
+
+def test_no_ranker_is_judged_on_queries_that_it_has_seen(told: Told) -> None:
+    train, test = (cr.load(told.folder / f"{name}.parquet") for name in ("train", "test"))
+    assert not set(train.query_ids) & set(test.query_ids)
+    verdict = (told.folder / "verdict.html").read_text(encoding="utf-8")
+    assert f"{test.n_queries} queries" in verdict
+    assert "left out" not in verdict
+
+
+def test_the_report_leads_to_all_pages(told: Told) -> None:
+    text = (told.folder / "report.html").read_text(encoding="utf-8")
+    page = Checked(text)
+    assert set(page.addresses) >= {"audit.html", "propensities.svg", "experiment/report.html", "verdict.html"}
+    assert all((told.folder / address).is_file() for address in page.addresses)
+    assert "synthetic" in text
+    assert f"{Path('demo', 'report.html')}\n" in told.printed
+    assert "synthetic data" in (told.folder / "experiment" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_report_is_whole_on_a_phone(told: Told, tmp_path: Path) -> None:
+    assert cut_on_a_phone((told.folder / "report.html").read_text(encoding="utf-8"), tmp_path) == {}
+
+
+def test_the_result_as_a_picture(told: Told) -> None:
+    text = (told.folder / "result.svg").read_text(encoding="utf-8")
+    shown = {element.text for element in ElementTree.fromstring(text).iter() if element.tag.endswith("}text")}  # noqa: S314
+    rows = load_results(told.folder / "experiment").to_pylist()
+    for method in {row["method"] for row in rows}:
+        values = [row["value"] for row in rows if (row["method"], row["measure"]) == (method, "nDCG@3")]
+        mean = f"{sum(values) / len(values):.3f}"
+        assert any(one and one.startswith(f"{method} (") and one.endswith(mean) for one in shown), method
+    assert any(one and one.startswith("by clicks, without labels") for one in shown)
+    assert "prefers-color-scheme: dark" in text
+
+
+@pytest.mark.filterwarnings("always")
 @pytest.mark.usefixtures("in_process")
-def test_called_again_it_continues(run: Run, shown: str, left: Path) -> None:
+def test_called_again_it_continues(told: Told, left: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The two steps that take longest do only what is missing."""
     for path in sorted((left / "experiment" / "results").iterdir())[:2]:
         path.unlink()
     (left / "experiment" / "results.parquet").unlink()
-    again = run(*CALL, "--json")
-    assert "8 of 10 units are finished already" in again.err
-    found = {(one["method"], one["measure"]): one["mean"] for one in again.json["results"]}
-    assert f"{found['CLD', 'AP']:.3f} ±" in shown
+    shutil.rmtree(left / "rankers" / "ips")
+    kept = (left / "rankers" / "cld" / "ranker.json").stat().st_mtime_ns
+    again = steps.Steps(Story(quiet=True), Path("demo"), queries=100, seeds=2, linear=True)
+    again.facts["eta"] = float(
+        re.findall(r"assumed_eta = ([\d.]+)", (left / "demo.toml").read_text(encoding="utf-8"))[0]
+    )
+    found = {(one["method"], one["measure"]): one["mean"] for one in again.methods()["results"]}
+    assert "10 of 12 units are finished already" in capsys.readouterr().err
+    assert f"{found['CLD', 'AP']:.3f} ±" in told.printed
+    assert f"; {steps.label(again.training()['chosen'])} is chosen" in " ".join(told.printed.split())
+    assert (left / "rankers" / "cld" / "ranker.json").stat().st_mtime_ns == kept
+    assert (left / "rankers" / "ips").is_dir()
 
 
-def test_what_is_missing_is_said_first(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    told = run("demo")
-    assert told.code == 1
-    assert "pip install 'cldrank[neural]'" in told.err
-    assert "cldrank demo --linear" in told.err
+def test_a_command_that_is_stopped_stops_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "app", lambda **_: 130)
+    with pytest.raises(typer.Exit) as stop:
+        typed("data list")
+    assert stop.value.exit_code == 130
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ({"torch", "xgboost"}, "need PyTorch and XGBoost: pip install 'cldrank[neural,trees]'"),
+        ({"xgboost"}, "need XGBoost: pip install 'cldrank[trees]'"),
+    ],
+)
+def test_what_is_missing_is_said_first(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, missing: set[str], told: str
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else object())
+    found = run("demo")
+    assert found.code == 1
+    assert told in found.err
+    assert "cldrank demo --linear" in found.err
     assert not (folder / "demo").exists()
 
 
-@pytest.mark.parametrize("name", ["train.parquet", "rho.json"])
+@pytest.mark.parametrize("name", ["train.parquet", "rho.json", "demo.toml"])
 def test_files_of_somebody_else_stay(run: Run, folder: Path, name: str) -> None:
     (folder / "mine").mkdir()
     content = (folder / "train.parquet").read_bytes()
@@ -129,6 +253,29 @@ def test_files_of_somebody_else_stay(run: Run, folder: Path, name: str) -> None:
     assert (refused.code, f"mine holds {name}, which no demo has left there" in refused.err) == (2, True)
     assert [path.name for path in (folder / "mine").iterdir()] == [name]
     assert (folder / "mine" / name).read_bytes() == content
+
+
+def test_a_demo_of_other_settings_is_not_mixed_with_this_one(run: Run, left: Path) -> None:
+    before = (left / "train.parquet").read_bytes()
+    refused = run("demo", "--linear", "--queries", "120")
+    assert (refused.code, "demo holds a demo of other settings; delete it, or name" in refused.err) == (2, True)
+    assert (left / "train.parquet").read_bytes() == before
+
+
+def test_a_bare_name_is_not_taken_for_a_word() -> None:
+    assert [world.shell_word(Path(path)) for path in ("production", "a b/c", "/d")] == ["./production", "'a b/c'", "/d"]
+
+
+def test_warnings_are_passed_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def speak(**_: Any) -> None:
+        sys.stderr.write("warning: mind this\nwrote file\n")
+        sys.stdout.write("{}")
+
+    monkeypatch.setattr(cli, "app", speak)
+    assert typed("data list", doing="listing") == {}
+    told = capsys.readouterr().err
+    assert "warning: mind this" in told
+    assert "wrote file" not in told
 
 
 def test_a_file_is_not_a_folder(run: Run) -> None:
