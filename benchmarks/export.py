@@ -1,4 +1,4 @@
-"""Which format can express which ranker, and how near its engine comes: the table of docs/export.md.
+"""Which format can express which ranker, and how near its engine comes: the table of docs/reference/export.md.
 
     CLDRANK_DATA=… python benchmarks/export.py [--data msrd mq2008] [--format solr json] [--kind 'linear*']
 

@@ -1,6 +1,6 @@
 """How loss and held-out concordance go from epoch to epoch on MSRD, as a picture.
 
-    CLDRANK_DATA=… python benchmarks/learning_curves.py --out docs/learning-curves.svg
+    CLDRANK_DATA=… python benchmarks/learning_curves.py --out docs/results/learning-curves.svg
 
 Clicks as in `quality.py` (top 5, eta 1, noise 0.1, 10^5 sessions, seed 0), 30 epochs. Prints one JSON line.
 """

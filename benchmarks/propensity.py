@@ -9,7 +9,7 @@
     CLDRANK_DATA=… python benchmarks/propensity.py msrd
     CLDRANK_DATA=… python benchmarks/propensity.py single
     CLDRANK_DATA=… python benchmarks/propensity.py ranking [--seeds 3]
-    CLDRANK_DATA=… python benchmarks/propensity.py ranklens [--picture docs/ranklens-examination.svg]
+    CLDRANK_DATA=… python benchmarks/propensity.py ranklens [--picture docs/results/ranklens-examination.svg]
 
 Prints one JSON line per measurement. `speed` states the time to estimate with 400 replicates over that of one lexsort
 of the cells, in the same run.

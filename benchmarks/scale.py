@@ -1,6 +1,6 @@
 """How a linear CLD fit grows with rows, features and cells: in memory, from disk and on Spark; and a lost executor.
 
-    python benchmarks/scale.py [--rows 3e4,1e5,3e5] [--features 34,136] [--shown 5,20] [--out docs/scale.svg]
+    python benchmarks/scale.py [--rows 3e4,1e5,3e5] [--features 34,136] [--shown 5,20] [--out docs/results/scale.svg]
     python benchmarks/scale.py --kill
 
 Prints a JSON line for each size: seconds of one pass (a step of Newton's method) over the same candidates in memory,

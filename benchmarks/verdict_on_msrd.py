@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -45,13 +44,9 @@ def main() -> None:
         feature_names=data.feature_names,
         name="msrd, labels hidden",
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", cr.errors.CldrankWarning
-        )  # the queries of training are left out, as they should be
-        found = cr.compare(
-            new, "production", unlabelled, clicks=clicks, propensities=rho, names=("CLD-pair with trees", "production")
-        )
+    found = cr.compare(
+        new, "production", unlabelled, clicks=clicks, propensities=rho, names=("CLD-pair with trees", "production")
+    )
     if options.html is not None:
         options.html.write_text(found.to_html())
     judged, logged = data[held], clicks[held]

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from cldrank import clicks as clicks
     from cldrank import data as data
     from cldrank import estimators as estimators
+    from cldrank import evaluation as evaluation
+    from cldrank import export as export
     from cldrank import judgements as judgements
     from cldrank import measures as measures
     from cldrank import models as models
+    from cldrank import pipeline as pipeline
     from cldrank import propensity as propensity
     from cldrank import rankers as rankers
     from cldrank import safety as safety
     from cldrank import scaling as scaling
     from cldrank import tuning as tuning
+    from cldrank.clicks.audit import audit as audit
     from cldrank.clicks.imports import import_log as import_log
     from cldrank.clicks.table import ClickTable as ClickTable
     from cldrank.data.dataset import RankingDataset as RankingDataset
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from cldrank.estimators import SVMRank as SVMRank
     from cldrank.evaluation import compare as compare
     from cldrank.evaluation import evaluate as evaluate
+    from cldrank.export import export_ranker as export_ranker
     from cldrank.judgements import judge_documents as judge_documents
     from cldrank.models import MLP as MLP
     from cldrank.models import SGD as SGD
@@ -63,8 +68,10 @@ _HOMES = {
     "Propensities": "cldrank.propensity",
     "RankingDataset": "cldrank.data.dataset",
     "SparkDataset": "cldrank.spark",
+    "audit": "cldrank.clicks.audit",
     "compare": "cldrank.evaluation",
     "evaluate": "cldrank.evaluation",
+    "export_ranker": "cldrank.export",
     "import_log": "cldrank.clicks.imports",
     "judge_documents": "cldrank.judgements",
     "load": "cldrank.data.loading",
@@ -74,8 +81,8 @@ _HOMES = {
     **dict.fromkeys(("MLP", "SGD", "Linear", "Run", "TorchModule", "Trees"), "cldrank.models"),
 }
 _ROOMS = (
-    "clicks", "data", "estimators", "judgements", "measures", "models",
-    "propensity", "rankers", "safety", "scaling", "tuning",
+    "clicks", "data", "estimators", "evaluation", "export", "judgements", "measures", "models",
+    "pipeline", "propensity", "rankers", "safety", "scaling", "tuning",
 )  # fmt: skip
 
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+__all__ = [
+    "CldrankError",
+    "CldrankWarning",
+    "ConvergenceWarning",
+    "DataError",
+    "DownloadError",
+    "FormatError",
+    "MissingDependencyError",
+    "MissingValueError",
+    "UnidentifiableError",
+    "UsageError",
+]
 
 Language = Literal["python", "shell"]
 _PACKAGE = str(Path(__file__).parent)
@@ -96,8 +109,45 @@ class CldrankError(Worded, Exception):
     """
 
 
+@contextmanager
+def advising_columns(spelled: Callable[[str], str]) -> Iterator[None]:
+    """Within the block, errors that advise `--column ROLE=…` advise what `spelled` makes of that option instead.
+
+    For commands where `--column` means the columns of another file.
+
+    >>> try:
+    ...     with advising_columns(lambda option: f"--log{option[1:]}"):
+    ...         raise UsageError("Name it with {}.", Spelling("columns", "--column doc_id=NAME"))
+    ... except UsageError as error:
+    ...     error.said("shell")
+    'Name it with --log-column doc_id=NAME.'
+    """
+    try:
+        yield
+    except CldrankError as error:
+        error.words = tuple(
+            spelled(word.shell) if isinstance(word, Spelling) and word.shell.startswith("--column ") else word
+            for word in error.words
+        )
+        raise
+
+
 class DataError(CldrankError, ValueError):
-    """Data that cannot be what it claims to be: wrong shapes, NaN, empty queries, ids that clash."""
+    """Data that cannot be what it claims to be: wrong shapes, NaN, empty queries, ids that clash.
+
+    >>> import cldrank as cr
+    >>> cr.RankingDataset.from_arrays([[1.0], [float("inf")]], [7, 7])
+    Traceback (most recent call last):
+    cldrank.errors.DataError: ...
+    """
+
+
+class MissingValueError(DataError):
+    """Features with missing values, for something that cannot use those.
+
+    >>> issubclass(MissingValueError, DataError)
+    True
+    """
 
 
 class FormatError(DataError):
@@ -143,23 +193,48 @@ class UnidentifiableError(DataError):
 
 
 class UsageError(CldrankError, ValueError):
-    """A call that asks for something that does not exist or does not fit together."""
+    """A call that asks for something that does not exist or does not fit together.
+
+    >>> import cldrank as cr
+    >>> cr.Run(seed=-1)
+    Traceback (most recent call last):
+    cldrank.errors.UsageError: seed must be a whole number of at least 0, not -1.
+    """
 
 
 class MissingDependencyError(CldrankError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed and not installed.
+
+    >>> issubclass(MissingDependencyError, ImportError)
+    True
+    """
 
 
 class DownloadError(CldrankError, OSError):
-    """A data set could not be fetched; what is on disk is still whole."""
+    """A data set could not be fetched; what is on disk is still whole.
+
+    >>> issubclass(DownloadError, OSError)
+    True
+    """
 
 
 class CldrankWarning(Worded, UserWarning):
-    """The base of every warning: the result stands, but there is something to know before it is used."""
+    """The base of every warning: the result stands, but there is something to know before it is used.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", CldrankWarning)
+    ...     warn(CldrankWarning("position 5 has few impressions."))
+    >>> print(caught[0].message)
+    position 5 has few impressions.
+    """
 
 
 class ConvergenceWarning(CldrankWarning):
-    """A fit that did not end at an optimum; its `status_` says how it ended."""
+    """A fit that did not end at an optimum; its `status_` says how it ended.
+
+    >>> issubclass(ConvergenceWarning, CldrankWarning)
+    True
+    """
 
 
 def warn(warning: CldrankWarning) -> None:

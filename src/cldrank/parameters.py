@@ -1,16 +1,18 @@
 """Parameters that describe themselves: the type, the bounds and one sentence of each stand where it is declared.
 
 A value or a method declares its parameters as keyword-only dataclass fields. Checks, options of the command line,
-spaces to tune over and tables of the docs all come from that declaration.
+spaces to tune over, the list at the end of the class's docstring and tables of the docs all come from that declaration.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
+from inspect import cleandoc
 from os import PathLike
 from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -29,6 +31,8 @@ from cldrank.arguments import (
 from cldrank.errors import Spelling, UsageError, setting
 
 _KEY = "cldrank"
+_LEFT = "cldrank, learned"  # the key of what a fit leaves
+_WIDTH = 120
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -69,6 +73,16 @@ class Parameter:
         """The words that it may be, if it may be any."""
         return tuple(word for one in self.kinds if get_origin(one) is Literal for word in get_args(one))
 
+    @property
+    def requirement(self) -> str:
+        """What it must be, in words.
+
+        >>> Parameter("clip", float | None, None, "least propensity", Bounds(above=0, most=1)).requirement
+        'a number above 0 and up to 1, or None'
+        """
+        words = one_of([words for one in self.kinds for words in requirements_of(one, self.bounds)])
+        return f"{words}, or None" if self.optional else words
+
     def accepts(self, value: Any) -> bool:
         """Whether a value is of its type and within its bounds."""
         if value is None:
@@ -79,14 +93,13 @@ class Parameter:
         """Refuse a value that it does not accept; `typed` is how it was written on a command line."""
         if self.accepts(value):
             return
-        python = one_of([words for one in self.kinds for words in requirements_of(one, self.bounds)])
         shell = [words for one in self.kinds for words in typed_requirements_of(one, self.bounds)]
         shell += ["none"] * self._none_is_a_choice
         given = shortened(value)
         raise UsageError(
             "{} must be {}, not {}.",
             setting(self.name),
-            Spelling(f"{python}, or None" if self.optional else python, one_of(shell)),
+            Spelling(self.requirement, one_of(shell)),
             given if typed is None else Spelling(given, shortened_text(typed)),
         )
 
@@ -153,21 +166,45 @@ def parameter(
     return field(default=default, metadata={_KEY: held}, compare=compare, kw_only=kw_only)
 
 
-def learned(*, init: Literal[False] = False) -> Any:
-    """Declare what a fit leaves behind: an attribute that ends in an underscore and is no parameter."""
-    return field(init=init, repr=False, compare=False)
+def learned(*, about: str, init: Literal[False] = False) -> Any:
+    """Declare what a fit leaves behind: an attribute that ends in an underscore and is not a parameter."""
+    return field(init=init, repr=False, compare=False, metadata={_LEFT: about})
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter, learned))
 def described(kind: Kind) -> Kind:
     """A class whose keyword parameters are its fields, such as a method; it keeps the repr of its base."""
-    return dataclass(kw_only=True, eq=False, repr=False)(kind)  # type: ignore[return-value]
+    made: Kind = dataclass(kw_only=True, eq=False, repr=False)(kind)  # type: ignore[assignment]
+    return documented(made)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(parameter,))
 def value(kind: Kind) -> Kind:
     """A frozen class of parameters, such as a model: equal if they are, checked when it is made."""
-    return dataclass(kw_only=True, frozen=True, repr=False)(kind)  # type: ignore[return-value]
+    made: Kind = dataclass(kw_only=True, frozen=True, repr=False)(kind)  # type: ignore[assignment]
+    return documented(made)
+
+
+def documented(kind: Kind) -> Kind:
+    """Let the docstring say what the parameters of a class are, and what a fit leaves."""
+    made: Any = kind
+    first: Any = next(base for base in reversed(kind.__mro__) if "__dataclass_fields__" in vars(base))
+    told = set() if first is kind else {entry.name for entry in fields(first)}  # the first says what all fits leave
+    left = {one.name: one.metadata[_LEFT] for one in fields(made) if _LEFT in one.metadata and one.name not in told}
+    given = {
+        f"{one.name}={shortened(one.default)}": f"{one.about} ({one.requirement})" for one in parameters(kind).values()
+    }
+    if kind.__doc__:
+        lists = [_list(title, rows) for title, rows in (("Parameters", given), ("After a fit", left)) if rows]
+        kind.__doc__ = "\n\n".join([cleandoc(kind.__doc__), *lists])
+    return kind
+
+
+def _list(title: str, rows: Mapping[str, str]) -> str:
+    """A titled list for a docstring, in two columns."""
+    column = min(24, 3 + max(map(len, rows)))
+    lines = (f"{name}   ".ljust(column) + about for name, about in rows.items())
+    return f"{title}\n\n" + "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent=" " * column) for line in lines)
 
 
 class Value:

@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank.arguments import check_whole, shortened
 from cldrank.errors import DataError, Spelling, UsageError, setting
 from cldrank.feature_blocks import Moments, RemoteFeatures, as_float32, as_table, float_blocks, row_blocks
-from cldrank.parameters import check_all, parameter, parameters
+from cldrank.parameters import check_all, documented, parameter, parameters
+
+__all__ = ["MinMax", "Quantile", "Scaling", "ScalingRule", "SignedLog", "Standard", "Unscaled", "fit", "rule_of"]
 
 _SORT_VALUES = 1 << 24  # 64 MiB of float32: the columns that `Quantile` sorts at a time
 _LARGEST = float(np.finfo(np.float32).max)
@@ -111,6 +113,7 @@ class _Affine(ScalingRule):
             raise DataError("a factor of the scaling is negative; it would reverse the order of the feature.")
 
 
+@documented
 @dataclass(frozen=True)
 class Standard(_Affine):
     """Mean 0 and standard deviation 1, with values clipped at `clip` standard deviations, or not at all with None.
@@ -143,6 +146,7 @@ class Standard(_Affine):
         return {"center": moments.mean, "factor": np.where(moving, 1 / deviation, 0.0)}
 
 
+@documented
 @dataclass(frozen=True)
 class SignedLog(Standard):
     """sign(x) log(1 + |x|), then as `Standard`: for heavy tails on either side.
@@ -159,6 +163,7 @@ class SignedLog(Standard):
         return np.copysign(np.log1p(magnitude, out=magnitude), block, out=magnitude)
 
 
+@documented
 @dataclass(frozen=True)
 class MinMax(_Affine):
     """The range in training becomes 0 … 1; values beyond it are clipped, or not with `clip=False`.
@@ -184,6 +189,7 @@ class MinMax(_Affine):
         return {"center": low, "factor": np.divide(1.0, span, where=span > 0, out=np.zeros_like(span))}
 
 
+@documented
 @dataclass(frozen=True)
 class Quantile(ScalingRule):
     """The share of training values below, with half of those equal: 0 … 1, evenly spread whatever the distribution.
@@ -331,7 +337,12 @@ def fit(
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A rule with what it learned: a pure function from features to scaled features."""
+    """A rule with what it learned: a pure function from features to scaled features.
+
+    >>> found = fit("minmax", [[0.0], [4.0]])
+    >>> found, found.transform([[1.0]])
+    (Scaling(MinMax(clip=True), 1 features), array([[0.25]], dtype=float32))
+    """
 
     rule: ScalingRule
     n_features: int

@@ -37,6 +37,8 @@ from cldrank.workers import available_cores, fair_threads
 if TYPE_CHECKING:
     import pyarrow as pa
 
+__all__ = ["Scored", "score"]
+
 _BATCH_ROWS, _BUFFER_BYTES = 1 << 16, 1 << 16
 _SORT_MEMORY, _SORT_THREADS = "256MB", 4  # of DuckDB, which spills beyond it and needs some for each thread
 _REPEATED = "SELECT 1 FROM scores GROUP BY query_id, doc_id HAVING count(*) > 1 LIMIT 1"

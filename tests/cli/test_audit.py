@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from audit_logs import Logs
+from pyarrow.csv import read_csv
 
 from cldrank.clicks.audit import audit
 
@@ -49,6 +51,15 @@ def test_the_terminal(made: Logs, run: Run) -> None:
     assert "in common" in out
     assert audit(path).said("shell").verdict.sentence in out
     assert str(audit(path)).count("\n") > 20
+
+
+def test_features_may_be_missing_where_only_candidates_are_asked_for(made: Logs, run: Run, folder: Path) -> None:
+    path = made.add(300, made.shuffled).write()
+    rows = ["query_id,doc_id,price", *(f"{query},d{item},{item or ''}" for query in range(10) for item in range(14))]
+    (folder / "features.csv").write_text("\n".join(rows))
+    pq.write_table(read_csv(folder / "features.csv"), folder / "features.parquet")
+    ran = run("clicks", "audit", path, "--features", "features.parquet", "--json")
+    assert ran.json["queries"]["candidates"] == 140
 
 
 def test_advice_is_spelled_for_the_shell(made: Logs, run: Run) -> None:

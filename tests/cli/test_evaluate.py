@@ -79,7 +79,9 @@ def test_refusals_are_in_the_words_of_the_shell(run: Run, letor: Path) -> None:
     refused = run("explain", letor, "-f", letor)
     assert "is a file, not the folder of a ranker; name a folder written by `cldrank train`." in _line(refused.err)
     refused = run("evaluate", "absent", "-f", letor)
-    assert "absent does not exist; name the folder of a ranker, as `cldrank train` writes it." in _line(refused.err)
+    assert "absent does not exist; name the folder of a ranker, as `cldrank train` writes it, a file" in _line(
+        refused.err
+    )
     pq.write_table(pa.table({"query_id": [1], "f1": [0.0], "f2": [1.0], "f3": [1.0]}), "bare.parquet")
     assert (
         "error: the data 'bare' has no labels; measures need them."

@@ -88,7 +88,7 @@ def test_complaints(run: Run, log: Path) -> None:
         (2, "--log-column 'doc_id' is not of the form", [*start, log, "--log-column", "doc_id"]),
         (2, "--log-column doc_id takes one column", [*start, log, "--log-column", "doc_id=a,b"]),
         (2, "absent.csv: no such log", [*start, "absent.csv"]),
-        (1, "--log-column where --column is for features", [*start, log]),
+        (1, "Name the right one with --log-column session_id=NAME.", [*start, log]),
     ]
     for code, message, arguments in cases:
         ran = run(*arguments)

@@ -188,7 +188,13 @@ class TestValues:
         assert one_line(run("train", method, *given(methods()[method]), *typed, "-o", "x")) == f"error: {message}"
         assert not Path("x").exists()
 
-    @pytest.mark.parametrize("name", methods())
+    @pytest.mark.parametrize(
+        "name",
+        [
+            name if name in ("ips", "cld", "cld-pair") else pytest.param(name, marks=pytest.mark.slow)
+            for name in methods()
+        ],
+    )
     def test_words_for_every_parameter(self, run: Run, name: str) -> None:
         """A value that none takes is refused by the name of the option, never by that of Python."""
         kind = methods()[name]

@@ -223,7 +223,7 @@ class TestOtherFeatures:
 
 
 def test_the_example_of_the_docs_is_what_its_commands_write(run: Run) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "model-card.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "model-card.md").read_text(encoding="utf-8")
     (commands,) = re.findall(r"^```sh\n(cldrank data make .*?)\n```$", page, re.M | re.S)
     for line in commands.splitlines():
         assert run(*shlex.split(line)[1:]).code == 0, line

@@ -190,7 +190,7 @@ class TestEstimate:
 
     def test_below_a_depth_nothing_is_known_and_it_says_so(self, propensity: Run, logs: Logs) -> None:
         ran = propensity("estimate", logs.swaps, "-o", "rho.json", "--depth", "2")
-        assert "--propensity rho.json --depth 2 --out ranker/" in " ".join(ran.err.split())
+        assert "--propensity rho.json --depth 2 --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
         assert "Positions below 2 have no propensity" in ran.err
 
 
@@ -248,7 +248,7 @@ class TestTrust:
         assert "slope, 90% interval" in ran.out
         assert "is refuted" in ran.out
         assert "cldrank train affine-ips --features FEATURES" in " ".join(ran.err.split())
-        assert "--propensity trust.json --out ranker/" in " ".join(ran.err.split())
+        assert "--propensity trust.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
         found = AffineClicks.load("trust.json")
         assert len(found) == 4
         shown = propensity("show", "trust.json", "--json").json["trust.json"]["positions"]
@@ -276,10 +276,22 @@ class TestSegments:
         ran = propensity(*call)
         assert "Desktop / Web" in ran.out
         assert f"{NO_SEGMENT}, alone: all-pairs cannot estimate" in ran.out
-        assert "--segment device --propensity rho.json --out ranker/" in " ".join(ran.err.split())
+        assert "--segment device --propensity rho.json --hold-out 0.2 --out ranker/" in " ".join(ran.err.split())
         assert Path("rho.svg").read_text().count(", position ") == 16
         assert [path.name for path in Path().glob("rho*.json")] == ["rho.json"]
-        assert list(propensity("show", "rho.json", "--json").json) == [f"rho.json, {name}" for name in found]
+        assert list(propensity("show", "rho.json", "--json").json) == list(found)
+
+    def test_the_truth_goes_into_the_chart(self, propensity: Run) -> None:
+        curves = SegmentPropensities.of({"phone": Propensities.power(1, 3), "desktop": Propensities.power(0.5, 3)})
+        curves.save("rho.json")
+        Propensities.power(1.2, 3).save("truth.json")
+        assert propensity("show", "rho.json", "--truth", "phone=truth.json", "--plot", "both.svg").code == 0
+        drawn = Path("both.svg").read_text(encoding="utf-8")
+        assert f"phone: {2**-1.2:.3f} truth" in drawn
+        assert "desktop: " not in drawn
+        refused = propensity("show", "rho.json", "--truth", "truth.json", "--plot", "both.svg")
+        assert (refused.code, "of which curve? Write phone=truth.json, say." in refused.err) == (2, True)
+        assert "name one with --plot" in propensity("show", "rho.json", "--truth", "phone=truth.json").err
 
     def test_cells_know_their_segments(self, propensity: Run, logs: Logs) -> None:
         """From cells, the same curves as from the log; a column is then not asked for."""
@@ -457,16 +469,6 @@ class TestComplaints:
 
     def test_what_is_read_is_not_written_over(self, propensity: Run, logs: Logs) -> None:
         assert "would be overwritten" in propensity("estimate", logs.swaps, "-o", logs.swaps).err
-
-
-def test_the_commands_of_the_documentation(run: Run) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "propensity.md").read_text(encoding="utf-8")
-    block = page.split("## At the command line")[1].split("```sh\n")[1].split("```")[0]
-    commands = [line.split()[1:] for line in block.splitlines()]
-    assert [command[0] for command in commands] == ["data", "simulate", *["propensity"] * 3, "train"]
-    for command in commands:
-        assert run(*command).code == 0
-    assert Path("ranker").is_dir()
 
 
 @pytest.mark.data

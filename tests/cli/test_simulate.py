@@ -73,6 +73,33 @@ def test_a_log_and_its_cells(simulate: Simulate) -> None:
     assert load_truth("log.parquet")["policy"] == {"name": "first-swaps", "probability": 0.3, "positions": [2, 4]}
 
 
+def test_logs_of_two_devices_are_read_together(simulate: Simulate) -> None:
+    for seed, device in enumerate(("phone", "desktop")):
+        given = ("--segment", f"device={device}", "--seed", str(seed), "--policy", "neighbour-swaps")
+        simulate("train.txt", "-n", "2000", "-k", "3", "--log", f"{device}.parquet", *given)
+    logs = [pq.read_table(f"{device}.parquet") for device in ("phone", "desktop")]
+    assert logs[0]["session_id"][0].as_py() == "phone-0"
+    assert set(logs[0]["device"].to_pylist()) == {"phone"}
+    assert not set(logs[0]["session_id"].to_pylist()) & set(logs[1]["session_id"].to_pylist())
+    table = ClickTable.read(["phone.parquet", "desktop.parquet"], load("train.txt"), segment="device")
+    assert {name: part.impressions.sum() for name, part in table.by_segment().items()} == {
+        "phone": 6000,
+        "desktop": 6000,
+    }
+    complaints = {"device": "is not of the form COLUMN=VALUE", "device=phone": "is a column of a raw log"}
+    for named, complaint in complaints.items():
+        assert complaint in simulate("train.txt", "--out", "c.parquet", "--segment", named, fails=2)
+
+
+def test_a_segment_is_a_column_of_its_own_and_of_the_log_alone(simulate: Simulate) -> None:
+    for column in ("position", "Query_ID", "ranker_id"):
+        said = simulate("train.txt", "--log", "log.parquet", "--segment", f"{column}=3", fails=2)
+        assert f"--segment {column}=3 cannot name the segment: {column} is a column of the log itself" in said
+    said = simulate("train.txt", "--log", "log.parquet", "--out", "c.parquet", "--segment", "device=phone", fails=2)
+    assert "`cldrank clicks aggregate log.parquet --segment device --out c.parquet`" in said
+    assert not Path("log.parquet").exists()
+
+
 def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
     simulate("train.txt", "--out", "a.parquet", "--fraction", "0.5", "--save-production", "ranker")
     simulate("train.txt", "--out", "b.parquet", "--production", "ranker")

@@ -60,6 +60,7 @@ def test_for_people(run: Run) -> None:
     assert "hardly determine gamma" in shown.err
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_trials(folder: Path) -> None:
     command = [sys.executable, "-m", "cldrank", "tune", "ips", *FROM, "-o", "tuned", "--jobs", "2", "--trials", "6"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -73,13 +74,13 @@ def test_two_processes_share_the_trials(folder: Path) -> None:
     assert {path.name for path in (folder / "tuned").iterdir()} == {"ranker", "trials", "trials.log", "tuned.json"}
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_ctrl_c_keeps_finished_trials(run: Run, folder: Path, jobs: str) -> None:
     method = ["cld-pair", "--hidden", "8", "--epochs", "20"] if jobs == "1" else ["ips"]
     arguments = ["tune", *method, *FROM, "-o", "tuned"]
     command = [sys.executable, "-m", "cldrank", *arguments, "--trials", "5000", "--jobs", jobs]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for _ in range(600):
+    for _ in range(2400):
         # the file comes before the record of a trial: of four, two processes have recorded two
         if len(list(folder.glob("tuned/trials/*.npy"))) >= 4 or process.poll() is not None:
             break

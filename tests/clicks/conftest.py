@@ -39,9 +39,12 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of many small inputs are slow on Spark, where each takes a second."""
+    """Tests of many small inputs are slow on Spark, where each takes a second; so are those of odd logs and imports."""
     for item in items:
         parameters = getattr(item, "callspec", None)
         on_spark = parameters is not None and parameters.params.get("engine") == "spark"
-        if on_spark and item.get_closest_marker("exhaustive"):
+        of_layouts = (
+            item.path.parent.name in ("log", "imports") and "same_cells_as_the_direct_log[spark-True]" not in item.name
+        )
+        if on_spark and (of_layouts or item.get_closest_marker("exhaustive")):
             item.add_marker(pytest.mark.slow)

@@ -315,3 +315,10 @@ class TestMissingValues:
             "with missing=0.0, or fit trees: model=Trees()."
         )
         assert "--missing 0, or fit trees: --model trees" in caught.value.said("shell")
+
+
+def test_a_column_by_its_name() -> None:
+    data = RankingDataset.from_arrays([[3, 1], [2, 5], [9, 7]], [7, 7, 8], feature_names=["bm25", "price"])
+    assert data.column("price").tolist() == [1, 5, 7]
+    with pytest.raises(UsageError, match="there is no feature 'prize'; the features are bm25, price"):
+        data.column("prize")

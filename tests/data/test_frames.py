@@ -39,7 +39,7 @@ def chunked(columns: dict[str, Any]) -> pa.Table:
 def relation(columns: dict[str, Any]) -> Any:
     import duckdb
 
-    return duckdb.connect().from_arrow(pa.table(columns))
+    return duckdb.from_arrow(pa.table(columns))
 
 
 EAGER: dict[str, Callable[[dict[str, Any]], Any]] = {

@@ -82,3 +82,36 @@ def seen_in(shown: str) -> dict[str, Any]:
     assert found is not None
     seen: dict[str, Any] = json.loads(unescape(found[1]))
     return seen
+
+
+_PHONE = """<script>
+for (const folded of document.querySelectorAll("details")) folded.open = true;
+const named = (one) => `${one.tagName} ${one.textContent.trim().slice(0, 40)}`;
+const room = document.documentElement.clientWidth, everything = [...document.querySelectorAll("body *")];
+const letters = [...document.querySelectorAll("svg text")];
+parent.document.body.dataset.seen = JSON.stringify({
+  room,
+  wide: Math.max(document.documentElement.scrollWidth - room, 0),
+  outside: everything.filter((one) => one.getBoundingClientRect().right > room + 1).map(named),
+  scrolled: everything.filter((one) =>
+    getComputedStyle(one).overflowX !== "visible" && one.scrollWidth > one.clientWidth + 1).map(named),
+  clipped: letters.filter((one) => {
+    const box = one.getBoundingClientRect(), frame = one.ownerSVGElement.getBoundingClientRect();
+    return box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1;
+  }).map(named),
+  tiny: letters.filter((one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a < 8.5).map(named),
+});
+</script></body>"""
+
+
+def cut_on_a_phone(page: str, folder: Path) -> dict[str, Any]:
+    """What of a page, all unfolded, a phone does not show whole or not legibly; a window is at least 500 pixels wide,
+    so the phone is a frame in it."""
+    assert "</body>" in page
+    (folder / "phone.html").write_text(page.replace("</body>", _PHONE), encoding="utf-8")
+    frame = '<body><iframe src="phone.html" style="width:390px;height:844px;border:0"></iframe></body>'
+    (folder / "frame.html").write_text(frame, encoding="utf-8")
+    shown = look(folder / "frame.html", "--dump-dom", "--allow-file-access-from-files", "--hide-scrollbars")
+    seen = seen_in(shown)
+    assert seen.pop("room") == 390
+    return {what: found for what, found in seen.items() if found}

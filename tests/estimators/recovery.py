@@ -2,7 +2,7 @@
 
     python tests/estimators/recovery.py
 
-prints the table in docs/cld.md.
+prints the table in docs/results/linear.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 from scenes import by_session, scene
 from scipy.optimize import minimize
@@ -76,6 +77,10 @@ def test_propensities_are_needed_for_all_positions() -> None:
         UsageError, match="IPS needs the Propensities of positions, not none; give them: Propensities.power"
     ):
         IPS().fit(given.data, given.clicks)
+    with pytest.raises(UsageError, match=r"not a str; give them: Propensities.load\('rho.json'\)"):
+        IPS().fit(given.data, given.clicks, "rho.json")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"not from a Table; make one with cldrank.load\(frame\)"):
+        IPS().fit(pa.table({"query_id": [1]}), given.clicks)
     with pytest.raises(DataError, match="no propensity for position 3"):
         IPS().fit(given.data, given.clicks, Propensities.power(1, 2))
     with pytest.raises(UsageError, match="clip must be a number above 0"):

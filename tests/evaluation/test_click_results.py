@@ -40,6 +40,20 @@ def pair(name: str = "DCG@5", higher_is_better: bool = True) -> MeasuredPair:
     return MeasuredPair(name, higher_is_better, estimate(2.0), estimate(1.5), estimate(0.5))
 
 
+def test_an_estimate_is_printed_as_its_interval() -> None:
+    assert str(estimate(2.0)) == "2.000 [1.900, 2.200]"
+    assert f"{estimate(2.0):+.1f}" == "+2.0 [+1.9, +2.2]"
+
+
+def test_a_comparison_is_asked_by_measure() -> None:
+    assert comparison()["ARP"].difference == comparison()["arp"].difference == estimate(0.5)
+    assert list(comparison()) == ["DCG@5", "ARP"]
+    assert "DCG@5" in comparison()
+    assert "AP" not in comparison()
+    with pytest.raises(KeyError, match=r"AP; there are DCG@5, ARP"):
+        comparison()["AP"]
+
+
 def comparison(**changes: Any) -> ClickComparison:
     parts: dict[str, Any] = {
         "data": "toy",
@@ -141,6 +155,9 @@ def test_one_ranker() -> None:
         unseen=whole.unseen,
         left_out=3,
     )
+    assert dict(found) == {"DCG@5": 2.0}
+    with pytest.raises(KeyError, match=r"nDCG@5; there are DCG@5"):
+        found["nDCG@5"]
     values = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     measured = values["measures"]["DCG@5"]
     assert [measured[name] for name in ("estimate", "low", "high", "confidence", "lowest", "highest")] == pytest.approx(

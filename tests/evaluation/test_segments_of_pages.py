@@ -96,8 +96,8 @@ class TestVerdicts:
         curves = SegmentPropensities.of({"desktop": world.rho, "phone": world.rho})
         options: dict[str, Any] = {
             "measures": "DCG@4, nDCG@4, Clicks@4, ARP",
-            "thorough": False,
-            "trust_curve": True,
+            "quick": True,
+            "trust_propensity": True,
         }
         one, two = (
             cr.compare(world.good, "production", world.data, clicks=clicks, propensities=curve, **options)
@@ -121,7 +121,7 @@ class TestVerdicts:
         widths = []
         for curve in (known, doubted):
             judge = ClickJudge.of(world.data, table, curve)
-            found = judge.compare(world.good, "production", "DCG@4", thorough=False)
+            found = judge.compare(world.good, "production", "DCG@4", quick=True)
             widths.append(found.first.difference.errors.propensities)
         assert widths[0] == 0
         assert widths[1] > 0
@@ -130,7 +130,7 @@ class TestVerdicts:
         world = simulated()
         curves = SegmentPropensities.of({"phone": world.rho})
         judge = ClickJudge.of(world.data, world.clicks.as_segment("phone"), curves)
-        found = judge.compare(world.good, "production", thorough=False)
+        found = judge.compare(world.good, "production", quick=True)
         assert found.verdict.decision == "cannot tell"  # the curve is only assumed
         ways = {way.name: way for way in found.settling}
         assert ways["swap experiment"].pages is None

@@ -130,6 +130,17 @@ def test_other_models_are_at_the_ends_of_their_ranges(world: SimulatedClicks, mo
     assert gains[1] > gains[0]
 
 
+def test_without_torch_the_models_that_need_it_are_left_out(
+    world: SimulatedClicks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cldrank.models.model.find_spec", lambda name: None if name == "torch" else object())
+    new, old = order_of(world.good, world.log), order_of("production", world.log)
+    clicks = ClickEstimator(world.log, DoublyRobust()).learned(new, old)
+    found, notes = check_models(clicks, DCG, new, old, 0.01)
+    assert [check.name for check in found] == ["γ = 0", "γ = 0.1", "γ = 0.3"]
+    assert [note.split(": ", 1)[1] for note in notes] == ["a network needs torch: pip install 'cldrank[neural]'."] * 2
+
+
 # -- placebo -----------------------------------------------------------------------------------------------------
 
 

@@ -252,10 +252,10 @@ def test_a_comparison_by_clicks_says_what_would_settle_it() -> None:
     scores = features[:, 0] + random.standard_normal(1600)
     clicks = Simulation(data, scores=scores, model=PositionBased(eta=1, noise=0.1), depth=4).draw(300, seed=0)
     judge = ClickJudge.of(data, clicks, cr.Propensities.power(1, 4))
-    found = judge.compare(features[:, 0] + 0.5 * scores, "production", thorough=False, trust_curve=True)
+    found = judge.compare(features[:, 0] + 0.5 * scores, "production", quick=True, trust_propensity=True)
     assert found.settling
     assert (
         found.settling
-        == judge.compare(features[:, 0] + 0.5 * scores, "production", thorough=False, trust_curve=True).settling
+        == judge.compare(features[:, 0] + 0.5 * scores, "production", quick=True, trust_propensity=True).settling
     )
     assert {"A/B test", "interleaving test"} <= {way.name for way in found.settling}

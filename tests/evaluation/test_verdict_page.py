@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Checked, look, seen_in
+from browser import Checked, cut_on_a_phone, look, seen_in
 
 import cldrank as cr
 from cldrank.evaluation import ClickComparison
@@ -31,7 +31,7 @@ def result() -> ClickComparison:
     clicks = cr.ClickTable.from_arrays(data, row=rows, position=position, impressions=np.full(300, 40), clicks=clicked)
     new = features[:, 0] + 0.5 * features[:, 1] + 0.7 * features[:, 2]
     rho = cr.Propensities.power(1, 5)
-    options: dict[str, Any] = {"thorough": True, "trust_curve": True, "names": (EVIL, "production")}
+    options: dict[str, Any] = {"quick": False, "trust_propensity": True, "names": (EVIL, "production")}
     return cr.compare(new, "production", data, clicks=clicks, propensities=rho, **options)
 
 
@@ -206,3 +206,6 @@ class TestInABrowser:
     def test_nothing_runs_over_an_edge(self, written: Path, width: int) -> None:
         seen = seen_in(look(written, "--dump-dom", f"--window-size={width},2400"))
         assert seen == {"wide": [], "cut": [], "svg": 4}
+
+    def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
+        assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

@@ -319,7 +319,7 @@ class TestRealFeatures:
         ("train", "test"),
         [
             ("mq2008/S1.txt.xz", "mq2008/S5.txt.xz"),
-            ("msrd/train.parquet", "msrd/test.parquet"),
+            pytest.param("msrd/train.parquet", "msrd/test.parquet", marks=pytest.mark.slow),
             ("web10k-sample/train.txt.xz", "web10k-sample/test.txt.xz"),
         ],
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from browser import cut_on_a_phone
 
 from cldrank.pipeline import RunRecord
 from cldrank.pipeline.page import render_run
@@ -58,3 +59,7 @@ def test_texts_are_escaped(record: RunRecord) -> None:
 def test_a_run_that_changed_nothing_says_so(record: RunRecord) -> None:
     steps = tuple(replace(step, state="reused") for step in record.steps)
     assert "Nothing has changed" in render_run(replace(record, steps=steps))
+
+
+def test_nothing_is_cut_on_a_phone(record: RunRecord, tmp_path: Path) -> None:
+    assert cut_on_a_phone(render_run(record), tmp_path) == {}

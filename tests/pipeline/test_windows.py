@@ -80,6 +80,7 @@ def test_a_log_that_has_grown_is_counted_anew(two_days: Path) -> None:
     assert impressions(run(two_days)) == 2 * 2000 * 5
 
 
+@pytest.mark.slow
 def test_growth_and_deletion_together(two_days: Path) -> None:
     write_day(two_days, 3, rows=5000)
     run(two_days)
@@ -164,6 +165,7 @@ def test_a_fit_begins_from_the_ranker_that_was_shipped(two_days: Path) -> None:
     assert not run(two_days, warm).changed  # although another ranker is shipped now
 
 
+@pytest.mark.slow
 def test_a_network_is_known_by_where_it_began(two_days: Path) -> None:
     def train(record: RunRecord) -> StepRecord:
         found = record.step("train")

@@ -81,6 +81,13 @@ def test_a_segment_that_tells_nothing_gets_the_mean(world: Any, tables: dict[str
     assert (found["kiosk"].high[1:] > found.pooled.high[1:]).all()
 
 
+def test_the_curve_of_one_segment_says_nothing_of_another(world: Any, tables: dict[str, Any]) -> None:
+    with pytest.raises(UnidentifiableError, match=r"only segment 'desktop' .* segments differ, .*; 'kiosk': AllPairs"):
+        BySegment(AllPairs()).fit({"desktop": tables["desktop"], "kiosk": world.log()})
+    found = BySegment(AllPairs()).fit({"desktop": tables["desktop"], "watch": world.log().first(1)})
+    assert found["watch"].values.tolist() == [1]  # of a single position, there is nothing to know
+
+
 @pytest.fixture(scope="module")
 def ragged(world: Any, tables: dict[str, Any]) -> dict[str, Any]:
     """Phones show three results, all others five."""

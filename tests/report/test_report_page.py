@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Checked, look, seen_in
+from browser import Checked, cut_on_a_phone, look, seen_in
 
 from cldrank.experiment.records import load_results
 from cldrank.experiment.results import summary
@@ -233,6 +233,10 @@ class TestInABrowser:
         assert seen["told"] == '"nDCG@1"'  # each number says what it is, without the head of the table
         assert (seen["ground"], seen["colour"]) == ("rgb(21, 24, 28)", "rgb(119, 122, 134)")
 
+    def test_no_legend_is_cut_on_a_phone(self, page: str, tmp_path: Path) -> None:
+        assert cut_on_a_phone(page, tmp_path) == {}
+
+    @pytest.mark.slow
     def test_it_prints(self, page: str, tmp_path: Path) -> None:
         (tmp_path / "page.html").write_text(page, encoding="utf-8")
         look(tmp_path / "page.html", f"--print-to-pdf={tmp_path / 'page.pdf'}")

@@ -92,7 +92,10 @@ MALFORMED: list[tuple[Any, str]] = [
     ({"a": [1.0], "b": [2.0]}, "the feature 'c' is missing"),
     ({"a": [1.0], "b": [2.0], "c": [3.0], "d": [4.0]}, "does not know the feature 'd'"),
     ({"a": [1.0], "b": [2.0], "c": ["3"]}, "the column 'c' must hold numbers, not string"),
-    ({"a": [1.0], "b": [2.0], "c": pa.array([3], pa.float16())}, "the column 'c' must hold numbers, not halffloat"),
+    (
+        {"a": [1.0], "b": [2.0], "c": pa.array(np.array([3], np.float16))},
+        "the column 'c' must hold numbers, not halffloat",
+    ),
     ({"a": [1.0], "b": [2.0], "c": [True]}, "the column 'c' must hold numbers, not bool"),
     ({"a": [1.0], "b": [2.0], "c": pa.array(["x"]).dictionary_encode()}, "the column 'c' must hold numbers"),
     ({"a": [1.0], "b": [2.0], "c": pa.nulls(1)}, "the column 'c' must hold numbers, not null"),

@@ -126,7 +126,7 @@ def test_what_processes_are_given_and_what_they_say() -> None:
         tune(IPS(), *SCENE, {"l2": [-1.0]}, trials=2, jobs=2)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_what_a_killed_search_left_is_removed(tmp_path: Path, jobs: int) -> None:
     left, alive = tmp_path / ".search.abcd_123.part", tmp_path / ".search.abcd_456.part"
     for folder in (left, alive):
@@ -244,6 +244,7 @@ def test_a_value_out_of_bounds_is_refused_before_any_trial() -> None:
         tune(IPS(), *SCENE, {"clip": [0.5, 7.0]}, trials=2)
 
 
+@pytest.mark.slow
 def test_processes_that_have_done_their_work_leave_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
     assert len(tune(IPS(), *SCENE, {"l2": [0.001, 0.01, 0.1]}, trials=3, jobs=2).trials) == 3
     assert "Traceback" not in capfd.readouterr().err

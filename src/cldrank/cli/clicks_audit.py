@@ -62,8 +62,8 @@ def audit(
 def _print(result: Audit) -> None:
     facts, verdict = result.facts, result.verdict
     print_title(
-        f"{facts.source}: {facts.impressions:,} impressions, {facts.clicks:,} clicks, "
-        f"{count(facts.queries.searched, 'query', 'queries')}, {facts.depth} positions deep"
+        f"{facts.source}: {count(facts.impressions, 'impression')}, {count(facts.clicks, 'click')}, "
+        f"{count(facts.queries.searched, 'query', 'queries')}, {count(facts.depth, 'position')} deep"
     )
     console.print(_by_position(result))
     if len(facts.curve) > _MOST_POSITIONS:

@@ -75,7 +75,7 @@ class VerdictOptions(ClickJudging):
         from cldrank.arguments import check_number
 
         margin = {} if self.margin is None else {"margin": check_number("margin", self.margin, least=0)}
-        return {**super().arguments(), **margin, "trust_curve": self.trust_propensity, "thorough": not self.quick}
+        return {**super().arguments(), **margin, "trust_propensity": self.trust_propensity, "quick": self.quick}
 
 
 @with_options

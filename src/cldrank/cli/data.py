@@ -243,10 +243,15 @@ def convert(
 def make(
     kind: Annotated[str, typer.Argument(help="`web10k-like` or `yahoo-like`.", show_default=False)],
     queries: Annotated[int, options.spelled("--queries -n", "How many queries.", min=1)] = 1000,
+    skip: Annotated[
+        int, options.spelled("--skip", "Leave out as many queries, to test on others than the same seed trains.", min=0)
+    ] = 0,
     seed: options.Seed = 0,
     out: Annotated[
         Path | None,
-        options.spelled("--out -o FILE", "The Parquet file to write; by default KIND-QUERIES-SEED.parquet here."),
+        options.spelled(
+            "--out -o FILE", "The Parquet file to write; by default KIND-QUERIES-SEED[-skipN].parquet here."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -257,10 +262,10 @@ def make(
     from cldrank.data import synthetic
     from cldrank.data.formats.parquet import save_parquet
 
-    target = out or Path(f"{kind}-{queries}-{seed}.parquet")
+    target = out or Path(f"{kind}-{queries}-{seed}{f'-skip{skip}' if skip else ''}.parquet")
     check_parquet_name(target)
     options.check_outputs([target], [])
-    blocks = synthetic.generate(kind, queries, seed)
+    blocks = synthetic.generate(kind, queries, seed, skip=skip)
     with progress_bar() as bar:
         task = bar.add_task(f"making {kind}", total=queries)
 
@@ -271,9 +276,8 @@ def make(
 
         rows = save_parquet(counted(), target)
     if as_json:
-        print_json(
-            {"out": str(target), "kind": kind, "synthetic": True, "queries": queries, "rows": rows, "seed": seed}
-        )
+        made = {"queries": queries, "skip": skip, "rows": rows, "seed": seed}
+        print_json({"out": str(target), "kind": kind, "synthetic": True, **made})
     else:
         console.print(f"wrote {target}: {queries:,} queries, {rows:,} rows, synthetic", markup=False)
 

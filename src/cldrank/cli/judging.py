@@ -11,6 +11,7 @@ from cldrank.cli import log_options, options
 from cldrank.cli.learning_task import Sources
 from cldrank.cli.output import print_json, save_as_json, say
 from cldrank.errors import CldrankWarning, UsageError, setting, warn
+from cldrank.files import recover_folder
 from cldrank.wording import listed
 
 if TYPE_CHECKING:
@@ -177,9 +178,16 @@ def _loaded(named: tuple[str, ...], sources: Sources, reading: options.Reading) 
     from cldrank.rankers import load_ranker
 
     paths = {name: Path(name) for name in named if name != PRODUCTION}
-    rankers = {
-        name: load_ranker(path) for name, path in paths.items() if path.is_dir() or not path.exists()
-    }  # one may be restored
+    rankers = {}
+    for name, path in paths.items():
+        recover_folder(path)
+        if not path.exists():
+            raise UsageError(
+                f"{name} does not exist; name the folder of a ranker, as `cldrank train` writes it, a file of scores "
+                f"or, with --clicks, {PRODUCTION}, the order of the log itself."
+            )
+        if path.is_dir():
+            rankers[name] = load_ranker(path)
     dataset: RankingDataset | None = None
     for name, ranker in rankers.items():
         if dataset is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cldrank.cli import log_options, options
 from cldrank.cli.output import working
-from cldrank.errors import UsageError
+from cldrank.errors import UsageError, advising_columns, setting
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -49,7 +49,7 @@ class Sources:
 
         named = self.clicks or []
         engine = {} if session is None else {"engine": spark_engine(session)}
-        with working("reading clicks …"):
+        with working("reading clicks …"), advising_columns(lambda option: f"--log{option[1:]}"):
             table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **log.chosen(), **engine)
         if self.depth is None:
             return table
@@ -145,10 +145,15 @@ class LearningTask(Sources):
         if not self.clicks:
             return "the ranker remembers which it was trained on"
         words = ["cldrank", "compare", str(ranker), "production"]
-        for option, values in (("--features", self.features), ("--clicks", self.clicks)):
-            words += [word for value in values for word in (option, value)]
-        for option, given in (("--last", self.log.last), ("--until", self.log.until)):
-            words += [] if given is None else [option, given]
+        named = {"features": self.features, "column": self.reading.column, "groups": self.reading.groups}
+        named |= {"clicks": self.clicks, "log_column": self.log.log_column}
+        for name, values in named.items():
+            words += [word for value in values or () for word in (setting(name).shell, str(value))]
+        given = {"n_features": self.reading.n_features, "missing": self.reading.missing, "depth": self.depth}
+        given |= {name: getattr(self.log, name) for name in ("first_position", "segment", "last", "until")}
+        for name, value in given.items():
+            words += [] if value is None else [setting(name).shell, str(value)]
+        words += ["--one-query"] if self.log.one_query else []
         return f"judge the ranker on them with `{shlex.join([*words, '--propensity', self.propensity or 'FILE'])}`"
 
 

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from cldrank.cli.output import console, say, working
-from cldrank.errors import CldrankError, DataError, FormatError, UsageError, setting
+from cldrank.errors import CldrankError, DataError, FormatError, UsageError, advising_columns, setting
 from cldrank.files import check_writable
 
 if TYPE_CHECKING:
@@ -300,8 +300,14 @@ def check_ranker_features(ranker: Ranker, folder: Path, dataset: RankingDataset,
 
 
 def load_features(features: list[str] | None) -> RankingDataset | None:
-    """The candidates with their features, where some are named."""
-    return Reading().load(features) if features else None
+    """The candidates, where some are named; features may be missing, since these commands hardly look at them."""
+    with renaming_columns():
+        return Reading(missing="keep").load(features) if features else None
+
+
+def renaming_columns() -> AbstractContextManager[None]:
+    """For features in commands without options for their columns: errors advise to write them to another file."""
+    return advising_columns(lambda option: f"`cldrank data convert FILE {option} --out NEW.parquet`")
 
 
 def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, str | list[str]] | None:

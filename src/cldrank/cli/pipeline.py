@@ -149,7 +149,7 @@ def new(
     if out.exists():
         raise UsageError(f"{out} is there already; name another file with --out, or move it away.")
     options.check_outputs([out], [*log, *features])
-    with working(f"looking at {', '.join(log)} …"):
+    with working(f"looking at {', '.join(log)} …"), options.renaming_columns():
         found = look(log, features)
     save_text(out, write_pipeline(found, out.parent))
     for line in found.remarks:

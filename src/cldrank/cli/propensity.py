@@ -205,20 +205,32 @@ def show(
         ),
     ],
     plot: Chart = None,
+    truth: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--truth [SEGMENT=]FILE",
+            "With --plot: the truth beside a simulated log, drawn as rings around the curve. Repeat it for segments.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show saved propensities with their intervals; several go into one chart.
+    """Show saved propensities with their intervals; several, and all segments, go into one chart.
 
     Example: `cldrank propensity show rho.json cells.parquet.json --plot both.svg`
+
+    Example: `cldrank propensity show rho.json --truth phone=phone.parquet.json --plot devices.svg`
     """
     from cldrank.propensity.affine_clicks import curve_of
     from cldrank.propensity.chart import save_chart
 
     _check_chart(plot)
     options.check_outputs([plot], files)
-    found = {name: curve for file in files for name, curve in _named_curves(file).items()}
+    if truth and plot is None:
+        raise UsageError("--truth is drawn into the chart; name one with --plot.")
+    found = {name: curve for file in files for name, curve in _named_curves(file, alone=len(files) == 1).items()}
     if plot:
-        save_chart({name: curve_of(entry) for name, entry in found.items()}, plot)
+        curves = {name: curve_of(entry) for name, entry in found.items()}
+        save_chart(curves, plot, truth=_true_curves(truth or [], curves))
     if as_json:
         print_json({name: as_dict(entry) for name, entry in found.items()})
         return
@@ -229,14 +241,27 @@ def show(
         console.print(f"wrote {plot}", markup=False)
 
 
-def _named_curves(file: str) -> dict[str, Propensities | AffineClicks]:
-    """The curve of a file, or those of its segments, each under a name."""
+def _true_curves(given: list[str], curves: dict[str, Propensities]) -> dict[str, Propensities]:
+    """The true curves, by the name of the curve that each belongs to."""
+    from cldrank.propensity import Propensities
+
+    found = {}
+    for one in given:
+        segment, _, file = one.rpartition("=")
+        if not segment and len(curves) > 1:
+            raise UsageError(f"--truth {one}: of which curve? Write {next(iter(curves))}={file}, say.")
+        found[segment or next(iter(curves))] = Propensities.load(file)
+    return found
+
+
+def _named_curves(file: str, *, alone: bool) -> dict[str, Propensities | AffineClicks]:
+    """The curve of a file, or those of its segments, each under a name; `alone`, segments have names of their own."""
     from cldrank.propensity import SegmentPropensities
     from cldrank.propensity.storage import load_estimate
 
     found = load_estimate(file)
     if isinstance(found, SegmentPropensities):
-        return {f"{file}, {name}": rho for name, rho in found.items()}
+        return {name if alone else f"{file}, {name}": rho for name, rho in found.items()}
     return {file: found}
 
 
@@ -265,7 +290,9 @@ def _say_next(
         clicks += typed + ("" if segment is None else f" --segment {shlex.quote(segment)}")
     clicks += "".join(f" --{name} {value}" for name, value in source.window().items())
     cut = "" if depth is None else f" --depth {depth}"
-    say(f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --out ranker/")
+    say(
+        f"next: cldrank train {use} {wanted} {clicks} --propensity {shlex.quote(out)}{cut} --hold-out 0.2 --out ranker/"
+    )
     if depth is not None:
         say(f"Positions below {depth} have no propensity; --depth {depth} treats pages as if they ended there.")
 

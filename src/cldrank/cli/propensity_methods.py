@@ -85,7 +85,6 @@ class LogSource(log_options.Window, log_options.LogOptions):
                 found = aggregate(self.log, dataset, **self.reading(), segment=segment)
             except TooManyRejectsError as error:
                 say(str(error.account))
-                say("`cldrank clicks aggregate` takes --max-rejected, and writes cells to go on with.")
                 raise
         _account(found.account)
         return _clicked(found.clicks)

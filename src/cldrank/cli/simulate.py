@@ -51,6 +51,13 @@ def simulate(
     log: Annotated[
         Path | None, options.spelled("--log FILE", "Save the raw log, one row per impression, session by session.")
     ] = None,
+    segment: Annotated[
+        str | None,
+        options.spelled(
+            "--segment COLUMN=VALUE",
+            "With --log: add this column, such as device=phone; the ids of sessions begin with the value.",
+        ),
+    ] = None,
     depth: Annotated[int, options.spelled("--depth -k", "How many results a page shows.", min=1)] = 5,
     relevant_from: Annotated[
         float | None,
@@ -105,6 +112,7 @@ def simulate(
     count = whole_sessions(_number(sessions))
     if out is None and log is None:
         raise UsageError("say where to write: --out FILE for cells, --log FILE for a raw log, or both.")
+    marked = _segment(segment, log, out)
     ranked_by = [production] if Path(production).is_file() else []
     truths = [truth_path(path) for path in (out, log) if path is not None and has_truth(path)]
     options.check_outputs([out, log, *truths], [*features, *(reading.groups or []), *ranked_by])
@@ -116,7 +124,7 @@ def simulate(
     dataset = reading.load(features)
     scores, origin = _production(production, dataset, training, seed)
     simulation = Simulation(dataset, scores, who, what, depth, relevant_from, origin)
-    result = _run(simulation, count, seed, out, log)
+    result = _run(simulation, count, seed, out, log, marked)
     if as_json:
         print_json(result)
     else:
@@ -158,7 +166,31 @@ def _chosen(name: str, word: str | None, settings: dict[str, Any]) -> Any:
 # -- drawing and showing -------------------------------------------------------------------------------------------
 
 
-def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log: Path | None) -> dict[str, Any]:
+def _segment(given: str | None, log: Path | None, out: Path | None) -> tuple[str, str] | None:
+    """The column that names the segment of a log, and the segment."""
+    if given is None:
+        return None
+    column, _, value = given.partition("=")
+    if not column or not value:
+        raise UsageError(f"--segment {given} is not of the form COLUMN=VALUE, such as device=phone.")
+    if log is None:
+        raise UsageError(f"--segment {given} is a column of a raw log; name one with --log.")
+    if out is not None:
+        raise UsageError(
+            f"--segment {given} marks the log, and the cells of --out would carry no segment; leave --out out, and "
+            f"make them with `cldrank clicks aggregate {log} --segment {column} --out {out}`."
+        )
+    return column, value
+
+
+def _run(
+    simulation: Simulation,
+    sessions: int,
+    seed: int,
+    out: Path | None,
+    log: Path | None,
+    segment: tuple[str, str] | None,
+) -> dict[str, Any]:
     """Draw and save; what came of it, for JSON."""
     import numpy as np
 
@@ -174,7 +206,9 @@ def _run(simulation: Simulation, sessions: int, seed: int, out: Path | None, log
                 for values in (cells.impressions, cells.clicks)
             ]
         else:
-            found = simulation.save_log(log, sessions, seed=seed, count=out is not None, progress=report)
+            found = simulation.save_log(
+                log, sessions, seed=seed, count=out is not None, segment=segment, progress=report
+            )
             counts = [found.impressions, found.clicks]
             result |= {"log": str(log), "log_truth": _path(save_truth(truth, log))}
             cells = found.cells  # type: ignore[assignment]  # None only if nobody asked for them

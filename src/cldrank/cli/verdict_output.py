@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from cldrank.cli.output import add_row, console, fits, new_table, print_line, print_title
 from cldrank.evaluation.by_labels import data_label
+from cldrank.evaluation.click_results import log_words
 from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.settling import say_way
 from cldrank.evaluation.verdict_words import (
     curve_words,
-    log_words,
     placebo_words,
     sentence,
     settling_verb,

@@ -5,6 +5,7 @@ paths ─► log.open_log ─► counting.count_cells ─► aligned to the cand
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -35,6 +36,8 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, Language, Spelling, UsageError, setting, worded
 
+__all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
+
 REASONS = {
     "no day": "the timestamp is missing, or is not a time",
     "null key": "session, query, document or position is missing",
@@ -51,6 +54,7 @@ REASONS = {
 }
 _STRAY = 0.1  # rows at the top position, relative to the next, below which the top must be somewhere else
 _FEW_CLICKS = 20
+_MOST_ACCEPTED = 0.5  # beyond this share of rejects, the log is read wrongly
 _STRAY_PAGES = 10, 0.2  # pages from position 0, number and share, up to which they are mistakes in single rows
 _REJECTS = pa.schema(  # ids as text: logs have them in any type
     [
@@ -99,6 +103,11 @@ class Account:
 
     found     how the log turned out to be laid out, in words
     layout    how it was read, as data (see `cldrank.clicks.log.Log`)
+    strangers   why no row is of a candidate of the dataset, if none is
+
+    >>> print(Account(rows=1000, rejected={"null key": 2}))
+    1,000 rows read, 2 set aside (0.200%)
+                   2  null key: session, query, document or position is missing
     """
 
     rows: int
@@ -107,6 +116,7 @@ class Account:
     wrong_start: WrongStart | None = None
     found: tuple[str, ...] = ()
     layout: Mapping[str, int | str] = field(default_factory=dict)
+    strangers: str = ""
 
     @property
     def n_rejected(self) -> int:
@@ -131,6 +141,11 @@ class Aggregation:
 
     days       the cells of each day, if they were asked for
     left_out   files that were counted before
+
+    >>> log = {"session_id": [1, 1], "query_id": ["a", "a"], "doc_id": [5, None], "position": [1, 2], "clicked": [1, 0]}
+    >>> found = aggregate(pa.table(log), max_rejected=1.0)
+    >>> found.account.rejected, found.rejects.column_names, found.clicks.n_cells
+    ({'null key': 1}, ['reason', 'session_id', 'query_id', 'doc_id', 'position', 'clicks', 'rows'], 1)
     """
 
     clicks: ClickTable
@@ -141,14 +156,29 @@ class Aggregation:
 
 
 class TooManyRejectsError(CldrankError):
-    """More of a log was set aside than the caller accepts; nothing was aggregated. See `account` and `rejects`."""
+    """More of a log was set aside than the caller accepts; nothing was aggregated. See `account` and `rejects`.
+
+    >>> log = {"session_id": [1, 1], "query_id": ["a", "a"], "doc_id": [5, None], "position": [1, 2], "clicked": [1, 0]}
+    >>> aggregate(pa.table(log))
+    Traceback (most recent call last):
+    cldrank.clicks.aggregate.TooManyRejectsError: ...
+    """
 
     def __init__(self, account: Account, rejects: pa.Table, limit: float) -> None:
         worst = max(account.rejected, key=lambda reason: account.rejected[reason])
-        super().__init__(
+        found = (
             f"{account.share_rejected:.1%} of {account.rows:,} rows had to be set aside, more than the {limit:.1%} "
             f"allowed; most of them ({account.rejected[worst]:,}): {REASONS[worst]}."
         )
+        enough = f"{math.ceil(account.share_rejected * 20) / 20:g}"  # the next of 5%, 10%, …
+        command = f"`cldrank clicks aggregate LOG --max-rejected {enough} --out cells.parquet`"
+        more = Spelling(f"max_rejected={enough}", command)
+        if account.strangers:
+            super().__init__("{} {}{}.", found, account.strangers[0].upper(), account.strangers[1:])
+        elif account.share_rejected > _MOST_ACCEPTED:
+            super().__init__("{}", found)
+        else:
+            super().__init__("{} If the rest is enough, accept that with {}.", found, more)
         self.account = account
         self.rejects = rejects
 
@@ -267,11 +297,12 @@ def aggregate_any(
         rows = counted.rows + sum(map(len, lost))
         if not rows:
             raise DataError(f"{', '.join(map(str, files))}: the log is empty, it has no rows.")
-        clicks, row, unknown = _aligned(counted.cells, dataset, every_click, sources)
+        clicks, row, unknown, strangers = _aligned(counted.cells, dataset, every_click, sources)
         clicks = replace(clicks, layout=position_layout(log.layout))
         rejects = _reject_table([*lost, *counted.rejects, unknown])
     wrong_start = _wrong_start(counted, log, layout.first_position)
-    account = Account(rows, _by_reason(rejects), time.perf_counter() - start, wrong_start, log.found, log.layout)
+    seconds = time.perf_counter() - start
+    account = Account(rows, _by_reason(rejects), seconds, wrong_start, log.found, log.layout, strangers)
     by_itself = cells_by_day(counted.cells, clicks, row, span, days) if days else {}
     return Aggregation(clicks, account, rejects, by_itself)
 
@@ -338,8 +369,8 @@ def _by_reason(rejects: pa.Table) -> dict[str, int]:
 
 def _aligned(
     cells: pa.Table, dataset: RankingDataset | None, every_click: bool, sources: tuple[LogFile, ...]
-) -> tuple[ClickTable, IntArray, pa.Table]:
-    """The cells of known candidates as a table, the candidate of each cell, and the others as rejects."""
+) -> tuple[ClickTable, IntArray, pa.Table, str]:
+    """The cells of known candidates as a table, the candidate of each cell, the others as rejects, and why if all."""
     queries, documents = (ids_of(cells[name], f"the {name} of the log") for name in ("query_id", "doc_id"))
     position, impressions, clicks = (cells[name].to_numpy() for name in ("position", "impressions", "clicks"))
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
@@ -369,4 +400,4 @@ def _aligned(
             "rows": strange["impressions"],
         }
     )
-    return table, row, unknown
+    return table, row, unknown, candidates.strangers(queries, documents, row)

@@ -124,6 +124,31 @@ class Candidates:
         place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
         return np.where(ids[order[place]] == wanted, order[place], UNKNOWN_QUERY)
 
+    def strangers(self, query_ids: NDArray[Any], doc_ids: NDArray[Any], rows: IntArray) -> str:
+        """Why none of the rows that were found is known, with an id of either side; nothing if some are.
+
+        >>> mine = Candidates.seen(np.array(["term 0"]), np.array([1]))
+        >>> query, document = np.array(["TERM 81"]), np.array([1])
+        >>> mine.strangers(query, document, mine.find(query, document))
+        "no query of the log is in the features: the log has 'TERM 81', the features have 'term 0'"
+        """
+        if not len(rows) or not self.n_rows or (rows >= 0).any():
+            return ""
+        known = np.flatnonzero(rows == UNKNOWN_DOCUMENT)
+        which = known if len(known) else np.arange(len(rows))
+        first = which[np.lexsort((doc_ids[which], query_ids[which]))[0]]  # engines count cells in any order
+        if not len(known):
+            what, theirs, own = "no query of the log is in the features", query_ids[first], self.query_ids[0]
+        else:
+            query = int(self.find_queries(query_ids[[first]])[0])
+            what = "no document of the log is among the candidates of its query in the features"
+            what += f"; of query {query_ids[first].item()!r}"
+            theirs, own = doc_ids[first], self.doc_ids[self.offsets[query]]
+        texts = [isinstance(one, str) for one in (theirs, own)]
+        kinds = [" (text)" if one else " (a number)" for one in texts] if texts[0] != texts[1] else ["", ""]
+        joint = "," if len(known) else ":"
+        return f"{what}{joint} the log has {theirs.item()!r}{kinds[0]}, the features have {own.item()!r}{kinds[1]}"
+
     def select(self, queries: IntArray) -> tuple[Candidates, IntArray]:
         """The candidates of some queries, and the rows that they had."""
         rows: IntArray = segments.rows_of_segments(self.offsets, queries)

@@ -42,7 +42,8 @@ def audit_view(audit: Audit) -> str:
     from cldrank.drawing.picture import picture
 
     facts, verdict = audit.facts, audit.verdict
-    about = f"{facts.impressions:,} impressions, {facts.clicks:,} clicks, {count(facts.depth, 'position')} deep"
+    shown, clicked = count(facts.impressions, "impression"), count(facts.clicks, "click")
+    about = f"{shown}, {clicked}, {count(facts.depth, 'position')} deep"
     findings = [(one.severity, one.topic, one.found, one.advice) for one in verdict.findings]
     head = ("severity", "topic", "found", "what to do")
     texts = {"severity": False, "topic": False, "found": True, "what to do": True}

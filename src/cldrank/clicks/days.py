@@ -69,7 +69,7 @@ class DayFolder:
     >>> [file.name for file in days.add(log).counted.left_out]
     ['log.csv']
     >>> days.read(last="1d")
-    ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 2 cells, 2 impressions, 1 clicks)
+    ClickTable(1 query, 2 candidates, 2 shown at positions 1…2; 2 cells, 2 impressions, 1 click)
     >>> folder.cleanup()
     """
 

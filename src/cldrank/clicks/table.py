@@ -317,8 +317,8 @@ class ClickTable:
         named = f"; {word} {', '.join(self.segment_names)}" if self.has_segments else ""
         return (
             f"ClickTable({count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
-            f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, {self.impressions.sum():,} "
-            f"impressions, {self.clicks.sum():,} clicks{named})"
+            f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, "
+            f"{count(self.impressions.sum(), 'impression')}, {count(self.clicks.sum(), 'click')}{named})"
         )
 
     def _repr_html_(self) -> str:

@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'cldrank.data' has no attribute {name!r}")
     home = _HOMES[name]
     return getattr(import_module(f"cldrank.data.{home}"), name) if home else import_module(f"cldrank.data.{name}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

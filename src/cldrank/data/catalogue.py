@@ -21,6 +21,8 @@ from cldrank.data.folders import data_folders
 from cldrank.errors import DataError, UsageError
 from cldrank.wording import listed
 
+__all__ = ["DataShape", "DataSource", "get", "names", "resolve"]
+
 _COMPRESSIONS = ("", ".gz", ".xz", ".zst")
 _SPLIT_SYNONYMS = {"valid": "vali", "val": "vali", "validation": "vali", "dev": "vali"}
 
@@ -291,7 +293,12 @@ def parse_reference(reference: str) -> Reference:
 
 
 def resolve(reference: str) -> list[Path]:
-    """The files that a reference names: `resolve("mq2008:fold1/train")`."""
+    """The files that a reference names: `resolve("mq2008:fold1/train")`.
+
+    >>> resolve("mq2008")
+    Traceback (most recent call last):
+    cldrank.errors.UsageError: 'mq2008' names no split; choose ...
+    """
     source, fold, split = parse_reference(reference)
     return source.files(split, fold)
 

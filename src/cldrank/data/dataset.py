@@ -18,8 +18,11 @@ from cldrank.data.checks import Missing
 from cldrank.data.fingerprint import fingerprint_of
 from cldrank.data.grouping import check_joinable
 from cldrank.data.parquet_features import BLOCK_VALUES
-from cldrank.errors import DataError, Spelling, UsageError
+from cldrank.errors import DataError, MissingValueError, Spelling, UsageError
 from cldrank.feature_blocks import RemoteFeatures
+from cldrank.wording import some
+
+_FILLED = Spelling("missing=0.0", "--missing 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,6 +213,19 @@ class RankingDataset:
         """The number of candidates."""
         return len(self.features)
 
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a feature, one per row: a simple ranker to compare with.
+
+        >>> data = RankingDataset.from_arrays([[3, 1], [2, 5]], [7, 7], feature_names=["bm25", "price"])
+        >>> data.column("price")
+        array([1., 5.], dtype=float32)
+        """
+        names = self.feature_names
+        if name not in names:
+            raise UsageError(f"there is no feature {name!r}; the features are {some(names)}.")
+        at = names.index(name)
+        return np.concatenate([block.features[:, at] for block in self.blocks()])
+
     @property
     def n_queries(self) -> int:
         """The number of queries."""
@@ -269,7 +285,7 @@ class RankingDataset:
 
         return dataset_view(self)
 
-    def check_complete(self, user: object, *, trees: bool = False) -> None:
+    def check_complete(self, user: object, *, trees: bool = False, filled: Spelling = _FILLED) -> None:
         """Refuse missing values on behalf of `user`, who has no use for them, naming the first.
 
         trees   whether trees, which can use them, would do in its place
@@ -277,20 +293,20 @@ class RankingDataset:
         >>> RankingDataset.from_arrays([[1.0], [float("nan")]], [7, 7], missing="keep").check_complete("a scaling")
         Traceback (most recent call last):
         ...
-        cldrank.errors.DataError: feature 'f1' of row 1 (query 7) is missing, and a scaling cannot use that; ...
+        cldrank.errors.MissingValueError: feature 'f1' of row 1 (query 7) is missing, and a scaling cannot use that; ...
         """
         place = self._first_missing() if self.has_missing else None
         if place is not None:
             row, column, query = place
             instead = Spelling(", or fit trees: model=Trees()", ", or fit trees: --model trees") if trees else ""
-            raise DataError(
+            raise MissingValueError(
                 "feature {!r} of row {} (query {}) is missing, and {} cannot use that; fill in missing values on "
                 "loading with {}{}.",
                 self.feature_names[column],
                 row,
                 query,
                 user,
-                Spelling("missing=0.0", "--missing 0"),
+                filled,
                 instead,
             )
 

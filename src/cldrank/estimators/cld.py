@@ -32,10 +32,6 @@ class CLD(Method):
     intercepts bear no penalty. Candidates are ranked by x·β. With a network in place of x·β this is CLD-N; selection
     stays linear.
 
-    Beyond what every fit leaves: `selection_coef_`, `selection_intercept_`; of a linear model also
-    `selection_standard_errors_`, `gamma_`, `sigma_`, `separated_` (selection is predicted without error: only the
-    penalty holds its size).
-
     >>> data = RankingDataset.from_arrays([[3, 1], [2, 0], [1, 2], [0, 0]] * 2, [7] * 4 + [8] * 4)
     >>> clicks = ClickTable.from_arrays(
     ...     data, position=[1, 2, 0, 0] * 2, impressions=[9, 9, 0, 0] * 2, clicks=[4, 2, 0, 0, 5, 1, 0, 0]
@@ -76,12 +72,14 @@ class CLD(Method):
         default=1.0, about="of a network: unshown candidates per pair of shown ones", least=0
     )
 
-    selection_coef_: NDArray[np.float64] = learned()
-    selection_intercept_: float = learned()
-    selection_standard_errors_: NDArray[np.float64] = learned()
-    gamma_: float = learned()
-    sigma_: float = learned()
-    separated_: bool = learned()
+    selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection")
+    selection_intercept_: float = learned(about="its intercept")
+    selection_standard_errors_: NDArray[np.float64] = learned(about="linear: the standard errors of ω")
+    gamma_: float = learned(about="linear: γ, given or estimated")
+    sigma_: float = learned(about="linear: the noise of relevance")
+    separated_: bool = learned(
+        about="linear: whether features predict without error what is shown: then only the penalty bounds ω"
+    )
 
     def _learn(self, evidence: Evidence) -> Result:
         found = self.model.fit_points(self._problem(evidence), self._context(evidence.data))

@@ -26,7 +26,7 @@ class CLDPair(Method):
 
     Candidates are ranked by f alone: an `MLP`, a `TorchModule`, `Linear` (CLD-pair-L), or `Trees`, for which ω = 0 and
     all pairs with an unshown candidate count. r̄ is the relevance of a cell as `target` estimates it; in the paper,
-    c / (n ρ). Beyond what every fit leaves, but for trees: `selection_coef_`, `selection_intercept_`.
+    c / (n ρ).
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -59,8 +59,8 @@ class CLDPair(Method):
     clip: float | None = clipping()
     envelope: EnvelopeUse = raising()
 
-    selection_coef_: NDArray[np.float64] = learned()
-    selection_intercept_: float = learned()
+    selection_coef_: NDArray[np.float64] = learned(about="the coefficients ω of selection; not of trees")
+    selection_intercept_: float = learned(about="its intercept; not of trees")
 
     def _learn(self, evidence: Evidence) -> Result:
         clicks = evidence.clicks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -141,9 +142,11 @@ def check_dataset(dataset: Any, user: str) -> RankingDataset:
             "clicks, propensities), …).fit(np.arange(len(dataset)))."
         )
     if not isinstance(dataset, RankingDataset):
+        from cldrank.data.frames import is_frame
+
         raise UsageError(
-            f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; "
-            "make one with RankingDataset.from_arrays(features, qid, labels)."
+            f"{user} learns from a RankingDataset, not from {kind_of(dataset)}; make one with "
+            f"{'cldrank.load(frame)' if is_frame(dataset) else 'RankingDataset.from_arrays(features, qid, labels)'}."
         )
     if not np.prod(dataset.features.shape):
         raise DataError(f"{dataset!r} has nothing for {user} to learn from: it needs rows and features.")
@@ -183,7 +186,9 @@ def check_propensities(
     """
     if not isinstance(propensities, Propensities | SegmentPropensities):
         given = "none" if propensities is None else kind_of(propensities)
-        raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, _KNOWN)
+        is_path = isinstance(propensities, str | PathLike)
+        known = f"Propensities.load({str(propensities)!r})" if is_path else _KNOWN
+        raise UsageError("{} needs the Propensities of positions, not {}; give them: {}.", user, given, known)
     if propensities.bound:
         raise UsageError(
             "{} needs the curve itself, and these propensities are a lower bound; assume a curve, {} say: it is raised "

@@ -103,13 +103,10 @@ def _given(clicks: ClickTable, curve: AffineClicks | SegmentPropensities) -> tup
 
 @described
 class ExposureMethod(TargetMethod):
-    """A method that divides clicks per page by the exposure of a candidate, over all pages of its query.
+    """A method that divides clicks per page by the exposure of a candidate, over all pages of its query."""
 
-    `n_left_out_` candidates cannot be shown, `n_clipped_` exposures were raised to the least.
-    """
-
-    n_left_out_: int = learned()
-    n_clipped_: int = learned()
+    n_left_out_: int = learned(about="candidates left out, since they cannot have been shown")
+    n_clipped_: int = learned(about="candidates whose probability of being seen was clipped")
 
     @abstractmethod
     def least(self, first: float) -> float:

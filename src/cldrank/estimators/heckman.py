@@ -26,16 +26,7 @@ _CORRECTING = Spelling("position_correction=True", "--position-correction")
 
 @described
 class TwoStageMethod(Method):
-    """A regression corrected for selection. Beyond what a linear fit leaves, its fit leaves
-
-    selection_coef_, selection_standard_errors_    of the first stage, for the scaled features
-    mills_coefficient_     of the correction, ρσ
-    sigma_, rho_           the noise of a target in the whole population, and its correlation with that of selection;
-                           two stages do not keep ρ inside -1 … 1: outside, the model does not fit
-    separated_             whether the first stage predicts selection without error: then only the penalty holds its
-                           size
-    log_likelihood_        of the first stage
-    """
+    """A regression corrected for selection, in two stages; `log_likelihood_` is that of the first."""
 
     needs = "clicks"
     learns = "clicks as they are"
@@ -49,13 +40,19 @@ class TwoStageMethod(Method):
     relevance_features: Sequence[str] | None = features_seen("relevance")
     selection_features: Sequence[str] | None = features_seen("selection")
 
-    selection_coef_: NDArray[np.float64] = learned()
-    selection_standard_errors_: NDArray[np.float64] = learned()
-    thresholds_: NDArray[np.float64] = learned()
-    mills_coefficient_: float = learned()
-    sigma_: float = learned()
-    rho_: float = learned()
-    separated_: bool = learned()
+    selection_coef_: NDArray[np.float64] = learned(
+        about="the coefficients ω of the first stage, for the scaled features"
+    )
+    selection_standard_errors_: NDArray[np.float64] = learned(about="their standard errors")
+    thresholds_: NDArray[np.float64] = learned(
+        about="the thresholds of the first stage: of PIJD, the t_k of `positions_`"
+    )
+    mills_coefficient_: float = learned(about="κ, the coefficient of the inverse Mills ratio")
+    sigma_: float = learned(about="the noise of a target in the whole population")
+    rho_: float = learned(about="its correlation with that of selection, κ / σ; outside -1 … 1 the model does not fit")
+    separated_: bool = learned(
+        about="whether features predict without error what is shown: then only the penalty bounds ω"
+    )
 
     def _problem(self, evidence: Evidence, observed: Observations, entries: Entries) -> TwoStageProblem:
         data = evidence.data
@@ -99,7 +96,7 @@ class HeckmanRank(TwoStageMethod):
     clip: float | None = clipping()
     envelope: EnvelopeUse = raising()
 
-    selection_intercept_: float = learned()
+    selection_intercept_: float = learned(about="the intercept of the first stage")
 
     @property
     def required(self) -> Needs:

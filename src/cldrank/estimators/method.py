@@ -56,11 +56,13 @@ class Method(Learner, ABC):
     way         the way to fit that a model must implement: `fit_targets`, `fit_points`, `fit_pairs` or `fit_stages`
     unused      parameters of the model that the method has no use for, beyond those that its way to fit does not use
 
-    Every fit leaves `ranker_`, `fit_` and all fields of the fit by their names: `status_` and `n_iter_`; of a linear
-    model `coef_`, `intercept_`, `standard_errors_`, `estimates_`, `log_likelihood_`, `n_rows_`, `weight_`,
-    `constant_features_`, `collinear_features_`; of networks and trees `history_`, `best_epoch_`, `n_queries_`,
-    `n_held_`. The propensities used, clipped and raised as the method says, are `propensities_`, those of
-    segments `segment_propensities_`, slopes and bases `affine_`.
+    Methods keep scikit-learn's habits: `clone`, `get_params` and `set_params` work, and what a fit leaves ends in an
+    underscore.
+
+    >>> from cldrank.estimators import IPS
+    >>> method = IPS(clip=0.1).set_params(model__l2=0.01)
+    >>> method, method.get_params()["model__l2"]
+    (IPS(clip=0.1, model=Linear(l2=0.01)), 0.01)
     """
 
     name: ClassVar[str]
@@ -76,28 +78,36 @@ class Method(Learner, ABC):
     model: Model = parameter(default=Linear(), about="what is fitted", option=False)
     run: Run = parameter(default=Run(), about="where and how it is fitted", option=False)
 
-    ranker_: Ranker = learned()
-    fit_: Fit = learned()
-    feature_names_in_: NDArray[np.object_] = learned()
-    n_features_in_: int = learned()
-    status_: str = learned()
-    n_iter_: int = learned()
-    coef_: NDArray[np.float64] = learned()
-    intercept_: float = learned()
-    standard_errors_: NDArray[np.float64] = learned()
-    estimates_: Estimates = learned()
-    log_likelihood_: float = learned()
-    n_rows_: int = learned()
-    weight_: float = learned()
-    constant_features_: tuple[str, ...] = learned()
-    collinear_features_: tuple[str, ...] = learned()
-    propensities_: Propensities = learned()
-    segment_propensities_: SegmentPropensities = learned()
-    affine_: AffineClicks = learned()
-    history_: tuple[Epoch, ...] = learned()
-    best_epoch_: int = learned()
-    n_queries_: int = learned()
-    n_held_: int = learned()
+    ranker_: Ranker = learned(about="the `Ranker`, which scores, explains, and can be saved")
+    fit_: Fit = learned(about="all that is known about the fit")
+    feature_names_in_: NDArray[np.object_] = learned(about="the features, by name")
+    n_features_in_: int = learned(about="how many there are")
+    status_: str = learned(
+        about="how it ended: 'converged' (linear) or 'completed' (networks, trees); else what went wrong"
+    )
+    n_iter_: int = learned(about="how many steps, epochs or rounds it took")
+    coef_: NDArray[np.float64] = learned(about="linear: one coefficient per feature, as it was scaled")
+    intercept_: float = learned(about="linear: the intercept of the score")
+    standard_errors_: NDArray[np.float64] = learned(
+        about="linear: the standard error of each coefficient; NaN where there is none"
+    )
+    estimates_: Estimates = learned(about="linear: all parameters by name, with their covariance")
+    log_likelihood_: float = learned(about="linear: the log-likelihood of all rows, without the penalty")
+    n_rows_: int = learned(about="linear: how many rows were learned from")
+    weight_: float = learned(about="linear: the sum of their weights")
+    constant_features_: tuple[str, ...] = learned(
+        about="linear: features without any variation, whose coefficient is 0"
+    )
+    collinear_features_: tuple[str, ...] = learned(
+        about="linear: features that those before them determine; their own coefficients mean little"
+    )
+    propensities_: Propensities = learned(about="the propensities used, clipped and raised as the method says")
+    segment_propensities_: SegmentPropensities = learned(about="the same by segment, where the clicks have segments")
+    affine_: AffineClicks = learned(about="the slopes and bases used, where the method takes them")
+    history_: tuple[Epoch, ...] = learned(about="networks and trees: an `Epoch` per epoch or round")
+    best_epoch_: int = learned(about="networks and trees: the epoch whose weights were kept")
+    n_queries_: int = learned(about="networks and trees: how many queries were learned from")
+    n_held_: int = learned(about="networks and trees: how many more were held out to stop in time")
 
     def __new__(cls, **given: Any) -> Self:
         """Refuse what is not a parameter, and say whose it is."""
@@ -167,7 +177,7 @@ class Method(Learner, ABC):
         if not can(type(self.model), self.way):
             raise UsageError(f"{self.label} cannot be fitted with {self.model!r}; choose another model.")
         self.model.refuse_unused(self.run, self.label, (*self.unused, *self.model.unused.get(self.way, ())))
-        self.model.check_installed(self.way)
+        self.model.check_installed(self.way, models().values())
 
     def _check_model(self) -> None:
         """Refuse what is not a model, and say how one is written."""

@@ -29,9 +29,7 @@ class PIJD(TwoStageMethod):
     at k beyond its features. `position_effects` gives each position its own intercept, which accounts for
     position bias as far as it adds to clicks; but then little separates κ from the part of β along ω. With a single
     position this is HeckmanRank; penalty and weighting are as there. It is our reading of a method that we know by
-    description only (Ovaisi et al. 2021): see docs/baselines.md.
-
-    `thresholds_` are the t_k of `positions_`, `effects_` the intercepts; `intercept_` is the first of them.
+    description only (Ovaisi et al. 2021): see docs/explanation/baselines.md.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -52,8 +50,8 @@ class PIJD(TwoStageMethod):
 
     position_effects: bool = parameter(default=False, about="an intercept of its own for each position")
 
-    positions_: IntArray = learned()
-    effects_: NDArray[np.float64] = learned()
+    positions_: IntArray = learned(about="the positions that the log shows")
+    effects_: NDArray[np.float64] = learned(about="the intercept of each of them; `intercept_` is the first")
 
     def _learn(self, evidence: Evidence) -> Result:
         if evidence.clicks.n_segments > 1:

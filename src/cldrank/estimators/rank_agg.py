@@ -29,7 +29,7 @@ class RankAgg(Method):
         score = Σ weight * number of the query's candidates ranked below
 
     The model is that of IPS; Heckman^rank, always linear, shares its penalty and scaling if it has them, and cannot use
-    missing values. A score depends on the other candidates of the query. The fit leaves `ips_` and `heckman_`.
+    missing values. A score depends on the other candidates of the query.
 
     >>> from cldrank.clicks.table import ClickTable
     >>> from cldrank.data.dataset import RankingDataset
@@ -54,8 +54,8 @@ class RankAgg(Method):
     clip: float | None = clipping()
     envelope: EnvelopeUse = raising()
 
-    ips_: IPS = learned()
-    heckman_: HeckmanRank = learned()
+    ips_: IPS = learned(about="the fitted IPS")
+    heckman_: HeckmanRank = learned(about="the fitted Heckman^rank")
 
     def fit_evidence(self, evidence: Evidence) -> Self:
         """Learn from what has been checked already."""

@@ -37,7 +37,11 @@ def methods() -> Mapping[str, type[Method]]:
 
 
 def method_named(name: str) -> type[Method]:
-    """The method of a name; an unknown one is refused with the nearest that there is."""
+    """The method of a name; an unknown one is refused with the nearest that there is.
+
+    >>> method_named("cld-pair")()
+    CLDPair()
+    """
     known = methods()
     if name not in known:
         near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)

@@ -51,7 +51,7 @@ class SVMRank(Method):
     max_pairs: int = parameter(default=20_000, about="most pairs to learn from, drawn evenly from all", least=1)
     sample: Literal["queries", "rows"] = parameter(default="queries", about="what is drawn: whole queries, or rows")
 
-    n_pairs_: int = learned()
+    n_pairs_: int = learned(about="how many pairs of rows it has learned from")
 
     def _learn(self, evidence: Evidence) -> Result:
         data, context = evidence.data, self._context(evidence.data)

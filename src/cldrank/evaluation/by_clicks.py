@@ -115,15 +115,15 @@ class ClickJudge:
         *,
         margin: float | None = None,
         names: tuple[str, str] = ("new", "old"),
-        trust_curve: bool = False,
-        thorough: bool = True,
+        trust_propensity: bool = False,
+        quick: bool = False,
         progress: Progress | None = None,
     ) -> ClickComparison:
         """Compare two rankers; see `cldrank.compare`.
 
-        margin        the smallest difference that matters, in the units of the first measure; by default 1% of old's
-        trust_curve   whether a curve without a known uncertainty counts as known, rather than assumed
-        thorough      whether to try all other assumptions, rather than those alone that the verdict needs
+        margin             the smallest difference that matters, in units of the first measure; 1% of old's by default
+        trust_propensity   whether a curve without a known uncertainty counts as known, rather than assumed
+        quick              whether to try only those other assumptions that the verdict needs, rather than all
         """
         wanted = self.measures(measures)
         ours, theirs = self.order(new, names[0]), self.order(old, names[1])
@@ -134,10 +134,10 @@ class ClickJudge:
         if progress is not None:
             progress("trying other assumptions")
         estimated = clicks.log.curve.uncertain
-        checks, notes = _checks((clicks, first, ours, theirs, least), thorough, estimated or trust_curve)
+        checks, notes = _checks((clicks, first, ours, theirs, least), quick, estimated or trust_propensity)
         placebo = run_placebo(clicks, first, ours if pair.gain.estimate > 0 else theirs)
         unseen = look_at_unseen(clicks, first, ours, theirs, reason)
-        verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_curve)
+        verdict = judge_pair(pair, least, unseen, checks, placebo, estimated or trust_propensity)
         return ClickComparison(
             data=clicks.log.data.name,
             synthetic=clicks.log.data.synthetic,
@@ -181,14 +181,14 @@ def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: Ra
 
 
 def _checks(
-    given: tuple[ClickEstimator, ClickMeasure, RankOrder, RankOrder, float], thorough: bool, curve_is_sure: bool
+    given: tuple[ClickEstimator, ClickMeasure, RankOrder, RankOrder, float], quick: bool, curve_is_sure: bool
 ) -> tuple[tuple[SensitivityCheck, ...], list[str]]:
     """The first measure under other assumptions, and notes on those that could not be tried."""
-    curves = check_curves(*given) if thorough or not curve_is_sure else ()
+    curves = () if quick and curve_is_sure else check_curves(*given)
     clicks = given[0]
     has_model = clicks.model is not None and clicks.estimator.uses_model
-    models, notes = check_models(*given) if thorough and has_model else ([], [])
-    return (*curves, *models, *([check_naive(*given)] if thorough else [])), notes
+    models, notes = check_models(*given) if has_model and not quick else ([], [])
+    return (*curves, *models, *([] if quick else [check_naive(*given)])), notes
 
 
 def _check_log(log: LoggedClicks, left_out: int) -> None:
@@ -269,14 +269,6 @@ def _judge(
         text = f"{count(again, 'query', 'queries')} of the log {'was' if again == 1 else 'were'} trained on"
         notes = (f"{text}, so the result flatters the ranker.",)
         warn(CldrankWarning(notes[0]))
-    if judge.left_out:
-        warn(
-            CldrankWarning(
-                "{:,} queries of the log are left out, since a ranker was trained on them; {:,} remain.",
-                judge.left_out,
-                judge.clicks.n_queries,
-            )
-        )
     return judge, notes
 
 

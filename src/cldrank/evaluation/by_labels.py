@@ -65,6 +65,12 @@ class Evaluation(_ByMeasure[float]):
     intervals   the mean with its bootstrap interval over queries; absent for a single query
     empty       whether a query without a relevant document counts 0 ("zero") or is left out ("skip")
     fingerprint   of the dataset
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
+    >>> result = cr.evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])
+    >>> dict(result), result.queries
+    ({'nDCG@2': 0.5868, 'AP': 0.7916}, 2)
     """
 
     data: str
@@ -138,7 +144,14 @@ def evaluate_by_labels(
 
 @dataclass(frozen=True, repr=False)
 class RankerComparison(_ByMeasure[Comparison]):
-    """Two rankers on one dataset, first minus second: a mapping from a measure's text form to the paired comparison."""
+    """Two rankers on one dataset, first minus second: a mapping from a measure's text form to the paired comparison.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
+    >>> found = cr.compare([1, 0, 1, 0], [0, 1, 1, 0], data, ["RR", "AP"])
+    >>> list(found), found["RR"].difference
+    (['RR', 'AP'], 0.25)
+    """
 
     data: str
     synthetic: bool
@@ -246,7 +259,8 @@ def _per_query(
         )
     named = Spelling(repr(dataset), f"the data {dataset.name!r}" if dataset.name else "the data")
     if dataset.labels is None:
-        raise DataError("{} has no labels; measures need them.", named)
+        by_clicks = Spelling("clicks=…, propensities=…", "--clicks … --propensity …")
+        raise DataError("{} has no labels; measures need them. Add some, or judge by clicks: {}.", named, by_clicks)
     if dataset.n_queries == 0:
         raise DataError("{} has no queries; there is nothing to measure.", named)
     return compute(measures, scores_of(model, dataset), dataset.labels, dataset.offsets, empty=empty)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from cldrank.evaluation.by_labels import data_label
 from cldrank.measures import Interval
-from cldrank.wording import listed
+from cldrank.wording import count, listed
 
 Decision = Literal["better", "worse", "no difference", "cannot tell"]
 
@@ -46,12 +46,20 @@ class ClickEstimate:
 
     interval          with the unseen as relevant as the model predicts; without a model, between both bounds
     lowest, highest   with the unseen chosen to be as bad, or as good, for it as they can be
+
+    Printed and formatted, it is its interval: `f"{estimate:.2f}"`.
     """
 
     interval: Interval
     lowest: Interval
     highest: Interval
     errors: Errors
+
+    def __format__(self, spec: str) -> str:
+        return format(self.interval, spec)
+
+    def __str__(self) -> str:
+        return format(self)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -229,8 +237,8 @@ class ClickVerdict:
 
 
 @dataclass(frozen=True, repr=False)
-class ClickComparison:
-    """Two rankers, judged by clicks alone; a mapping would be by measure: `measures["DCG@5"]`.
+class ClickComparison(Mapping[str, MeasuredPair]):
+    """Two rankers, judged by clicks alone: `comparison["DCG@5"]` is the measure of both, with their difference.
 
     new, old       what they are called
     estimator      the label of the off-policy estimator
@@ -257,6 +265,16 @@ class ClickComparison:
     left_out: int = 0
     notes: tuple[str, ...] = ()
 
+    def __getitem__(self, measure: str) -> MeasuredPair:
+        pair: MeasuredPair = _by_name(self.measures, measure)
+        return pair
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
     @property
     def first(self) -> MeasuredPair:
         """The measure that decides."""
@@ -264,6 +282,7 @@ class ClickComparison:
 
     def __str__(self) -> str:
         lines = [f"{self.new} against {self.old} on {data_label(self.data, self.synthetic)}, by clicks alone"]
+        lines.append(log_words(self))
         width = max(7, *map(len, self.measures))
         interval = f"{self.first.difference.interval.confidence:.0%} interval"
         lines.append(f"  {'measure':<{width}}  {'new':>8}  {'old':>8}  {'difference':>10}  {interval:>18}")
@@ -313,8 +332,8 @@ class ClickComparison:
 
 
 @dataclass(frozen=True, repr=False)
-class ClickEvaluation:
-    """One ranker, measured by clicks alone: estimates by measure, and how much the log can see."""
+class ClickEvaluation(Mapping[str, float]):
+    """One ranker, measured by clicks alone: `evaluation["DCG@5"]` is a number, `measures` has it with its interval."""
 
     data: str
     synthetic: bool
@@ -328,8 +347,17 @@ class ClickEvaluation:
     left_out: int = 0
     notes: tuple[str, ...] = ()
 
+    def __getitem__(self, measure: str) -> float:
+        return float(_by_name(self.measures, measure).interval.estimate)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measures)
+
+    def __len__(self) -> int:
+        return len(self.measures)
+
     def __str__(self) -> str:
-        lines = [f"{self.ranker} on {data_label(self.data, self.synthetic)}, by clicks alone"]
+        lines = [f"{self.ranker} on {data_label(self.data, self.synthetic)}, by clicks alone", log_words(self)]
         width = max(map(len, self.measures))
         lines += [f"  {name:<{width}}  {found.interval:.4f}" for name, found in self.measures.items()]
         return "\n".join(lines)
@@ -351,3 +379,23 @@ class ClickEvaluation:
             "unseen": asdict(self.unseen),
             "notes": list(self.notes),
         }
+
+
+def _by_name(measures: Mapping[str, Any], name: str) -> Any:
+    for known, found in measures.items():
+        if known.casefold() == str(name).casefold():
+            return found
+    raise KeyError(f"{name}; there are {', '.join(measures)}")
+
+
+def log_words(result: ClickComparison | ClickEvaluation) -> str:
+    """The log that judges, in numbers."""
+    seen = result.support
+    left = ""
+    if result.left_out:
+        queries = count(result.left_out, "query", "queries")
+        left = f"; {queries} left out, since a ranker was trained on {'it' if result.left_out == 1 else 'them'}"
+    return (
+        f"{count(seen.queries, 'query', 'queries')}, {count(seen.pages, 'page')}, "
+        f"{count(seen.impressions, 'impression')}, {count(seen.clicks, 'click')}{left}"
+    )

@@ -113,9 +113,9 @@ def compare(
 
     measures    such as "nDCG@3"; by clicks those of `ClickMeasure`, and the first decides
     options     by labels: empty, confidence, permutations, seed; by clicks: estimator, confidence, seed, margin (the
-                smallest difference that matters), names (of the two), trust_curve (whether propensities without a known
-                uncertainty count as known), thorough (whether to try all other assumptions, or those alone
-                that the verdict needs), allow_trained, progress
+                smallest difference that matters), names (of the two), trust_propensity (whether propensities
+                without a known uncertainty count as known), quick (whether to try only those other assumptions that
+                the verdict needs), allow_trained, progress
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference

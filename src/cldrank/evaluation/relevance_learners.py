@@ -83,6 +83,7 @@ class CLDPairRelevance(RelevanceLearner):
         )
         epochs = int(np.clip(_PASSED_QUERIES // data.n_queries, *_EPOCHS))
         network = replace(Linear().as_network(), learning_rate=_LEARNING_RATE, epochs=epochs)
+        network.check_installed()
         ranker: Ranker = network.fit_pairs(problem, _context(data, seed)).ranker
         log = LoggedClicks(data, clicks, curve)
         seen = log.seen

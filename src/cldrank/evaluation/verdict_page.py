@@ -16,12 +16,11 @@ from cldrank.drawing.svg import draw_figure
 from cldrank.drawing.templating import render_page
 from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.caveats import caveats_of
-from cldrank.evaluation.click_results import ClickComparison, MeasuredPair
+from cldrank.evaluation.click_results import ClickComparison, MeasuredPair, log_words
 from cldrank.evaluation.deciding import decide
 from cldrank.evaluation.settling import rounded_pages
 from cldrank.evaluation.verdict_words import (
     curve_words,
-    log_words,
     percent_range,
     placebo_words,
     sentence,

@@ -24,19 +24,6 @@ def curve_words(result: ClickComparison | ClickEvaluation) -> str:
     return f"{result.curve} ({'with' if result.curve_is_estimated else 'without'} a known uncertainty)"
 
 
-def log_words(result: ClickComparison | ClickEvaluation) -> str:
-    """The log that judges, in numbers."""
-    seen = result.support
-    left = ""
-    if result.left_out:
-        queries = count(result.left_out, "query", "queries")
-        left = f"; {queries} left out, since a ranker was trained on {'it' if result.left_out == 1 else 'them'}"
-    return (
-        f"{count(seen.queries, 'query', 'queries')}, {count(seen.pages, 'page')}, "
-        f"{count(seen.impressions, 'impression')}, {count(seen.clicks, 'click')}{left}"
-    )
-
-
 def support_words(result: ClickComparison | ClickEvaluation) -> Iterator[str]:
     """How much of the orders the log can see."""
     seen: Support = result.support
@@ -102,7 +89,7 @@ def placebo_words(placebo: Placebo | None) -> str:
         return "Placebo: what was seen is ordered as the log has it, so there is nothing to try."
     gain = placebo.gain
     found = (
-        "passed: nothing is gained where nothing can be"
+        "passed: it must not gain anything there, and a loss is harmless"
         if placebo.passed
         else "failed: something seems to be gained where nothing can be"
     )

@@ -97,7 +97,7 @@ class Peer(Learner, ABC):
     seed: int = parameter(default=0, about="the same seed gives the same trees", least=0)
     threads: int = parameter(default=0, about="0 for as many as there are cores", least=0)
 
-    booster_: Any = learned()
+    booster_: Any = learned(about="what the peer has trained")
 
     @property
     def required(self) -> Needs:

@@ -4,14 +4,14 @@ A format is one file of this room, found by its class; its replay in `export.rep
 shares no code with the writer.
 """
 
-from cldrank.export.format import Exported, ExportFormat, ExportRequest
+from cldrank.export.format import Exported, ExportFormat
+from cldrank.export.format import ExportRequest as ExportRequest
 from cldrank.export.parity import Parity
 from cldrank.export.registry import export_formats
 from cldrank.export.shipping import Shipment, export_ranker
 
 __all__ = [
     "ExportFormat",
-    "ExportRequest",
     "Exported",
     "Parity",
     "Shipment",

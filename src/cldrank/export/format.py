@@ -89,6 +89,9 @@ class Exported:
                 the next export keeps them
     unmatched   what a feature that does not match is to the model: "zero" or "missing"
     notes       what whoever loads it must know
+
+    >>> Exported(files={"model": b"{}"}, notes=("it has no features",)).losses
+    ()
     """
 
     files: Files

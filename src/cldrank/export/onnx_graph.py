@@ -219,8 +219,9 @@ def _activation(graph: _Graph, node: str, kind: str) -> str:
         inner = graph.cast(graph.add("Mul", node, graph.array(math.sqrt(0.5))), Single)
         share = graph.add("Add", graph.cast(graph.add("Erf", inner), Double), graph.array(1.0))
         return graph.add("Mul", graph.add("Mul", node, graph.array(0.5)), share)
-    if kind == "silu":
-        return graph.add("Mul", node, graph.add("Sigmoid", node))
+    if kind == "silu":  # x / (1 + exp(-x)): many ONNX Runtimes fuse x sigmoid(x) into a node that they lack in float64
+        below = graph.add("Add", graph.add("Exp", graph.add("Neg", node)), graph.array(1.0))
+        return graph.add("Div", node, below)
     return graph.add({"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid"}[kind], node)
 
 

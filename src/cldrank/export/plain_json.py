@@ -17,7 +17,7 @@ from cldrank.rankers import LinearRanker, NetworkRanker, Ranker, TreeRanker
 
 
 class PlainJson(ExportFormat):
-    """Scaling, layers or trees as lists of numbers; docs/export.md says what they mean."""
+    """Scaling, layers or trees as lists of numbers; docs/reference/export.md says what they mean."""
 
     name = "json"
     label = "JSON"

@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(rb"TODO(?!:)")  # `TODO: …` is a comment beside one
 _SAMPLE = 200_000  # about how many rows a replay looks at
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shipment:
     """What was written where, and how it compares.
 
@@ -36,6 +36,15 @@ class Shipment:
     kept     files with definitions of features that were there, edited, and so were left as they are
     to_do    how many placeholders are left in each file with definitions
     parity   the engine's scores against the ranker's on the features that were given; None without them
+
+    >>> import tempfile
+    >>> from cldrank import scaling
+    >>> from cldrank.rankers import LinearRanker
+    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     shipped = export_ranker(one, "solr", f"{folder}/solr")
+    >>> shipped.target, sorted(shipped.exported.files), shipped.parity
+    ('Solr 10.0', ['README.md', 'features.json', 'model.json'], None)
     """
 
     format: ExportFormat
@@ -50,6 +59,10 @@ class Shipment:
     def target(self) -> str:
         """The engine with its version."""
         return self.format.engine(self.version)
+
+    def __repr__(self) -> str:
+        proof = "not checked" if self.parity is None else str(self.parity)
+        return f"Shipment({self.target}, in {self.path}; {proof})"
 
 
 def export_ranker(
@@ -80,8 +93,9 @@ def export_ranker(
     >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, data.features), coefficients=[1, 2])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     shipped = export_ranker(one, "json", f"{folder}/ranker.json", check=data)
-    >>> print(shipped.parity)
-    3 rows of 1 query: largest difference 0 (scores up to 18), no two candidates change order
+    >>> shipped
+    Shipment(JSON, in ...ranker.json; 3 rows of 1 query: largest difference 0 (scores up to 18), no two candidates
+    change order)
     """
     found = format_named(to)
     if approximate and check is None:

@@ -144,6 +144,13 @@ def judge_documents(
 
     What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; see
     `RelevancePosterior`.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[90, 90, 0], clicks=[40, 10, 0])
+    >>> found = judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,))
+    >>> found.known, found.grade
+    (array([ True,  True, False]), array([ 1,  0, -1]))
     """
     check_number("confidence", confidence, above=0, below=1)
     check_whole("seed", seed, least=0)

@@ -39,6 +39,10 @@ class WrittenJudgements:
     filled    of those written, how many a ranker filled in
     unknown   documents without a judgement; Parquet lists them, other formats leave them out
     marks     the file that says which ones were filled in, where the format itself cannot
+
+    >>> done = WrittenJudgements(Path("qrels.txt"), "trec", written=2, queries=1, filled=0, unknown=1)
+    >>> done.written, done.unknown
+    (2, 1)
     """
 
     path: Path
@@ -90,6 +94,17 @@ def write_judgements(
 
     Unknown documents are in Parquet alone. What a ranker filled in is marked there in `source`; the Workbench's
     description says how many they are, and beside a file of Quepid or TREC, `FILE.filled.csv` lists them.
+
+    >>> import tempfile
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[90, 90, 0], clicks=[40, 10, 0])
+    >>> found = cr.judge_documents(clicks, cr.Propensities.power(1, k=2), grades=(0.3,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = write_judgements(found, f"{folder}/qrels.txt", "trec")
+    ...     print(done.path.read_text(), end="")
+    7 0 1 1
+    7 0 2 0
     """
     check_delivery(to, rating, query_texts)
     target = Path(path)

@@ -8,7 +8,8 @@
 
 from cldrank.measures.computing import compute, mean
 from cldrank.measures.definitions import AP, ARP, DCG, ERR, NDCG, RR, P
-from cldrank.measures.measure import Empty, Measure, parse, parse_all
+from cldrank.measures.measure import Empty as Empty
+from cldrank.measures.measure import Measure, parse, parse_all
 from cldrank.measures.ranking import Ranking
 from cldrank.measures.statistics import Comparison, Interval, bootstrap_interval, mean_interval, paired_comparison
 
@@ -20,7 +21,6 @@ __all__ = [
     "NDCG",
     "RR",
     "Comparison",
-    "Empty",
     "Interval",
     "Measure",
     "P",

@@ -31,6 +31,10 @@ class Model(Value):
     takes_missing   whether features may be missing
     remote_ways     the ways to fit that can do with features on a cluster
     why_cold        why it cannot start from an earlier ranker, as the end of a sentence
+
+    >>> from cldrank.models import Linear, Trees
+    >>> Linear.takes_missing, Trees.takes_missing, isinstance(Linear(), Model)
+    (False, True, True)
     """
 
     name: ClassVar[str]
@@ -72,12 +76,18 @@ class Model(Value):
         del way
         return None
 
-    def check_installed(self, way: str = "fit_targets") -> None:
-        """Refuse a model whose package is not installed, and say what to install."""
+    def check_installed(self, way: str = "fit_targets", others: Iterable[type[Model]] = ()) -> None:
+        """Refuse a model whose package is not installed; say what to install, or which of the others would do."""
         needed = self.package(way)
-        if needed is not None and find_spec(needed[0]) is None:
-            package, extra = needed
-            raise MissingDependencyError(f"{self.label} needs {package}: pip install 'cldrank[{extra}]'.")
+        if needed is None or find_spec(needed[0]) is not None:
+            return
+        hint: Spelling | str = ""
+        for kind in others:
+            package = kind().package(way)
+            if can(kind, way) and (package is None or find_spec(package[0]) is not None):
+                choice = f", or choose {kind.label}:"
+                hint = Spelling(f"{choice} model={kind.__name__}()", f"{choice} --model {kind.name}")
+        raise MissingDependencyError("{} needs {}: pip install 'cldrank[{}]'{}.", self.label, *needed, hint)
 
     def _cannot(self, context: Context) -> UsageError:
         return UsageError(
@@ -117,7 +127,11 @@ def can(kind: type[Model], way: str) -> bool:
 
 
 def models() -> dict[str, type[Model]]:
-    """All kinds of model by name."""
+    """All kinds of model by name.
+
+    >>> list(models())
+    ['linear', 'mlp', 'trees']
+    """
     from cldrank.models import linear, network, trees  # noqa: F401 - a kind of model is known once its room is imported
 
     found: dict[str, type[Model]] = {}

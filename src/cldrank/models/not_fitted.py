@@ -8,4 +8,10 @@ from cldrank.errors import UsageError
 
 
 class NotFittedError(UsageError, sklearn.exceptions.NotFittedError):
-    """A method is used before `fit`."""
+    """A method is used before `fit`.
+
+    >>> import cldrank as cr
+    >>> cr.IPS().predict([[1.0]])
+    Traceback (most recent call last):
+    cldrank.models.not_fitted.NotFittedError: this IPS has not learned anything yet; call fit first.
+    """

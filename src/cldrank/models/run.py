@@ -23,6 +23,9 @@ class Epoch:
 
     `best` says whether it is kept so far: of a network, whether it is not significantly worse than the best; of boosted
     trees, whose epochs are rounds, whether `held_loss`, the mean loss of held-out preferences, is the least.
+
+    >>> import cldrank as cr
+    >>> run = cr.Run(on_epoch=lambda epoch: print(epoch.number, epoch.loss))
     """
 
     number: int

@@ -50,12 +50,20 @@ _NOT_TRAINING = ("checkpoint", "resume", "tensorboard", "on_epoch", "warm_start"
 
 @dataclass(frozen=True)
 class PipelineDefinition:
-    """All that a pipeline file says.
+    r"""All that a pipeline file says.
 
     source, text   the file and what it holds; paths in it are relative to its folder
     seed           of whatever draws
     …_options      keys of a section that other functions and classes declare
     formats        for each format of an export, how it is written, and what its features are called there
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "pipeline.toml"
+    ...     _ = file.write_text('seed = 3\nlog.files = "log.csv"\nfeatures.files = "train.txt"')
+    ...     found = read_pipeline(file)
+    >>> found.seed, found.log.files
+    (3, ('log.csv',))
     """
 
     source: Path

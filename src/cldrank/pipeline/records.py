@@ -29,6 +29,9 @@ class StepRecord:
     wrote      the hash of each file, by its path in the folder of the step
     seconds    that it took when it ran
     reused     of a gate that stopped: whether an earlier result says so
+
+    >>> StepRecord("audit", state="stopped", stop="blocking").stop
+    'blocking'
     """
 
     name: str

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cldrank.decoding import canonical, hashed
 from cldrank.environment import version_of
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import DataError, UsageError, advising_columns
 from cldrank.pipeline.definition import PipelineDefinition, reading_of
 from cldrank.pipeline.fingerprints import Fingerprints, content_hash
 from cldrank.pipeline.records import StepRecord
@@ -201,7 +201,8 @@ class Workbench:
         from cldrank.data.loading import load
 
         options = {**self.pipeline.feature_options, "groups": self._groups()}
-        return load(self.pipeline.paths(self.pipeline.features.files), **options)
+        with advising_columns(_feature_setting):
+            return load(self.pipeline.paths(self.pipeline.features.files), **options)
 
     def _groups(self) -> list[str] | None:
         """The group files that are named, if any are."""
@@ -234,3 +235,22 @@ class Workbench:
         from cldrank.propensity.storage import load_estimate
 
         return load_estimate(self.result("propensities", "rho.json"))
+
+
+def _feature_setting(option: str) -> str:
+    """How a pipeline file says which column of the features has a role: query = "…" in [features]."""
+    from cldrank.data.formats.parquet_columns import ARGUMENTS
+
+    role, _, name = option.removeprefix("--column ").partition("=")
+    columns = "[{}]".format(", ".join(f'"{one}"' for one in name.split(","))) if "," in name else f'"{name}"'
+    return f"{ARGUMENTS[role]} = {columns} in [features]"
+
+
+def log_setting(option: str) -> str:
+    """How it says so of the log.
+
+    >>> log_setting("--column doc_id=NAME")
+    'doc_id = "NAME" in [log.columns]'
+    """
+    role, _, name = option.removeprefix("--column ").partition("=")
+    return f'{role} = "{name}" in [log.columns]'

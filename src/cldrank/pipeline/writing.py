@@ -111,7 +111,7 @@ def _section_lines(title: str, kind: type[Value], chosen: Mapping[str, Any], sug
     chosen      keys that are written out, with a value, or None for the default; the others are commented out
     suggested   values for those, as TOML, in place of their defaults
     """
-    about = " ".join((kind.__doc__ or "").split())
+    about = " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
     lines = [f"[{title}]", f"# {about}"]
     for key, one in keys_of(kind).items():
         if key in chosen:

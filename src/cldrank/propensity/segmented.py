@@ -46,7 +46,8 @@ class BySegment:
 
     position by position: v_s from resampling, tau^2 by the method of Paule and Mandel (1982), mu by weighting.
     Candidates are compared within their segment only. The curve of a segment ends where its pages do. A segment whose
-    log supports no estimate gets the mean curve, with the interval of a segment yet unseen, and a note.
+    log supports no estimate gets the mean curve of two or more others, with the interval of a segment yet unseen, and a
+    note.
 
     Below the end of some segments, the mean curve goes on by the steps of those that are left, so that it does not jump
     to theirs.
@@ -89,6 +90,15 @@ class BySegment:
         if not known:
             name, first = next(iter(refusals.items()))
             raise UnidentifiableError("no segment can be estimated; {!r}: {}", name, quoted(first))
+        lacking = [name for name in refusals if tables[name].depth > 1]
+        if lacking and len(known) == 1:
+            raise UnidentifiableError(
+                "only segment {!r} can be estimated, and one curve cannot tell how much segments differ, so leave the "
+                "others out or estimate one curve for all; {!r}: {}",
+                next(iter(known)),
+                lacking[0],
+                quoted(refusals[lacking[0]]),
+            )
         depths = {name: max(table.depth, 1) for name, table in tables.items()}
         return _pooled(known, depths, refusals, self.estimator.confidence)
 

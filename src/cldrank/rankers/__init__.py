@@ -6,15 +6,19 @@ A saved ranker is a folder: `ranker.json` says what it is, `weights.safetensors`
 Loading reads data only; nothing in a folder can make code run.
 """
 
-from cldrank.rankers.base import Ranker, ScalingRanker, check_features
+from cldrank.rankers.base import Ranker
+from cldrank.rankers.base import ScalingRanker as ScalingRanker
+from cldrank.rankers.base import check_features as check_features
 from cldrank.rankers.blend import BlendRanker, blended
 from cldrank.rankers.borda import BordaRanker
 from cldrank.rankers.card import model_card
 from cldrank.rankers.explaining import Contributions, Importance
-from cldrank.rankers.files import check_replaceable, load_ranker, record_evaluation, save_ranker
+from cldrank.rankers.files import check_replaceable as check_replaceable
+from cldrank.rankers.files import load_ranker, record_evaluation
 from cldrank.rankers.group import GroupRanker
 from cldrank.rankers.linear import LinearRanker
-from cldrank.rankers.network import Layer, NetworkRanker
+from cldrank.rankers.network import Layer as Layer
+from cldrank.rankers.network import NetworkRanker
 from cldrank.rankers.provenance import Provenance
 from cldrank.rankers.torch_module import ModuleRanker
 from cldrank.rankers.trees import TreeRanker
@@ -25,19 +29,14 @@ __all__ = [
     "Contributions",
     "GroupRanker",
     "Importance",
-    "Layer",
     "LinearRanker",
     "ModuleRanker",
     "NetworkRanker",
     "Provenance",
     "Ranker",
-    "ScalingRanker",
     "TreeRanker",
     "blended",
-    "check_features",
-    "check_replaceable",
     "load_ranker",
     "model_card",
     "record_evaluation",
-    "save_ranker",
 ]

@@ -42,6 +42,12 @@ class Ranker(ABC):
     provenance      where it comes from
     trained_on      sorted hashes of the queries that it was trained on, see `cldrank.data.query_hash`; None if unknown
     start           what a later fit can begin with beside the scores, such as the model of selection: named arrays
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3.0], [2.0], [1.0]], [7, 7, 7], labels=[2, 1, 0])
+    >>> ranker = cr.Oracle().fit(data).ranker_
+    >>> ranker.feature_names, ranker.predict([[5.0], [0.0]]).argsort()
+    (('f1',), array([1, 0]))
     """
 
     kind: ClassVar[str]

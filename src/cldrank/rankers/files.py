@@ -105,6 +105,16 @@ def record_evaluation(ranker: Ranker, result: Measured, folder: str | PathLike[s
     """Add the evaluation of a saved ranker to its description and its model card.
 
     What was recorded there since the ranker was loaded stays; a folder that holds another ranker by now is refused.
+
+    >>> import tempfile
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3.0], [2.0], [1.0], [2.0]], [7, 7, 8, 8], labels=[1, 0, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cr.Oracle().fit(data).ranker_.save(f"{folder}/ranker")
+    ...     ranker = load_ranker(f"{folder}/ranker")
+    ...     record_evaluation(ranker, cr.evaluate(ranker, data, "RR"), f"{folder}/ranker")
+    ...     len(load_ranker(f"{folder}/ranker").provenance.evaluations)
+    1
     """
     path = Path(folder)
     content, files, _ = _contents(ranker)
@@ -120,6 +130,15 @@ def load_ranker(folder: str | PathLike[str], module: Any = None) -> Ranker:
     """The ranker saved in a folder, exactly as it was; a folder with anything wrong in it is refused.
 
     A ranker with a torch module of your own keeps its numbers, not its code: pass such a `module` to take them up.
+
+    >>> import tempfile
+    >>> from cldrank import scaling
+    >>> from cldrank.rankers import LinearRanker
+    >>> one = LinearRanker(feature_names="ab", scaling=scaling.fit(None, [[1, 2]]), coefficients=[1, 2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     one.save(f"{folder}/ranker")
+    ...     load_ranker(f"{folder}/ranker").predict([[3, 1]])
+    array([5.])
     """
     path = Path(folder)
     recover_folder(os.path.realpath(path))  # a ranker is saved where a link leads to

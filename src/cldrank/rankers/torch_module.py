@@ -24,6 +24,13 @@ class ModuleRanker(ScalingRanker):
     state         the module's numbers by name
     class_name    what the module was, to tell a user who has forgotten
     module        the module itself; None until one is given
+
+    >>> import torch
+    >>> from cldrank import scaling
+    >>> parts = {"feature_names": "ab", "scaling": scaling.fit(None, [[1, 2]])}
+    >>> ranker = ModuleRanker.of(torch.nn.Linear(2, 1), **parts)
+    >>> ranker.class_name, sorted(ranker.state)
+    ('Linear', ['bias', 'weight'])
     """
 
     kind = "module"

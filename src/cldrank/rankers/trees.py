@@ -31,6 +31,12 @@ class TreeRanker(Ranker):
     """Boosted trees as XGBoost writes them in JSON; a score is the sum of one leaf of each tree.
 
     Missing values (NaN) go where each split sends them.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[i] for i in range(20)], np.arange(20) // 4, labels=[0, 1, 2, 3] * 5)
+    >>> ranker = cr.Oracle(model=cr.Trees(rounds=3, validation=0, min_weight=0)).fit(data).ranker_
+    >>> type(ranker).__name__, ranker.predict([[float("nan")]]).shape
+    ('TreeRanker', (1,))
     """
 
     kind = "trees"

@@ -8,6 +8,8 @@ from pathlib import Path
 from cldrank.errors import UsageError
 from cldrank.files import make_folder, save_text
 
+__all__ = ["save_report"]
+
 FORMATS = ("html", "md", "csv", "latex", "png")
 
 _ENDINGS = {"html": ".html", "md": ".md", "csv": ".csv", "latex": ".tex"}

@@ -56,6 +56,10 @@ class Safe:
 
     A fit leaves `ranker_`, `safety_` (what was chosen, and why), and `trials_` (all shares). The ranker remembers the
     queries that judged among those it was trained on, since their clicks chose it.
+
+    >>> import cldrank as cr
+    >>> cr.safety.Safe(cr.CLD(), margin=0.02)
+    Safe(method=CLD(), margin=0.02, confidence=0.95, hold_out=0.3, production=None)
     """
 
     method: Method

@@ -19,7 +19,12 @@ _UPWARDS = 0.8  # of the chance of an error that is allowed: the way up has more
 
 
 class UnsafeError(DataError):
-    """The clicks do not show that any ranker is safe, not even an imitation of production; production is to stay."""
+    """The clicks do not show that any ranker is safe, not even an imitation of production; production is to stay.
+
+    >>> from cldrank.errors import CldrankError
+    >>> issubclass(UnsafeError, CldrankError)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,10 @@ class BlendTrial:
     strict    the lower end that counts on the way down from the learned ranker, at a higher confidence
     placebo   what it seems to gain with clicks permuted within positions, where there is nothing to gain: as much is
               due to a curve that is too steep; at least 0
+
+    >>> trial = BlendTrial(0.5, Interval(0.02, -0.01, 0.05, 0.92, n=500), strict=-0.02)
+    >>> trial.gain.low
+    -0.01
     """
 
     share: float

@@ -21,6 +21,9 @@ class Trial:
     value, standard_error    of the measure, over what was held out; None if the trial was pruned or failed
     behind, behind_error     how far behind the best trial, and the standard error of that, paired by query
     note                     why it failed
+
+    >>> Trial(1, {"model__l2": 0.1}, "complete", value=0.70, behind=0.01, behind_error=0.02).ties
+    True
     """
 
     number: int
@@ -48,6 +51,11 @@ class Tuned:
     held_out           the number of queries that they were judged on
     trials             all of them, in order
     estimator          fitted with the best parameters to all the data
+
+    >>> trials = tuple(Trial(number, {"l2": l2}, "complete", value=l2) for number, l2 in enumerate((0.1, 0.3)))
+    >>> found = Tuned({"l2": 0.3}, 0.3, 0.01, "concordance", 50, trials, estimator=None)
+    >>> [trial.number for trial in found.best()]
+    [1, 0]
     """
 
     best_parameters: dict[str, Value]

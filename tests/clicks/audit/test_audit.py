@@ -36,6 +36,25 @@ class TestPropensities:
         assert found(result, "propensities").severity == Severity.warning
         assert "one position only" in found(result, "propensities").found
 
+    def test_queries_with_one_page_each_say_nothing_about_the_order(self, logs: MakeLogs) -> None:
+        made = logs(queries=1200)
+        made.add(1200, made.shuffled).write()
+        by_query, together = (audit(made.folder / "log.parquet", one_query=alone) for alone in (False, True))
+        told = found(by_query, "propensities")
+        assert told.found.startswith("Each of the 1,200 queries was searched once")
+        assert "estimate with one_query=True." in told.advice
+        assert "estimate with --one-query." in found(by_query.said("shell"), "propensities").advice
+        assert found(by_query, "queries").found.endswith("the median query has 1 page and 1 click.")
+        assert together.facts.order.looks == "random"
+
+    def test_printed_it_advises_only_where_something_is_to_be_done(self, logs: MakeLogs) -> None:
+        made = logs()
+        result = audit(made.add(600, made.fixed).write())
+        text = str(result)
+        assert "Nothing to do." not in text
+        for finding in result.verdict.findings:
+            assert (finding.advice in text) == (finding.severity != Severity.ok)
+
     def test_two_rankers_can(self, logs: MakeLogs) -> None:
         made = logs()
         result = audit(made.add(2000, made.two_rankers).write())
@@ -187,7 +206,9 @@ MOMENTS: dict[str, Callable[[int], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MOMENTS)
+@pytest.mark.parametrize(
+    "kind", ["text", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("milliseconds", "timestamps"))]
+)
 def test_spark_finds_the_same(logs: MakeLogs, spark: Any, kind: str) -> None:
     made = logs()
     made.add(

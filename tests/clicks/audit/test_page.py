@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from audit_logs import Logs
-from browser import Checked, look
+from browser import Checked, cut_on_a_phone, look
 
 from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.audit import Audit, audit
@@ -103,3 +103,6 @@ class TestInABrowser:
         lines = np.frombuffer(zlib.decompressobj().decompress(packed), dtype=np.uint8).reshape(2400, -1)
         assert lines[:, 1:].any(axis=1).mean() > 0.2  # of a blank page, lines differ nowhere from the line above
         assert len(np.unique(lines)) > 100
+
+    def test_nothing_is_cut_on_a_phone(self, written: Path, tmp_path: Path) -> None:
+        assert cut_on_a_phone(written.read_text(encoding="utf-8"), tmp_path) == {}

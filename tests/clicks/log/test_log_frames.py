@@ -47,7 +47,7 @@ MAKERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "arrow": pa.table,
     "chunks": lambda columns: pa.concat_tables([pa.table(columns).slice(0, 7), pa.table(columns).slice(7)]),
     "batch": pa.record_batch,
-    "duckdb": lambda columns: duckdb.connect().from_arrow(pa.table(columns)),
+    "duckdb": lambda columns: duckdb.from_arrow(pa.table(columns)),
     "ibis": lambda columns: ibis.duckdb.connect().create_table("log", pa.table(columns).drop("junk")),
 }
 every_frame = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

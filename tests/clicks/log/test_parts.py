@@ -69,6 +69,7 @@ class TestTheFilesThatAreNamed:
         write(tmp_path / "dir1/a.parquet", [row("other")])
         assert documents(tmp_path / "dir[1]") == ["mine"]
 
+    @pytest.mark.slow
     def test_names_and_separators_on_spark(self, tmp_path: Path, spark: Any) -> None:
         for suffix in ("parquet", "csv", "json"):
             folder = tmp_path / suffix

@@ -51,8 +51,8 @@ def instants(path: Path, engine: Any = "duckdb", **options: Any) -> tuple[list[d
         return times, log.clock.found().sentences
 
 
+@pytest.mark.exhaustive
 class TestKinds:
-    @pytest.mark.exhaustive
     @pytest.mark.parametrize(
         ("unit", "ticks"), [("seconds", 1), ("milliseconds", 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)]
     )
@@ -64,7 +64,6 @@ class TestKinds:
             assert found == [whole, None]
             assert said == (f"timestamps are {unit} since 1970",)
 
-    @pytest.mark.exhaustive
     def test_fractions_of_seconds(self, tmp_path: Path, engine: Any) -> None:
         for values in (pa.array([SECONDS, float("nan")]), pa.array([str(SECONDS), ""])):
             assert instants(write(tmp_path / "log.parquet", values), engine)[0] == [NOON, None]
@@ -145,7 +144,6 @@ class TestKinds:
             assert found == [None] * 3
             assert said[0].startswith("3 of 3 timestamps cannot be read, such as '")
 
-    @pytest.mark.exhaustive
     def test_numbers_beyond_all_times(self, tmp_path: Path, engine: Any) -> None:
         values = [
             pa.array([2**63 - 1, -(2**63)]),

@@ -131,6 +131,7 @@ def equal(ours: pa.Table, theirs: pa.Table) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_the_real_tables_survive_as_events(real_data: Path, tmp_path: Path) -> None:
     """Every number comes back if the tables are written as Metarank writes events; the lines are in disorder."""
     theirs = [pq.read_table(real_data / "ranklens" / f"{name}.parquet") for name in ("impressions", "items")]

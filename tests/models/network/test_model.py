@@ -237,7 +237,7 @@ SCENES = {
     "several positions": log([(0, 1, 10, 3), (0, 2, 4, 1), (1, 2, 10, 1), (1, 1, 4, 0)], [4]),
     "clicks on one query only": log([*PAIR, (4, 1, 9, 0), (5, 2, 9, 0)], [4, 4, 4]),
     "a single query": log(PAIR, [3]),
-    "a long list": log([(row, row + 1, 9, row % 5) for row in range(150)], [160, 3]),
+    "a long list": log([(row, row + 1, 9, row % 5) for row in range(60)], [70, 3]),
     "few unshown for many shown": log([(row, row + 1, 9, row % 5) for row in range(9)], [10, 3]),
     "one feature": log(PAIR, [4], width=1),
 }

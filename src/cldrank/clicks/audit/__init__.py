@@ -88,6 +88,12 @@ def audit_table(table: ClickTable, *, knows_candidates: bool = True, source: str
 
     knows_candidates   whether the table is aligned to a dataset, and so knows the candidates that were never shown
     source             what to call it
+
+    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
+    >>> result = audit_table(clicks)
+    >>> [(entry.position, entry.clicks) for entry in result.facts.curve]
+    [(1, 4), (2, 1)]
     """
     return _judged(table, knows_candidates, source)
 

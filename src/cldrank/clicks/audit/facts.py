@@ -9,9 +9,10 @@ from cldrank.clicks.aggregate import Account
 from cldrank.clicks.audit.log_facts import LogFacts
 from cldrank.clicks.audit.overlap import Order, Overlap, Precision
 from cldrank.clicks.audit.positions import Position, Queries
-from cldrank.clicks.audit.verdict import Verdict
+from cldrank.clicks.audit.verdict import Severity, Verdict
 from cldrank.clicks.audit.ways import PropensityWay
 from cldrank.errors import Language
+from cldrank.wording import count
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,13 @@ class Facts:
     curve      clicks by position
     ways       which comparisons of positions the log supports, and whether a lower bound
     log        what only the log can say (pages, surfaces, users, drift); None where only cells were given
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
+    >>> facts = cr.clicks.audit.audit_table(clicks).facts
+    >>> facts.impressions, facts.clicks, facts.depth, [way.name for way in facts.ways if way.possible]
+    (18, 5, 2, [])
     """
 
     source: str
@@ -58,7 +66,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Audit:
-    """What a log can and cannot support: the facts, and the verdict on them."""
+    """What a log can and cannot support: the facts, and the verdict on them.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
+    >>> clicks = cr.ClickTable.from_arrays(data, position=[1, 2, 0], impressions=[9, 9, 0], clicks=[4, 1, 0])
+    >>> result = cr.clicks.audit.audit_table(clicks)
+    >>> result.verdict.severity.value, sorted(result.as_dict())[:3]
+    ('warning', ['curve', 'log', 'order'])
+    """
 
     facts: Facts
     verdict: Verdict
@@ -93,12 +109,15 @@ class Audit:
     def __str__(self) -> str:
         facts = self.facts
         lines = [
-            f"{facts.source}: {facts.impressions:,} impressions, {facts.clicks:,} clicks, {facts.depth} positions deep",
+            f"{facts.source}: {count(facts.impressions, 'impression')}, {count(facts.clicks, 'click')}, "
+            f"{count(facts.depth, 'position')} deep",
             self.verdict.sentence,
             "",
         ]
         for finding in self.verdict.findings:
-            lines += [f"{finding.severity:>8}  {finding.topic}: {finding.found}", f"{'':>8}  {finding.advice}"]
+            lines.append(f"{finding.severity:>8}  {finding.topic}: {finding.found}")
+            if finding.severity != Severity.ok:
+                lines.append(f"{'':>8}  {finding.advice}")
         lines += ["", f"{'position':>8} {'impressions':>12} {'clicks':>10} {'CTR':>8}   95% interval"]
         lines += [
             f"{entry.position:>8} {entry.impressions:>12,} {entry.clicks:>10,} {entry.rate:>8.4f}   "

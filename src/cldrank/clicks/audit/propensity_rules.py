@@ -87,6 +87,19 @@ def _estimator(way: PropensityWay) -> Spelling:
 
 def _not_compared(facts: Facts, language: Language) -> Finding:
     overlap = facts.overlap
+    if not overlap.moving and facts.queries.searched > 1 and facts.queries.sessions["most"] == 1:
+        return Finding(
+            "propensities",
+            Severity.warning,
+            f"Each of the {facts.queries.searched:,} queries was searched once, so none of its candidates could move: "
+            "comparing cannot separate position from relevance, and a random order would not show.",
+            worded(
+                "If the same documents are shown to many queries, and their positions do not depend on the query, "
+                "audit and estimate with {}. Otherwise model relevance from features as well, or assume a known curve.",
+                (Spelling("one_query=True", "--one-query"),),
+                language,
+            ),
+        )
     if not overlap.moving:
         return Finding(
             "propensities",

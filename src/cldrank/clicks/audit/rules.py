@@ -10,6 +10,7 @@ from cldrank.clicks.audit.propensity_rules import best_way, judge_precision, jud
 from cldrank.clicks.audit.verdict import NOTHING_TO_DO, Finding, Severity, Verdict
 from cldrank.clicks.log.layout import mapping
 from cldrank.errors import Language, Spelling, setting, worded
+from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.clicks.audit.facts import Facts
@@ -33,18 +34,8 @@ _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
 def judge(facts: Facts, language: Language = "python") -> Verdict:
     """Judge what was found, with advice in the words of Python or of the command line."""
-    rules = (
-        _clicks,
-        _rejects,
-        _layout,
-        _candidates,
-        _queries,
-        judge_propensities,
-        judge_precision,
-        judge_shape,
-        _actors,
-        _drift,
-    )
+    unknown = facts.rejects is not None and bool(facts.rejects.strangers)
+    rules = (_strangers, _rejects, _layout) if unknown else _RULES  # else most would judge the nothing that is left
     findings = [finding for rule in rules for finding in rule(facts, language)]
     findings.sort(key=lambda finding: _RANK[finding.severity])
     worst = findings[0].severity
@@ -65,12 +56,24 @@ def judge(facts: Facts, language: Language = "python") -> Verdict:
     return Verdict(worst, sentence, tuple(findings))
 
 
+def _strangers(facts: Facts, _: Language) -> Iterator[Finding]:
+    if facts.rejects is None:
+        return
+    found = facts.rejects.strangers
+    yield Finding(
+        "ids",
+        Severity.blocking,
+        f"{found[0].upper()}{found[1:]}.",
+        "Write ids alike in both (case, spaces, prefixes), or give the features of what was logged.",
+    )
+
+
 def _clicks(facts: Facts, _: Language) -> Iterator[Finding]:
     impressions, clicks = facts.impressions, facts.clicks
     if not impressions:
         yield Finding("clicks", Severity.blocking, "The log shows nothing at all.", "Check that it is the right file.")
         return
-    found = f"{clicks:,} clicks in {impressions:,} impressions, a click-through rate of {facts.rate:.2%}."
+    found = f"{count(clicks, 'click')} in {count(impressions, 'impression')}, a click-through rate of {facts.rate:.2%}."
     if not clicks:
         advice = "Check which column holds the clicks; without clicks there is nothing to learn from."
         yield Finding("clicks", Severity.blocking, found, advice)
@@ -94,7 +97,9 @@ def _rejects(facts: Facts, language: Language) -> Iterator[Finding]:
     if account.found:
         yield Finding("reading", Severity.ok, f"Found in the log: {'; '.join(account.found)}.", NOTHING_TO_DO)
     if not account.n_rejected:
-        yield Finding("rows", Severity.ok, f"All {account.rows:,} rows of the log could be counted.", NOTHING_TO_DO)
+        yield Finding(
+            "rows", Severity.ok, f"{_all_of(account.rows, 'row')} of the log could be counted.", NOTHING_TO_DO
+        )
         return
     worst = max(account.rejected, key=lambda reason: account.rejected[reason])
     found = (
@@ -161,7 +166,8 @@ def _layout(facts: Facts, language: Language) -> Iterator[Finding]:
             found = f"{odd:,} of {pages.pages:,} pages ({odd / pages.pages:.2%}) {what}."
             yield Finding(topic, Severity.warning if severe else Severity.note, found, advice)
     if not (pages.gaps or pages.shared or pages.late):
-        found = f"All {pages.pages:,} pages show positions 1, 2, 3, … without gaps, one document each."
+        which = _all_of(pages.pages, "page")
+        found = f"{which} show{'s' * (pages.pages == 1)} positions 1, 2, 3, … without gaps, one document each."
         yield Finding("positions", Severity.ok, found, NOTHING_TO_DO)
     surfaces = facts.log.surfaces
     if surfaces and len(surfaces) > 1:
@@ -199,6 +205,7 @@ def _candidates(facts: Facts, language: Language) -> Iterator[Finding]:
         f"{queries.never_shown:,} of {queries.candidates:,} candidates ({share:.1%}) of the queries searched for were "
         "never shown."
     )
+    were = "was" if queries.candidates == 1 else "were"
     if queries.never_shown:
         advice = "This is selection bias: prefer a method that models selection, such as CLD."
         yield Finding("selection", Severity.note, found, advice)
@@ -206,8 +213,8 @@ def _candidates(facts: Facts, language: Language) -> Iterator[Finding]:
         yield Finding(
             "selection",
             Severity.warning,
-            f"All {queries.candidates:,} candidates of the queries searched for were shown at least once. Do the "
-            "features leave out candidates that were never shown?",
+            f"{_all_of(queries.candidates, 'candidate')} of the queries searched for {were} shown at least once. Do "
+            "the features leave out candidates that were never shown?",
             "If so, add them: without them selection bias cannot be seen, let alone corrected. If not, correcting "
             "positions is enough.",
         )
@@ -218,7 +225,8 @@ def _queries(facts: Facts, _: Language) -> Iterator[Finding]:
     if not queries.searched:
         return
     share = queries.unclicked / queries.searched
-    usual = f"{queries.sessions['median']:,.0f} pages and {queries.clicks['median']:,.0f} clicks"
+    pages, clicks = (round(quantiles["median"]) for quantiles in (queries.sessions, queries.clicks))
+    usual = f"{count(pages, 'page')} and {count(clicks, 'click')}"
     found = (
         f"The only query has {usual}."
         if queries.searched == 1
@@ -308,3 +316,22 @@ def _drift(facts: Facts, language: Language) -> Iterator[Finding]:
         yield Finding(
             "silence", Severity.note, found, "Check whether parts of the log are missing, or timestamps wrong."
         )
+
+
+def _all_of(number: int, word: str) -> str:
+    """All of something, at the beginning of a sentence: the only page, both pages, all 3 pages."""
+    return {1: f"The only {word}", 2: f"Both {word}s"}.get(number, f"All {number:,} {word}s")
+
+
+_RULES = (
+    _clicks,
+    _rejects,
+    _layout,
+    _candidates,
+    _queries,
+    judge_propensities,
+    judge_precision,
+    judge_shape,
+    _actors,
+    _drift,
+)

@@ -9,7 +9,11 @@ NOTHING_TO_DO = "Nothing to do."
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """How bad a finding is.
+
+    >>> list(map(str, Severity)), Severity.warning == "warning"
+    (['ok', 'note', 'warning', 'blocking'], True)
+    """
 
     ok = "ok"
     note = "note"
@@ -19,7 +23,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about a topic, in one sentence, and what to do, in another."""
+    """What was found about a topic, in one sentence, and what to do, in another.
+
+    >>> Finding("impressions", Severity.note, "There are few.", "Collect more.").severity.value
+    'note'
+    """
 
     topic: str
     severity: Severity
@@ -29,7 +37,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The overall judgement, as bad as the worst finding; findings come in order of severity."""
+    """The overall judgement, as bad as the worst finding; findings come in order of severity.
+
+    >>> few = Finding("impressions", Severity.note, "There are few.", "Collect more.")
+    >>> [finding.advice for finding in Verdict(Severity.note, "Usable.", (few,)).findings]
+    ['Collect more.']
+    """
 
     severity: Severity
     sentence: str

@@ -108,7 +108,7 @@ def _serps(read: ir.Table) -> ir.Table:
         session=found.parts[0].cast("int64"),
         time=found.parts[1].cast("int64"),
         query=found.parts[3].cast("int64"),
-        documents=found.parts[5:].cast("array<int64>"),
+        documents=found.parts[5:].try_cast("array<int64>"),  # DuckDB before 2.0 casts what lies outside the slice, too
     )
     turn = ibis.row_number().over(group_by="session", order_by=["time", "number"]).cast("int64") + 1
     found = found.mutate(turn=turn)

@@ -144,7 +144,6 @@ def mapping(role: str) -> Spelling:
     """How to say which column has a role.
 
     >>> mapping("timestamp").shell
-    '--column timestamp=NAME (--log-column where --column is for features)'
+    '--column timestamp=NAME'
     """
-    option = f"--column {role}=NAME (--log-column where --column is for features)"
-    return Spelling(f"columns={{{role!r}: NAME}}", option)
+    return Spelling(f"columns={{{role!r}: NAME}}", f"--column {role}=NAME")

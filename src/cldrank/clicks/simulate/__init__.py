@@ -20,7 +20,8 @@ from cldrank.clicks.simulate.policies import (
 )
 from cldrank.clicks.simulate.session_log import SavedLog, save_log
 from cldrank.clicks.simulate.simulation import Sessions, Simulation
-from cldrank.clicks.simulate.truth import load_truth, save_truth, truth_of, truth_path
+from cldrank.clicks.simulate.truth import load_truth, save_truth, truth_of
+from cldrank.clicks.simulate.truth import truth_path as truth_path
 
 __all__ = [
     "Cascade",
@@ -41,5 +42,4 @@ __all__ = [
     "save_log",
     "save_truth",
     "truth_of",
-    "truth_path",
 ]

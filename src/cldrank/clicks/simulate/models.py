@@ -92,7 +92,7 @@ class _Independent(ClickModel):
 class PositionBased(_Independent):
     """Click if examined and relevant; an examined irrelevant result is clicked with probability `noise`.
 
-    P(click at k) = (1/k)^eta * (1 if relevant else noise)
+        P(click at k) = (1/k)^eta * (1 if relevant else noise)
 
     >>> PositionBased(eta=2).propensities(2)
     array([1.  , 0.25])
@@ -111,7 +111,7 @@ class PositionBased(_Independent):
 class TrustBiased(_Independent):
     """People trust high positions: what they believe to be relevant depends on where it is shown.
 
-    P(click at k) = (1/k)^eta * (epsilon_plus_k if relevant else epsilon_minus_k)
+        P(click at k) = (1/k)^eta * (epsilon_plus_k if relevant else epsilon_minus_k)
 
     Each epsilon is one number, or one per position. None means a trust that fades with the position:
 

@@ -40,7 +40,11 @@ class Layouts(NamedTuple):
 
 
 class Policy(Ingredient, ABC):
-    """How pages are made."""
+    """How pages are made.
+
+    >>> TopK().reaches_all, PlackettLuce(temperature=0.5).reaches_all
+    (False, True)
+    """
 
     @property
     def reaches_all(self) -> bool:
@@ -142,6 +146,9 @@ class ShuffledShare(Policy):
 
     shuffle="page"         production's top results, shuffled
     shuffle="candidates"   any candidates of the query, shuffled; so everything is shown sometimes
+
+    >>> ShuffledShare(0.2).layouts(3).drawn
+    0.2
     """
 
     name = "shuffled"
@@ -178,6 +185,9 @@ class PlackettLuce(Policy):
     """Position by position, the next result is drawn with probability proportional to exp(score / temperature).
 
     A low temperature keeps production's order, a high one shuffles all candidates.
+
+    >>> PlackettLuce(temperature=0.5)
+    PlackettLuce(temperature=0.5)
     """
 
     name = "plackett-luce"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -18,12 +19,14 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.table import ClickTable
+from cldrank.errors import Spelling, UsageError
 from cldrank.files import replacing
 
 if TYPE_CHECKING:
     from cldrank.clicks.simulate.simulation import Progress, Sessions, Simulation
 
 _GROUP_ROWS = 1 << 20
+_OWN_COLUMNS = ("session_id", "query_id", "doc_id", "position", "clicked", "ranker_id", "propensity")
 _WAITING = 2  # row groups made and not yet written
 
 # Session ids only ever grow: their differences take less than a bit each. Numbers of queries and positions come in runs
@@ -39,7 +42,11 @@ WRITER_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class SavedLog:
-    """What went into a log: impressions and clicks by position, and, if they were counted, its cells."""
+    """What went into a log: impressions and clicks by position, and, if they were counted, its cells.
+
+    >>> SavedLog(2, impressions=np.array([2, 2]), clicks=np.array([1, 0])).cells is None
+    True
+    """
 
     sessions: int
     impressions: IntArray
@@ -54,21 +61,33 @@ def save_log(
     *,
     seed: int = 0,
     count: bool = False,
+    segment: tuple[str, str] | None = None,
     progress: Progress | None = None,
 ) -> SavedLog:
     """Save one row per impression to a Parquet file, which is complete or not there at all.
 
     Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id (which
     layout was shown) and, where it is known, propensity (the probability with which the policy shows this document at
-    this position). Memory does not grow with sessions. `count` also counts the cells; `progress` gets the number of
-    sessions that are done.
+    this position). `segment`, a column and its value such as ("device", "phone"), adds that column; the ids of sessions
+    then begin with the value, so that logs of several segments can be read together. Memory does not grow with
+    sessions. `count` also counts the cells; `progress` gets the number of sessions that are done.
+
+    >>> import tempfile
+    >>> from cldrank.clicks.simulate import Simulation
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
+    >>> simulation = Simulation(data, scores=data.features[:, 0], depth=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = save_log(simulation, f"{folder}/log.parquet", 100, count=True)
+    >>> saved.impressions, saved.cells.n_cells
+    (array([100, 100]), 2)
     """
     from cldrank.clicks.simulate.simulation import Counts, whole_sessions
 
     total = whole_sessions(sessions)
     counts = Counts(simulation) if count else None
     by_position = np.zeros((2, simulation.longest_page), dtype=np.int64)
-    columns = Columns(simulation)
+    columns = Columns(simulation, segment)
     with (
         replacing(path) as temporary,
         pq.ParquetWriter(temporary, columns.schema, **columns.options) as writer,
@@ -106,21 +125,32 @@ def _groups(blocks: Iterator[Sessions], depth: int) -> Iterator[list[Sessions]]:
 class Columns:
     """Turns sessions into the columns of a log."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
+    def __init__(self, simulation: Simulation, segment: tuple[str, str] | None = None) -> None:
+        if segment is not None and segment[0].lower() in _OWN_COLUMNS:
+            raise UsageError(
+                "{} cannot name the segment: {} is a column of the log itself. Choose another name, such as device.",
+                Spelling(f"segment={segment!r}", f"--segment {'='.join(segment)}"),
+                segment[0],
+            )
+        self.simulation, self.segment = simulation, segment
         candidates = Candidates.of(simulation.dataset)
         self.query_ids = _Ids(candidates.query_ids, np.arange(candidates.n_queries))
         self.doc_ids = _Ids(candidates.doc_ids, simulation.showable)
         self.varies = simulation.varies
         self.names = pa.array([*simulation.layouts.names, simulation.policy.name])
         self.chances = _Chances(simulation) if self.varies and _Chances.known(simulation) else None
-        fields = [("session_id", pa.int64()), ("query_id", self.query_ids.kind), ("doc_id", self.doc_ids.kind)]
+        session = pa.int64() if segment is None else pa.string()
+        fields = [("session_id", session), ("query_id", self.query_ids.kind), ("doc_id", self.doc_ids.kind)]
         fields += [("position", pa.int32()), ("clicked", pa.bool_())]
         fields += [("ranker_id", pa.dictionary(pa.int32(), pa.string()))] if self.varies else []
         fields += [("propensity", pa.float64())] if self.chances else []
+        fields += [(segment[0], pa.dictionary(pa.int32(), pa.string()))] if segment else []
         self.schema = pa.schema(fields)
         coded = {"doc_id", "ranker_id", "propensity"} | ({"query_id"} if self.query_ids.text else set())
         encoding = dict(WRITER_OPTIONS["column_encoding"])
+        if segment is not None:
+            encoding["session_id"] = "DELTA_BYTE_ARRAY"
+            coded.add(segment[0])
         if simulation.policy.reaches_all and self.doc_ids.text is None:
             encoding["doc_id"] = "DELTA_BINARY_PACKED"
             coded.remove("doc_id")
@@ -140,7 +170,7 @@ class Columns:
             values = [part[shown] for part in values]
         session, query, layout, row, position, clicked = values
         columns = [
-            pa.array(session),
+            self.session_ids(session),
             self.query_ids.of(query),
             self.doc_ids.of(row),
             pa.array(position),
@@ -150,7 +180,16 @@ class Columns:
             columns.append(pa.DictionaryArray.from_arrays(pa.array(layout), self.names))
         if self.chances:
             columns.append(pa.array(self.chances.of(query, row, position)))
+        if self.segment:
+            code = pa.array(np.zeros(len(row), dtype=np.int32))
+            columns.append(pa.DictionaryArray.from_arrays(code, pa.array([self.segment[1]])))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def session_ids(self, numbers: IntArray) -> pa.Array:
+        """The ids of sessions: their numbers, behind the name of the segment if there is one."""
+        if self.segment is None:
+            return pa.array(numbers)
+        return pc.binary_join_element_wise(self.segment[1], pa.array(numbers).cast(pa.string()), "-")
 
 
 class _Ids:

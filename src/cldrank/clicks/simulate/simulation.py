@@ -42,6 +42,11 @@ class Sessions(NamedTuple):
     layout    (sessions,) which layout of the policy was shown; one more than the last if the page was drawn
     rows      (sessions, depth) the dataset row at each position, -1 where the page has ended
     clicked   (sessions, depth)
+
+    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
+    >>> (block,) = Simulation(data, scores=data.features[:, 0], depth=2).sessions(4)
+    >>> block.first, block.rows.shape, block.clicked.dtype
+    (0, (4, 2), dtype('bool'))
     """
 
     first: int

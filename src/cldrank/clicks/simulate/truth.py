@@ -39,6 +39,13 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
     propensities   P(examined) by position; null where it depends on the page, as in a cascade
     examination    the same, averaged over the sessions that show the position; null where no closed form is known
     attraction     P(click | examined) by position, of relevant and of irrelevant results
+
+    >>> from cldrank.clicks.simulate import Simulation
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
+    >>> simulation = Simulation(data, scores=data.features[:, 0], depth=2)
+    >>> truth_of(simulation, 100, seed=0)["propensities"]
+    [1.0, 0.5]
     """
     data, model = simulation.dataset, simulation.model
     propensities, examination = model.propensities(simulation.depth), mean_examination(simulation)
@@ -98,7 +105,13 @@ def mean_examination(simulation: Simulation) -> NDArray[np.float64] | None:
 
 
 def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
-    """Save the truth beside a file of clicks and return its path; None beside a pipe or a device."""
+    """Save the truth beside a file of clicks and return its path; None beside a pipe or a device.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_truth({"seed": 0}, f"{folder}/log.parquet").name
+    'log.parquet.json'
+    """
     if not has_truth(path):
         return None
     target = truth_path(path)
@@ -107,7 +120,18 @@ def save_truth(truth: dict[str, Any], path: str | PathLike[str]) -> Path | None:
 
 
 def load_truth(path: str | PathLike[str]) -> dict[str, Any]:
-    """The truth about a file of simulated clicks, found beside it."""
+    """The truth about a file of simulated clicks, found beside it.
+
+    >>> import tempfile
+    >>> from cldrank.clicks.simulate import Simulation
+    >>> from cldrank.data.dataset import RankingDataset
+    >>> data = RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7], labels=[0, 4, 1])
+    >>> simulation = Simulation(data, scores=data.features[:, 0], depth=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save_truth(truth_of(simulation, 100, seed=3), f"{folder}/log.parquet")
+    ...     load_truth(f"{folder}/log.parquet")["seed"]
+    3
+    """
     source = truth_path(path)
     if not source.exists():
         raise UsageError(f"{source}: there is no such file; it would hold the truth about simulated clicks.")

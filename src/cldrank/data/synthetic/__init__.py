@@ -16,39 +16,47 @@ from cldrank._typing import IntArray
 from cldrank.arguments import check_whole
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.synthetic import web10k, world, yahoo
-from cldrank.data.synthetic.world import HiddenWorld, Kind
+from cldrank.data.synthetic.world import HiddenWorld
+from cldrank.data.synthetic.world import Kind as Kind
 from cldrank.errors import UsageError
 
-__all__ = ["CHUNK", "KINDS", "Kind", "generate", "make"]
+__all__ = ["generate", "make"]
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in (web10k.KIND, yahoo.KIND)})
 
 CHUNK = 64
 
 
-def make(kind: str, queries: int, seed: int) -> RankingDataset:
+def make(kind: str, queries: int, seed: int = 0) -> RankingDataset:
     """A synthetic set in memory.
 
-    >>> make("yahoo-like", 3, seed=0)
+    >>> make("yahoo-like", 3)
     RankingDataset(yahoo-like (synthetic): 3 queries, ... rows, 519 features, labels 0…..., document ids)
     """
     return next(generate(kind, queries, seed, block_queries=queries))
 
 
-def generate(kind: str, queries: int, seed: int, *, block_queries: int = 16 * CHUNK) -> Iterator[RankingDataset]:
+def generate(
+    kind: str, queries: int, seed: int = 0, *, skip: int = 0, block_queries: int = 16 * CHUNK
+) -> Iterator[RankingDataset]:
     """The same set in blocks of queries, so that only one block needs to be in memory; multiples of CHUNK are fastest.
+
+    skip   leave out as many queries: those after them, with their ids, which another set of the seed does not have
 
     >>> [len(block) for block in generate("yahoo-like", 10, seed=0, block_queries=4)]
     [4, 4, 2]
+    >>> [block.query_ids.tolist() for block in generate("yahoo-like", 2, seed=0, skip=10)]
+    [[11, 12]]
     """
     if kind not in KINDS:
         raise UsageError(f"there is no synthetic kind {kind!r}; the kinds are {', '.join(KINDS)}.")
     check_whole("queries", queries, least=1)
     check_whole("seed", seed, least=0)
+    check_whole("skip", skip, least=0)
     check_whole("block_queries", block_queries, least=1)
+    end = skip + queries
     return (
-        _block(KINDS[kind], seed, start, min(start + block_queries, queries))
-        for start in range(0, queries, block_queries)
+        _block(KINDS[kind], seed, start, min(start + block_queries, end)) for start in range(skip, end, block_queries)
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cldrank.errors import UsageError
+from cldrank.errors import UsageError, advising_columns
 from cldrank.pipeline.definition import deciding
-from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.pipeline.step import Step, StepOutcome, Workbench, log_setting
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
@@ -66,7 +66,8 @@ class AggregateStep(Step):
 
         from cldrank.clicks.aggregate import aggregate
 
-        found = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
+        with advising_columns(log_setting):
+            found = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
         pq.write_table(found.rejects, folder / "rejects.parquet")
         account = found.account
         facts = {"rows": account.rows, "set_aside": account.n_rejected, "reasons": dict(account.rejected)}

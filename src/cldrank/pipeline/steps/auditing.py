@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cldrank.decoding import plain
+from cldrank.errors import advising_columns
 from cldrank.files import save_json, save_text
 from cldrank.pipeline.definition import PipelineDefinition, deciding, reading_of
-from cldrank.pipeline.step import Step, StepOutcome, Workbench
+from cldrank.pipeline.step import Step, StepOutcome, Workbench, log_setting
 from cldrank.wording import count
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class AuditStep(Step):
 
         dataset = bench.dataset
         bench.say("auditing the log")
-        found = audit(bench.log_paths(), dataset, **self._reading(bench))
+        with advising_columns(log_setting):
+            found = audit(bench.log_paths(), dataset, **self._reading(bench))
         rows, files = 0 if found.facts.rejects is None else found.facts.rejects.rows, len(bench.log_files())
         seen = f"all of the log that is there, {count(rows, 'row')} in {count(files, 'file')}"
         return audited(bench, found, folder, {"seen": seen, "rows": rows, "files": files})

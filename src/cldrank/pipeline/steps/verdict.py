@@ -79,8 +79,8 @@ class VerdictStep(Step):
             margin=chosen.margin,
             confidence=chosen.confidence,
             estimator=chosen.estimator,
-            trust_curve=chosen.trust_propensity,
-            thorough=not chosen.quick,
+            trust_propensity=chosen.trust_propensity,
+            quick=chosen.quick,
             seed=bench.pipeline.seed,
             progress=lambda at: bench.say(f"judging by clicks: {at}"),
         )

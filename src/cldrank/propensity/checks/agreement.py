@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, DataError, MissingDependencyError, UnidentifiableError, UsageError
+from cldrank.errors import (
+    CldrankError,
+    DataError,
+    MissingDependencyError,
+    MissingValueError,
+    UnidentifiableError,
+    UsageError,
+)
 from cldrank.propensity.affine_clicks import AffineClicks, curve_of
 from cldrank.propensity.checks.refuted import with_refutation
 from cldrank.propensity.estimator import PropensityEstimator, estimators
@@ -29,7 +36,7 @@ Estimators = Mapping[str, PropensityEstimator[Propensities | AffineClicks]]
 
 _EXACT = 1e-9  # an error below it is rounding
 _ENOUGH = 20  # replicates for an error of the difference
-_REFUSALS = (UnidentifiableError, MissingDependencyError)
+_REFUSALS = (UnidentifiableError, MissingDependencyError, MissingValueError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +240,14 @@ def compare_estimators(
 
     By default all that need no more than is given: with a dataset, also those that model relevance; what they warn of
     is in the table. Of estimators that find slopes and bases, the slopes are compared.
+
+    >>> import cldrank as cr
+    >>> data = cr.RankingDataset.from_arrays([[0.0]] * 60, [0] * 60)
+    >>> shown = {"row": [*range(60)] * 2, "position": [1] * 60 + [2] * 60, "impressions": [100] * 120}
+    >>> clicks = cr.ClickTable.from_arrays(data, **shown, clicks=[40] * 60 + [10] * 60)
+    >>> found = compare_estimators(clicks)
+    >>> found.estimates["AllPairs"]
+    Propensities(1, 0.25; AllPairs, 60 candidates)
     """
     estimates: dict[str, Propensities] = {}
     refusals: dict[str, CldrankError] = {}

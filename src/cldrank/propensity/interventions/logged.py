@@ -142,6 +142,12 @@ def logged_probability(
     layout    how to read the log; its fields can be given by their names (see `cldrank.clicks.log.LogLayout`)
 
     Where it varied between the impressions of a cell, it is their harmonic mean: a click does not depend on it there.
+
+    >>> import pyarrow as pa
+    >>> log = {"session_id": [1, 1, 2, 2], "query_id": ["a"] * 4, "doc_id": [5, 6, 6, 5]}
+    >>> log = pa.table({**log, "position": [1, 2] * 2, "clicked": [1, 0] * 2, "propensity": [0.5] * 4})
+    >>> logged_probability(log, ClickTable.read(log))
+    array([0.5, 0.5, 0.5, 0.5])
     """
     if clicks.n_segments > 1:
         raise UsageError("probabilities of display are read for a log without segments, or for one of them at a time.")

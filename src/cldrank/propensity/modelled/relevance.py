@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cldrank.rankers import Ranker
 
 Floats = NDArray[np.float64]
+_FILLED = Spelling("missing=0.0", "`cldrank data convert FILE --missing 0 --out NEW.parquet`")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         if dataset is None:
             raise AssertionError("`fit` and `check` refuse to go on without features")
         clicks.check_same(dataset)
-        dataset.check_complete(self.spelling)
+        dataset.check_complete(self.spelling, filled=_FILLED)
         self._refuse_silent(np.flatnonzero(cells.rates() == 0), cells, "nothing was clicked there")
         shown = ShownCandidates.of(dataset, cells, scalings.fit(self.model.scaling, dataset.features))
         explained = explained_order(shown.features, cells, shown.row)

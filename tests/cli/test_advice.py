@@ -1,0 +1,197 @@
+"""What a command says to somebody whose files do not fit: the way out must be one that this command has."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cldrank as cr
+from cldrank.models import model as models
+
+Run = Callable[..., Any]
+
+
+def write_log(path: Path, query: Callable[[int], object], doc: Callable[[int], object], pages: int = 60) -> Path:
+    """A log of pages with three results each, the first of which is clicked."""
+    rows = [(page, query(page), doc(k), k, int(k == 1)) for page in range(pages) for k in (1, 2, 3)]
+    names = ("session_id", "query_id", "doc_id", "position", "clicked")
+    pq.write_table(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), path)
+    return path
+
+
+@pytest.fixture
+def log(folder: Path) -> Path:
+    return write_log(folder / "log.parquet", lambda page: page, lambda k: k)
+
+
+class TestColumns:
+    @pytest.fixture
+    def odd(self, folder: Path) -> Path:
+        """The features with another name for queries."""
+        table = pq.read_table(folder / "train.parquet")
+        names = ["qid" if name == "query_id" else name for name in table.column_names]
+        pq.write_table(table.rename_columns(names), folder / "odd.parquet")
+        return folder / "odd.parquet"
+
+    @pytest.mark.usefixtures("log")
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("clicks", "audit", "log.parquet"),
+            ("clicks", "aggregate", "log.parquet", "--out", "new.parquet"),
+            ("propensity", "estimate", "log.parquet", "--out", "rho.json"),
+            ("pipeline", "new", "log.parquet"),
+        ],
+    )
+    def test_where_column_is_for_the_log_features_are_converted(
+        self, run: Run, odd: Path, command: tuple[str, ...]
+    ) -> None:
+        ran = run(*command, "--features", odd)
+        assert ran.code == 1
+        assert "Name the right one with `cldrank data convert FILE --column query_id=… --out NEW.parquet`." in ran.err
+        assert run("data", "convert", odd, "--column", "query_id=qid", "--out", "new-features.parquet").code == 0
+        assert "no column" not in run(*command, "--features", "new-features.parquet").err
+
+    def test_where_it_is_for_features_it_is_named(self, run: Run, log: Path, odd: Path) -> None:
+        ran = run("train", "naive", "--features", odd, "--clicks", log, "--out", "ranker")
+        assert (ran.code, "Name the right one with --column query_id=…." in ran.err) == (1, True), ran
+
+    @pytest.mark.usefixtures("log", "odd")
+    def test_a_pipeline_has_settings(self, run: Run, folder: Path) -> None:
+        (folder / "p.toml").write_text('log.files = "log.parquet"\nfeatures.files = "odd.parquet"\n')
+        ran = run("pipeline", "run", "p.toml")
+        assert (ran.code, 'Name the right one with query = "…" in [features].' in ran.err) == (1, True), ran
+        (folder / "p.toml").write_text('log.files = "odd.parquet"\nfeatures.files = "train.parquet"\n')
+        ran = run("pipeline", "run", "p.toml")
+        assert (ran.code, 'Name the right one with session_id = "NAME" in [log.columns].' in ran.err) == (1, True), ran
+
+    def test_columns_of_the_log(self, run: Run, odd: Path) -> None:
+        ran = run("clicks", "aggregate", odd, "--out", "new.parquet")
+        assert (ran.code, "Name the right one with --column session_id=NAME." in ran.err) == (1, True), ran
+
+
+class TestRejects:
+    def test_train_names_the_way_out(self, run: Run, folder: Path) -> None:
+        log = write_log(folder / "log.parquet", lambda page: page if page % 7 else 1000 + page, lambda k: k)
+        ran = run("train", "naive", "--features", "train.parquet", "--clicks", log, "--out", "ranker")
+        assert ran.code == 1
+        assert "15.0% of 180 rows had to be set aside, more than the 5.0% allowed" in ran.err
+        assert "with `cldrank clicks aggregate LOG --max-rejected 0.15 --out cells.parquet`." in ran.err
+        said = ("--features", "train.parquet", "--max-rejected", "0.15", "--out", "new.parquet")
+        assert run("clicks", "aggregate", log, *said).code == 0
+
+    @pytest.mark.parametrize(
+        ("query", "doc", "message"),
+        [
+            (
+                lambda page: f"TERM {page}",
+                lambda k: k,
+                "No query of the log is in the features: the log has 'TERM 0' (text), the features have 0 (a number).",
+            ),
+            (
+                lambda page: page,
+                lambda k: 100 + k,
+                "No document of the log is among the candidates of its query in the features; of query 0, the log has "
+                "101, the features have 1.",
+            ),
+        ],
+    )
+    def test_ids_that_never_match_are_shown(
+        self, run: Run, folder: Path, query: Callable[[int], object], doc: Callable[[int], object], message: str
+    ) -> None:
+        log = write_log(folder / "log.parquet", query, doc)
+        ran = run("clicks", "audit", log, "--features", "train.parquet")
+        assert ran.code == 3
+        assert f"Do not train on this log as it is. {message}" in ran.out
+        for nonsense in ("shows nothing at all", "All 0", "of the impressions", "0 candidates"):
+            assert nonsense not in ran.out
+        ran = run("train", "naive", "--features", "train.parquet", "--clicks", log, "--out", "ranker")
+        assert (ran.code, message in ran.err) == (1, True), ran
+        ran = run("clicks", "aggregate", log, "--features", "train.parquet", "--out", "new.parquet")
+        assert (ran.code, message in ran.err) == (1, True), ran
+
+
+def test_one_click_is_one_click(run: Run, folder: Path) -> None:
+    log = write_log(folder / "log.parquet", lambda page: page, lambda k: k, pages=1)
+    out = run("clicks", "audit", log).out
+    assert "1 click in 3 impressions" in out
+    assert "The only page shows positions 1, 2, 3" in out
+    assert repr(cr.ClickTable.read(log)).endswith("3 cells, 3 impressions, 1 click)")
+    log = write_log(folder / "log.parquet", lambda page: page, lambda k: k, pages=2)
+    assert "Both pages show positions 1, 2, 3" in run("clicks", "audit", log).out
+
+
+class TestNext:
+    """A command that one is told to run next must run."""
+
+    def test_the_estimate_leads_to_training_and_that_to_judging(self, run: Run, folder: Path) -> None:
+        table = pq.read_table(folder / "train.parquet")
+        names = ["qid" if name == "query_id" else name for name in table.column_names]
+        pq.write_table(table.rename_columns(names), folder / "odd.parquet")
+        pages = [
+            (page, page % 60, (page // 60 + k) % 8 + 1, k, int(k == page % 3)) for page in range(960) for k in (0, 1, 2)
+        ]
+        columns = ("session_id", "query_id", "item", "position", "clicked")
+        pq.write_table(pa.table(dict(zip(columns, zip(*pages, strict=True), strict=True))), folder / "log.parquet")
+        said = ("log.parquet", "--column", "doc_id=item", "--first-position", "0")
+        ran = run("propensity", "estimate", *said, "--out", "rho.json")
+        assert ran.code == 0, ran.err
+        line = next(line for line in ran.err.splitlines() if line.startswith("next: "))
+        assert "--hold-out 0.2 --out ranker/" in line
+        train = shlex.split(line.removeprefix("next: cldrank "))
+        train[train.index("FEATURES")] = "odd.parquet"
+        ran = run(*train, "--column", "query_id=qid")
+        assert ran.code == 0, ran.err
+        command = next(line for line in ran.out.split("`") if line.startswith("cldrank compare"))
+        for kept in ("--column query_id=qid", "--log-column doc_id=item", "--first-position 0"):
+            assert kept in command
+        judged = run(*shlex.split(command)[1:])
+        assert "expected" not in judged.err
+        assert "no column" not in judged.err
+        assert judged.code in (0, 3, 4, 5), judged.err
+
+    def test_without_torch_trees_are_offered(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(models, "find_spec", lambda name: None if name == "torch" else name)
+        said = ("--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1.0", "--out", "r")
+        ran = run("train", "cld-pair", *said)
+        offered = "needs torch: pip install 'cldrank[neural]', or choose boosted trees: --model trees."
+        assert (ran.code, offered in ran.err) == (1, True), ran
+        with pytest.raises(cr.errors.MissingDependencyError, match=r"boosted trees: model=Trees\(\)"):
+            cr.CLDPair().check()
+        monkeypatch.setattr(models, "find_spec", lambda _: None)
+        assert "pip install 'cldrank[neural]'." in run("train", "cld-pair", *said).err
+
+    def test_missing_features_are_filled_in_by_converting(self, run: Run, folder: Path) -> None:
+        data = cr.load(folder / "train.parquet")
+        features = np.array(data.features)
+        features[3, 1] = np.nan
+        cr.RankingDataset.from_arrays(
+            features, np.repeat(data.query_ids, 8), doc_ids=data.doc_ids, missing="keep"
+        ).save(folder / "holes.parquet")
+        said = ("cells.parquet", "--features", "holes.parquet")
+        ran = run("propensity", "estimate", *said, "--method", "regression-em", "--out", "rho.json")
+        way = "with `cldrank data convert FILE --missing 0 --out NEW.parquet`."
+        assert (ran.code, way in ran.err) == (1, True), ran
+        ran = run("propensity", "compare", *said, "--json")
+        assert ran.code == 0, ran.err
+        assert way in ran.json["refusals"]["regression-em"]
+
+    def test_production_is_spelled_out(self, run: Run) -> None:
+        said = ("--features", "train.parquet", "--clicks", "cells.parquet", "--propensity", "power:1.0")
+        ran = run("compare", "prod", "production", *said)
+        assert (ran.code, "prod does not exist" in ran.err, "with --clicks, production" in ran.err) == (2, True, True)
+
+    def test_without_labels_clicks_may_judge(self, run: Run, folder: Path) -> None:
+        data = cr.load(folder / "train.parquet")
+        data_without = cr.RankingDataset.from_arrays(data.features, np.repeat(data.query_ids, 8), doc_ids=data.doc_ids)
+        data_without.save(folder / "bare.parquet")
+        (folder / "scores.txt").write_text("1\n" * 480)
+        ran = run("evaluate", "scores.txt", "--features", "bare.parquet")
+        assert (ran.code, "or judge by clicks: --clicks … --propensity …." in ran.err) == (1, True), ran
