@@ -1,4 +1,4 @@
-"""The page about known data sets, `docs/datasets.md`, from the catalogue."""
+"""The page about known data sets, `docs/reference/datasets.md`, from the catalogue."""
 
 from __future__ import annotations
 
@@ -49,14 +49,16 @@ Each of title, overview, tags, genres, director, actors, characters, and all of 
 many of the query's terms it covers, sums, extremes and moments of their counts, TF-IDF, BM25 (k₁ = 1.2, b = 0.75), and
 language models with Dirichlet (μ = 500) and Jelinek–Mercer smoothing (λ = 0.1). Twelve more are about the query, the
 movie, and how alike query and title are. The formulas are in
-[`matching.py`](../src/cldrank/data/prepare/matching.py) and [`msrd.py`](../src/cldrank/data/prepare/msrd.py).
+[`matching.py`](../../src/cldrank/data/prepare/matching.py) and [`msrd.py`](../../src/cldrank/data/prepare/msrd.py).
 
 All results in these pages were computed with Parquet files that an older script made. What `prepare` makes of the
 published files is equal to them: the same queries, documents, labels, order and splits, and all 53,813,340 features
 bit by bit (one machine, NumPy 2; where its logarithm rounds otherwise, the last bit of a few may differ). To check it:
 
-```console
-$ CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_msrd.py -m data
+<!-- skip: next "needs the published files" -->
+
+```sh
+CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_msrd.py -m data
 ```
 
 `CLDRANK_DATA` names the folder with the older `msrd/train.parquet` …, `CLDRANK_PUBLISHED` one with
@@ -77,9 +79,11 @@ movie that Metarank's README quotes are in them. With the file,
 `CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_ranklens.py -m data` compares all of it.
 """,
     "baidu-ultr": """
-```console
-$ cldrank data prepare baidu-ultr --from parts --out baidu
-$ cldrank clicks aggregate baidu/log.parquet --features baidu/features.parquet --out cells.parquet
+<!-- skip: next "needs the published files" -->
+
+```sh
+cldrank data prepare baidu-ultr --from parts --out baidu
+cldrank clicks aggregate baidu/log.parquet --features baidu/features.parquet --out cells.parquet
 ```
 
 - `log.parquet`: a row per document shown: `session_id` (the part and its page), `query_id`, `doc_id`, `position`,

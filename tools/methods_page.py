@@ -18,6 +18,10 @@ IPS(clip=0.1, model=MLP(epochs=20), run=Run(seed=1))
 
 ```
 
+<!-- invisible-code-block: sh
+given train.parquet cells.parquet
+-->
+
 ```sh
 cldrank train ips -f train.parquet -c cells.parquet -p power:1.0 --clip 0.1 --model mlp --epochs 20 --seed 1 -o ranker/
 ```
@@ -26,7 +30,8 @@ An experiment file has the same in one table: `IPS = { clip = 0.1, model = "mlp"
 
 `fit(dataset, clicks, propensities)` takes what the method needs; anything else is refused. *Affine* propensities are
 the slopes and bases that `cldrank propensity estimate --method trust-bias` finds; plain propensities will do as well.
-The first of the models is the default. More about [CLD](cld.md), [networks](neural.md) and [baselines](baselines.md).
+The first of the models is the default. More about [CLD](../explanation/cld.md),
+[networks](../explanation/networks.md) and [baselines](../explanation/baselines.md).
 """
 TORCH_MODULE = """`TorchModule(module=…)`, in Python only, trains a torch module of your own; its other parameters are
 those of `MLP` that are not about layers."""
