@@ -32,9 +32,39 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 
 def test_the_rooms_that_users_need_are_modules() -> None:
-    for room in ("clicks", "data", "estimators", "measures", "models", "propensity", "rankers", "scaling", "tuning"):
+    for room in (
+        "clicks", "data", "estimators", "evaluation", "export", "measures", "models", "pipeline", "propensity",
+        "rankers", "scaling", "tuning",
+    ):  # fmt: skip
         assert inspect.ismodule(getattr(cldrank, room))
         assert room in dir(cldrank)
+
+
+def test_the_whole_road_is_at_the_top() -> None:
+    for step in ("load", "import_log", "audit", "tune", "evaluate", "compare", "score", "export_ranker", "load_ranker"):
+        assert inspect.isfunction(getattr(cldrank, step))
+        assert step in dir(cldrank)
+
+
+def test_the_room_of_clicks_shows_what_it_has() -> None:
+    program = (
+        "import cldrank as cr\nprint(dir(cr.clicks), [getattr(cr.clicks, name).__name__ for name in dir(cr.clicks)])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith(
+        "['ClickTable', 'DayFolder', 'LogLayout', 'aggregate', 'audit', 'imports', 'simulate']"
+    )
+    assert "cldrank.clicks.simulate" in found.stdout
+    with pytest.raises(AttributeError, match="module 'cldrank.clicks' has no attribute 'nonsense'"):
+        cldrank.clicks.nonsense  # noqa: B018
+
+
+def test_help_lists_the_parameters() -> None:
+    about = inspect.getdoc(cldrank.CLD) or ""
+    assert "gamma=0.1 " in about
+    assert "selection_coef_ " in about
+    for kind in (*methods().values(), *models().values(), cldrank.Run):
+        assert "\nParameters\n" in (inspect.getdoc(kind) or "")
 
 
 def test_all_methods_and_models_are_at_the_top() -> None:

@@ -171,7 +171,7 @@ def test_what_a_fit_leaves_is_no_parameter() -> None:
     @described
     class Method:
         alpha: float = parameter(default=1.0, about="weight", least=0)
-        found_: float = learned()
+        found_: float = learned(about="what was found")
 
     method = Method(alpha=-1)  # a method is checked when it is fitted, as scikit-learn wants it
     assert list(parameters(Method)) == ["alpha"]
@@ -234,3 +234,28 @@ def test_values_have_the_habits_of_scikit_learn(made: Any) -> None:
     assert type(made)(**made.get_params()) == made
     assert list(made.get_params()) == list(parameters(type(made)))
     assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301
+
+
+def test_the_docstring_of_a_class_lists_its_parameters_and_what_its_fit_leaves() -> None:
+    @described
+    class First:
+        """What comes first."""
+
+        alpha: float = parameter(default=1.0, about="weight of one", least=0)
+        found_: float = learned(about="what was found")
+
+    @described
+    class Second(First):
+        """What comes second."""
+
+        kind: Literal["a", "b"] | None = parameter(default=None, about="which of two " + "very " * 30 + "long")
+        more_: int = learned(about="what else was found")
+
+    assert First.__doc__ is not None
+    assert Second.__doc__ is not None
+    assert "\n\nParameters\n\nalpha=1.0   weight of one (a number of at least 0)\n\nAfter a fit\n\n" in First.__doc__
+    assert First.__doc__.endswith("found_   what was found")
+    assert Second.__doc__.startswith("What comes second.\n\nParameters\n\nalpha=1.0   weight of one")
+    assert Second.__doc__.endswith("After a fit\n\nmore_   what else was found")  # what all leave is told once
+    assert max(map(len, Second.__doc__.splitlines())) <= 120
+    assert " ".join(Second.__doc__.split()).count("long ('a' or 'b', or None)") == 1

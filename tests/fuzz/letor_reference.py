@@ -1,4 +1,4 @@
-"""An independent LETOR reader: slow, plain, written from docs/data.md alone. It shares no code with the package."""
+"""An independent LETOR reader: slow, plain, written from docs/how-to/data.md alone, without code of the package."""
 
 from __future__ import annotations
 

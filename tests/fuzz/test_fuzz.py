@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_file
 
 import cldrank as cr
 
-CASES = 1500
+CASES = 250
 _RARELY_ACCEPTED = ("checkpoint",)  # a digest protects it
 
 
