@@ -160,7 +160,7 @@ class TestLoading:
             cr.load(frame)
 
     def test_options_of_text_files(self) -> None:
-        with pytest.raises(UsageError, match="for text files"):
+        with pytest.raises(UsageError, match="for LETOR files"):
             cr.load(pd.DataFrame(COLUMNS), **ROLES, n_features=3)
 
     @pytest.mark.parametrize("what", [3, {"qid": [1]}, None, np.eye(2), pd.Series([1]), pl.Series([1])])

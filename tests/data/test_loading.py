@@ -54,8 +54,8 @@ def test_what_cannot_be_loaded(tmp_path: Path, text: Path) -> None:
         (UsageError, "no data set 'nosuch'", {"source": "nosuch:train"}),
         (UsageError, "nothing to load", {"source": []}),
         (UsageError, "different formats", {"source": [text, parquet]}),
-        (UsageError, "for text files", {"source": parquet, "n_features": 3}),
-        (UsageError, "for Parquet files", {"source": text, "label": "x"}),
+        (UsageError, "for LETOR files", {"source": parquet, "n_features": 3}),
+        (UsageError, "for Parquet and CSV files", {"source": text, "label": "x"}),
         (UsageError, "no such group file", {"source": text, "groups": tmp_path / "absent"}),
     ]
     for kind, message, arguments in cases:

@@ -1,7 +1,9 @@
-"""Readers of features: LETOR text and Parquet."""
+"""Readers of features: LETOR text, CSV and Parquet."""
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from mutation import Random, mutate_bytes, mutate_text
 from reader import Reader, WrongError, parquet_of, same, small_data
 
 import cldrank as cr
+from cldrank.data.formats.csv import csv_header
 
 
 def _seed_letor(folder: Path) -> None:
@@ -49,6 +52,41 @@ def _query(name: str) -> str | int:
     return int(name) if name.lstrip("+-").isascii() and name.lstrip("+-").isdigit() else name
 
 
+def _seed_csv(folder: Path) -> None:
+    rows = [f'{row // 4},d{row},{row % 3},{row}.5,"{row}"' for row in range(16)]
+    (folder / "train.csv").write_text("\n".join(["query_id,doc_id,label,bm25,price", *rows]) + "\n")
+
+
+def _case_csv(seeds: Path, place: Path, random: Random) -> Path:
+    target = place / "train.csv"
+    content = (seeds / "train.csv").read_bytes()
+    if random.random() < 0.5:
+        target.write_text(mutate_text(content.decode(), random, ",\n"), errors="surrogatepass")
+    else:
+        target.write_bytes(mutate_bytes(content, random))
+    return target
+
+
+def _read_csv(path: Path) -> None:
+    data = cr.load(path, cache=False)
+    names, delimiter = csv_header(path)
+    text = path.read_text(encoding="utf-8-sig")
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row][1:]
+    order = np.arange(data.n_rows) if data.source_rows is None else data.source_rows
+    if len(rows) != data.n_rows:
+        raise WrongError(f"{data.n_rows} rows where the file has {len(rows)}")
+    queries = np.repeat(data.query_ids, np.diff(data.offsets)).astype(str).tolist()
+    same(queries, [rows[row][names.index("query_id")] for row in order], "query ids")
+    for place, name in enumerate(data.feature_names):
+        column = [rows[row][names.index(name)].strip() for row in order]
+        same(data.features[:, place], [_number(one) for one in column], name)
+
+
+def _number(text: str) -> np.float32:
+    words = {"true": 1, "false": 0}
+    return np.float32(int(text, 16) if text.startswith("0x") else words.get(text.lower(), text))
+
+
 def _seed_features(folder: Path) -> None:
     small_data().save(folder / "train.parquet")
 
@@ -78,5 +116,6 @@ def _plain(value: Any) -> Any:
 
 DATA_READERS = {
     "letor": Reader(_seed_letor, _case_letor, _read_letor, 20),
+    "csv-features": Reader(_seed_csv, _case_csv, _read_csv, 10),
     "features": Reader(_seed_features, parquet_of("train.parquet"), _read_features, 14),
 }

@@ -222,7 +222,7 @@ def convert(
     layout: options.Layout,
     as_json: options.Json = False,
 ) -> None:
-    """Convert LETOR/SVMlight text, or Parquet of another layout, to Parquet.
+    """Convert LETOR/SVMlight text, CSV, or Parquet of another layout, to Parquet.
 
     Example: `cldrank data convert train.txt.gz --out train.parquet`
     """

@@ -33,7 +33,7 @@ class Judging:
         list[str] | None,
         options.spelled(
             "--features -f FILE",
-            "All candidates of each query: LETOR or Parquet files, a folder, or a data set such as `msrd:test`. Those "
+            "All candidates of each query: Parquet, CSV or LETOR files, a folder, or a data set such as `msrd:test`. Those "
             "never shown are unknown.",
             show_default=False,
         ),

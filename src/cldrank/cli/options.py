@@ -56,7 +56,7 @@ Features = Annotated[
     list[str],
     spelled(
         "--features -f FILE",
-        "The candidates: LETOR or Parquet files, a folder, a pattern, or a data set such as `msrd:test`. Repeat "
+        "The candidates: Parquet, CSV or LETOR files, a folder, a pattern, or a data set such as `msrd:test`. Repeat "
         "it for several.",
         show_default=False,
     ),
@@ -271,13 +271,13 @@ def place(engine: str, master: str) -> AbstractContextManager[Any]:
 
 def load_for_ranker(ranker: Ranker, folder: Path, reading: Reading, sources: list[str]) -> RankingDataset:
     """Candidates with the features of a ranker, in its order; others are refused."""
-    from cldrank.data.formats import is_parquet
+    from cldrank.data.formats import feature_format
     from cldrank.data.loading import source_files
 
     names, dataset = ranker.feature_names, reading.load(sources)
     own = dataset.feature_names
     if own != names and names[0] == "f1" and own == names[: len(own)] and reading.n_features is None:
-        if not is_parquet(source_files(sources)[0]):  # LETOR, whose rows may leave out the last features
+        if feature_format(source_files(sources)[0]) == "letor":  # whose rows may leave out the last features
             dataset = replace(reading, n_features=len(names)).load(sources)
     elif own != names and sorted(own) == sorted(names):
         places = [own.index(name) for name in names]

@@ -39,7 +39,7 @@ def simulate(
         list[str],
         typer.Argument(
             metavar="FEATURES",
-            help="Labelled candidates: a LETOR/SVMlight or Parquet file, a folder or pattern of parts, or a known data "
+            help="Labelled candidates: a Parquet, CSV or LETOR file, a folder or pattern of parts, or a known data "
             "set such as `mq2008:train`.",
             show_default=False,
         ),

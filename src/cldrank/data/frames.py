@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from cldrank.data import checks
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.formats.parquet import dataset_of, feature_table
+from cldrank.data.formats.parquet import checked_dataset, feature_table
 from cldrank.data.formats.parquet_columns import ColumnNames, Roles, TablePart, check_numeric
-from cldrank.data.formats.parquet_rows import id_runs
-from cldrank.errors import DataError, FormatError, UsageError
+from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading, reason
 from cldrank.wording import some
 
@@ -195,15 +194,7 @@ def read_frame(
     >>> read_frame(frame, columns={"query_id": "qid", "label": "grade"}).feature_names
     ('bm25',)
     """
-    part = FramePart(source)
-    roles = Roles.of(part, columns)
-    if not part.rows:
-        raise FormatError("holds no rows.", path=part.path)
-    roles.check(part)
-    checks.check_missing(missing)
-    with checks.about(part.path):
-        _check_together(part, roles.query_id)
-        return dataset_of([part], roles, missing, name)
+    return checked_dataset([FramePart(source)], columns, missing, name, in_order=True)
 
 
 def frame_features(source: Any, names: Sequence[str]) -> NDArray[np.float32]:
@@ -301,18 +292,3 @@ def _first_twice(names: Sequence[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-def _check_together(part: FramePart, column: str) -> None:
-    """Refuse scattered queries: the rows of the dataset would not be those of the frame, nor scores those of either."""
-    values = part.plain_ids(column, part.column(column)).combine_chunks()
-    starts, ids = id_runs(values)
-    unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    if len(unique) == len(ids):
-        return
-    again = int(np.flatnonzero(first[inverse] != np.arange(len(ids)))[0])
-    last = starts[first[inverse[again]] + 1] - 1
-    raise DataError(
-        f"the rows of query {ids[again].item()!r} do not lie together (rows {last} and {starts[again]}, counted from "
-        f"0), and the dataset is to have the order of the frame; sort the frame by {column!r} first."
-    )

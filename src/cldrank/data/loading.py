@@ -13,7 +13,7 @@ from cldrank.data import catalogue
 from cldrank.data.cache import cached, stored
 from cldrank.data.checks import Missing, check_missing
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.formats import is_letor_name, is_parquet
+from cldrank.data.formats import FeatureFormat, feature_format, is_csv_name, is_letor_name, is_parquet
 from cldrank.data.formats.letor_groups import group_candidates
 from cldrank.data.formats.parquet_columns import ARGUMENTS, ColumnNames
 from cldrank.errors import CldrankWarning, DataError, Spelling, UsageError, warn
@@ -40,12 +40,12 @@ def load(
     cache: bool = True,
     stream: bool | None = None,
 ) -> RankingDataset:
-    r"""Load ranking data: a LETOR / SVMlight or Parquet file, several parts of one, a folder, a name, or a DataFrame.
+    r"""Load ranking data: a Parquet, CSV or LETOR / SVMlight file, several of them, a folder, a name, or a DataFrame.
 
     source       a path, a folder of parts, a pattern such as `part-*.txt`, a list of any of these, a data set of
                  the catalogue such as `msrd:train` or `mq2008:fold1/test`, or a frame: pandas, Polars, Arrow, or
                  another that narwhals knows
-    query        Parquet and frames: the column of query ids, `query_id` if not given
+    query        tables and frames: the column of query ids, `query_id` if not given
     doc, label   the same for document ids and labels, `doc_id` and `label` where there are such columns
     features     columns of numbers, or one column of lists; by default the list column `features`, or else every
                  column without another role
@@ -122,29 +122,31 @@ def source_files(source: Source | Sequence[Source]) -> list[Path]:
     return paths
 
 
-def are_parquet(
+def format_of_files(
     paths: Sequence[Path],
     columns: ColumnNames | None,
     groups: Sequence[Path] | None,
     n_features: int | None,
     zero_based: bool | None,
-) -> bool:
-    """Whether files are Parquet, or else LETOR; refused where they are mixed, or an option is for the other format."""
-    kinds = {is_parquet(path) for path in paths}
-    if len(kinds) > 1:
-        raise UsageError(f"{paths[0]} and {paths[-1]} are of different formats; load Parquet and text separately.")
-    if kinds == {True}:
+) -> FeatureFormat:
+    """The format of files; refused where they are mixed, or an option is for another format."""
+    formats = {feature_format(path): path for path in paths}
+    if len(formats) > 1:
+        one, two = list(formats.values())[:2]
+        raise UsageError(f"{one} and {two} are of different formats; load them separately.")
+    found = next(iter(formats))
+    if found != "letor":
         _refuse_text_options(groups, n_features, zero_based)
-    if kinds == {False} and columns is not None:
+    elif columns is not None:
         option = Spelling(f"{ARGUMENTS[next(iter(columns))]} names a column, and columns are", "--column is")
-        raise UsageError("{} for Parquet files; a LETOR row has no column names.", option)
-    return kinds == {True}
+        raise UsageError("{} for Parquet and CSV files; a LETOR row has no column names.", option)
+    return found
 
 
 def _refuse_text_options(groups: Any, n_features: int | None, zero_based: bool | None) -> None:
     if groups is not None or n_features is not None or zero_based is not None:
         options = Spelling("groups, n_features and zero_based", "--groups and --n-features")
-        raise UsageError("{} are for text files, not for tables with named columns.", options)
+        raise UsageError("{} are for LETOR files, not for tables with named columns.", options)
 
 
 def _listed(source: Source | Sequence[Source]) -> list[Source]:
@@ -161,10 +163,15 @@ def _reader(
     name: str,
 ) -> Callable[[], RankingDataset]:
     """The function that reads these files, which must all be of one format."""
-    if are_parquet(paths, columns, groups, n_features, zero_based):
+    found = format_of_files(paths, columns, groups, n_features, zero_based)
+    if found == "parquet":
         from cldrank.data.formats.parquet import read_parquet
 
         return partial(read_parquet, paths, columns=columns, missing=missing, name=name)
+    if found == "csv":
+        from cldrank.data.formats.csv import read_csv
+
+        return partial(read_csv, paths, columns=columns, missing=missing, name=name)
     from cldrank.data.formats.letor import read_letor
 
     return partial(
@@ -174,7 +181,7 @@ def _reader(
 
 def _stays_on_disk(paths: Sequence[Path], columns: ColumnNames | None, stream: bool | None) -> bool:
     """Whether the features of some files are not to be loaded: as it is said, or because they would take too much."""
-    parquet = is_parquet(paths[0])
+    parquet = feature_format(paths[0]) == "parquet"
     if stream and not parquet:
         raise UsageError(
             "{} is for Parquet files, and {} is text; convert it first: `cldrank data convert {} --out FILE.parquet`.",
@@ -223,9 +230,12 @@ def _expanded(source: Source) -> list[Path]:
     path = Path(source)
     if path.is_dir():
         parts = sorted(part for part in path.iterdir() if part.is_file() and not part.name.startswith((".", "_")))
-        parts = [part for part in parts if is_parquet(part)] or [part for part in parts if is_letor_name(part)]
+        tables = [part for part in parts if is_parquet(part)] or [part for part in parts if is_csv_name(part)]
+        parts = tables or [part for part in parts if is_letor_name(part)]
         if not parts:
-            raise DataError(f"{path}: the folder holds no .parquet, .txt, .letor, .libsvm, .svm or .dat file.")
+            raise DataError(
+                f"{path}: the folder holds no .parquet, .csv, .tsv, .txt, .letor, .libsvm, .svm or .dat file."
+            )
         return parts
     if path.exists():
         return [path]

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from cldrank.data.checks import Missing, check_missing
 from cldrank.data.formats.parquet_columns import ColumnNames
-from cldrank.data.loading import Source, are_parquet, group_paths_of, source_files
+from cldrank.data.loading import Source, format_of_files, group_paths_of, source_files
 from cldrank.data.row_blocks import FeatureStream
+from cldrank.errors import UsageError
 
 
 def open_stream(
@@ -38,7 +39,13 @@ def open_stream(
     paths = source_files(source)
     check_missing(missing)
     group_paths = group_paths_of(groups)
-    if are_parquet(paths, columns, group_paths, n_features, zero_based):
+    found = format_of_files(paths, columns, group_paths, n_features, zero_based)
+    if found == "csv":
+        raise UsageError(
+            f"{paths[0]}: CSV cannot be read block by block; convert it first: "
+            f"`cldrank data convert {paths[0]} --out FILE.parquet`."
+        )
+    if found == "parquet":
         from cldrank.data.formats.parquet_stream import ParquetStream
 
         return ParquetStream(paths, feature_names, columns=columns, missing=missing)

@@ -6,8 +6,6 @@ value; otherwise the part is refused by name.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.nested import locate, paths_below, root_of
 from cldrank.clicks.log.paths import Format, files_below, format_of, partition
+from cldrank.data.formats.csv import csv_header
 from cldrank.errors import DataError, FormatError
 from cldrank.reading import reading
 from cldrank.wording import some
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     import ibis.expr.datatypes as dt
     import ibis.expr.types as ir
 
-_DELIMITERS = ",\t;|"
-_LONGEST_HEADER = 1 << 20
 _MOST_NAMED = 20  # fields, in a message
 
 
@@ -78,25 +75,10 @@ def _shape(path: Path, form: Format) -> tuple[tuple[str, ...] | None, Any, str]:
                 schema = pq.read_schema(path)
                 return tuple(schema.names), tuple(map(str, schema.types)), ","
         case "csv":
-            names, delimiter = _header(path)
+            names, delimiter = csv_header(path)
             return names, None, delimiter
         case "json":
             return None, None, ","
-
-
-def _header(path: Path) -> tuple[tuple[str, ...], str]:
-    """The names in the first line of a CSV file, and the delimiter between them."""
-    import pyarrow as pa
-
-    with reading(path, "a CSV file"), pa.input_stream(str(path), compression="detect") as stream:
-        start = stream.read(_LONGEST_HEADER).decode("utf-8-sig", errors="replace")
-    line = start.lstrip("\r\n").split("\n", 1)[0]
-    delimiter = max(_DELIMITERS, key=line.count)
-    with reading(path, "a CSV file"):
-        names = next(csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=delimiter), [])
-    if not names:
-        raise FormatError("the file is empty; a CSV log begins with the names of its columns.", path=path)
-    return tuple(names), delimiter
 
 
 # -- one table of several ----------------------------------------------------------------------------------------------

@@ -109,7 +109,8 @@ def parse_block(
 
 
 _PROBLEMS = {  # {found}: the word where parsing stopped; {feature}: the id of the feature
-    kernel.BAD_LABEL: "expected a label, found {found}; a row is `label qid:query feature:value …`.",
+    kernel.BAD_LABEL: "expected a label, found {found}; a LETOR row is `label qid:query feature:value …`. "
+    "Tables with named columns are read from .parquet, .csv and .tsv files.",
     kernel.BAD_LABEL_RANGE: "the label {found} is too large for a 32-bit number.",
     kernel.BAD_QUERY: "`qid:` has no query after it.",
     kernel.BAD_FEATURE: "expected `feature:value`, with a whole number as feature, found {found}.",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -56,14 +56,7 @@ def read_parquet(
     parts = [ParquetPart.open(Path(path)) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     if not parts:
         raise UsageError("there is nothing to read: no Parquet file was named.")
-    roles = Roles.of(parts[0], columns)
-    for part in parts:
-        roles.check(part)
-    if not sum(part.rows for part in parts):
-        raise FormatError("holds no rows.", path=parts[0].path)
-    checks.check_missing(missing)
-    with checks.about(*(part.path for part in parts)):
-        return dataset_of(parts, roles, missing, name)
+    return checked_dataset(parts, columns, missing, name)
 
 
 def save_parquet(
@@ -97,14 +90,32 @@ def save_parquet(
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name: str) -> RankingDataset:
-    """The dataset that is in some parts, whose columns were checked."""
+def checked_dataset(
+    parts: Sequence[TablePart], columns: ColumnNames | None, missing: Missing, name: str, *, in_order: bool = False
+) -> RankingDataset:
+    """The dataset that is in some parts, once their columns are found to hold what they should.
+
+    in_order   refuse a query whose rows do not lie together: they would have to move
+    """
+    roles = Roles.of(parts[0], columns)
+    if not sum(part.rows for part in parts):
+        raise FormatError("holds no rows.", path=parts[0].path)
+    for part in parts:
+        roles.check(part)
+    checks.check_missing(missing)
+    with checks.about(*(part.path for part in parts)):
+        return _dataset(parts, roles, missing, name, in_order)
+
+
+def _dataset(parts: Sequence[TablePart], roles: Roles, missing: Missing, name: str, in_order: bool) -> RankingDataset:
     described = [part.description() for part in parts]
     if missing is None and any(one.get("has_missing", False) for one in described):
         missing = checks.KEEP
     rows, paths = sum(part.rows for part in parts), [part.path for part in parts]
     run_starts, run_ids = id_runs(_ids(parts, roles.query_id))
     query_ids, offsets, order = gather_queries(run_starts, run_ids, rows)
+    if in_order and order is not None:
+        _refuse_scattered(run_starts, run_ids, roles.query_id)
     labels = None if roles.label is None else np.concatenate([_labels(part, roles.label) for part in parts])
     doc_ids = None if roles.doc_id is None else id_array(_ids(parts, roles.doc_id))
     features = feature_table(parts, roles, rows, missing, order)
@@ -123,6 +134,16 @@ def dataset_of(parts: Sequence[TablePart], roles: Roles, missing: Missing, name:
         synthetic=any(one.get("synthetic", False) for one in described),
         source_rows=order,
         has_missing=missing == checks.KEEP,
+    )
+
+
+def _refuse_scattered(starts: IntArray, ids: NDArray[Any], column: str) -> NoReturn:
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    again = int(np.flatnonzero(first[inverse] != np.arange(len(ids)))[0])
+    last = starts[first[inverse[again]] + 1] - 1
+    raise DataError(
+        f"the rows of query {ids[again].item()!r} do not lie together (rows {last} and {starts[again]}, counted from "
+        f"0), and the dataset is to have the order of the frame; sort the frame by {column!r} first."
     )
 
 
