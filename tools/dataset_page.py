@@ -11,7 +11,7 @@ _INTRODUCTION = [
     "The data sets that cldrank knows by name. `cldrank data list` lists them, `cldrank data info NAME` describes one,",
     "and `cldrank data fetch NAME` downloads those that a program may download; the others are placed by hand, as",
     "described below. Where a set is published in another form than cldrank reads, `fetch` also makes the files, and",
-    "`cldrank data prepare NAME --from FOLDER` makes them of files that are at hand. Both print licence and citation.",
+    "`cldrank data prepare NAME --from FOLDER` makes them from files that you have. Both print licence and citation.",
     "",
     "| name | what | queries | rows | features | grades | licence | how to get it |",
     "|---|---|---:|---:|---:|---|---|---|",
@@ -39,7 +39,7 @@ _REFERENCES = [
 _NOTES = {
     "msrd": """
 `cldrank data fetch msrd` does all of it, into the cache; so does `cldrank data prepare msrd --from FOLDER --out msrd`
-with files at hand. It takes 9 to 13 seconds on one core.
+with files that you already have. It takes 9 to 13 seconds on one core.
 
 The set is Metarank's, under CC BY-SA 4.0. What is downloaded is the adaptation that Elastic publishes for its notebook
 on learning to rank (its notice says CC BY). Of its 384,755 judgements, 374 are of movies that it does not hold; they
@@ -66,7 +66,7 @@ CLDRANK_DATA=… CLDRANK_PUBLISHED=… pytest tests/data/prepare/test_msrd.py -m
 """,
     "ranklens": """
 `cldrank data fetch ranklens` does all of it, into the cache; so does
-`cldrank data prepare ranklens --from FOLDER --out ranklens` with the file at hand.
+`cldrank data prepare ranklens --from FOLDER --out ranklens` with a file that you already have.
 
 Metarank publishes the set twice: as lists and metadata (metarank/ranklens), and as events (metarank/metarank), which
 `prepare` reads: a list per `ranking`, in the order of its items; a click per `interaction`; a movie per `item`. Lists
@@ -98,10 +98,9 @@ query, document, position or click are left out, a row without a finite embeddin
 Copies with one row per page, as `datasets` loads them, will do as well (Arrow or Parquet); what pads them beyond `n` is
 ignored.
 
-Memory does not grow with the files: 1.2 GiB for one file of 100 MB and for twelve, at about 20,000 rows a second.
-While
-it works, the disk holds a second copy of the embeddings. cldrank does not fetch the set, and nothing of it was at hand:
-the reader is tested on made-up files of the very form that
+Memory does not grow with the files: 1.2 GiB for one file of 100 MB and for twelve, at about 20,000 rows a second. While
+it works, the disk holds a second copy of the embeddings. cldrank does not fetch the set, and we had none of it: the
+reader is tested on made-up files in the form that
 [the publisher's code](https://github.com/philipphager/baidu-ultr) writes.
 """,
 }

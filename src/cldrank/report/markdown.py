@@ -58,20 +58,26 @@ def _section(section: Section, drawn: str | None) -> list[str]:
     if rows:
         parts += [_leader_table(section, rows), escaped(LEADERS_NOTE)]
     if section.has_values:
-        parts += [_table(table) for table in (*tables(section), *shares(section))]
-        parts.append(escaped(" ".join(notes(section))))
+        values = [_table(table) for table in (*tables(section), *shares(section))]
+        values.append(escaped(" ".join(notes(section))))
+        parts += _folded("All values", values) if len(rows) > 1 else values
     if section.failures:
         parts += [
             f"{section.failed:,} of {count(section.units, 'unit')} failed:",
             "\n".join(map(_failure, section.failures)),
         ]
+    how: list[str] = []
     if section.timings:
         lines = [
             f"| {escaped(one.method)} | {duration(one.median)} | {memory_size(one.peak_mib)} | {one.fits:,} |"
             for one in section.timings
         ]
-        parts.append("\n".join(["| method | fit (median) | peak memory | fits |", "|---|---:|---:|---:|", *lines]))
-    return [*parts, "\n".join(_provenance(section))]
+        how.append("\n".join(["| method | fit (median) | peak memory | fits |", "|---|---:|---:|---:|", *lines]))
+    return [*parts, *_folded("Time, memory and versions", [*how, "\n".join(_provenance(section))])]
+
+
+def _folded(title: str, parts: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", *parts, "</details>"]
 
 
 def _table(table: ResultTable) -> str:
