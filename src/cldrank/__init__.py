@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable as ClickTable
     from cldrank.data.dataset import RankingDataset as RankingDataset
     from cldrank.data.loading import load as load
+    from cldrank.data.query_hash import held_out as held_out
     from cldrank.estimators import CLD as CLD
     from cldrank.estimators import IPS as IPS
     from cldrank.estimators import PIJD as PIJD
@@ -72,6 +73,7 @@ _HOMES = {
     "compare": "cldrank.evaluation",
     "evaluate": "cldrank.evaluation",
     "export_ranker": "cldrank.export",
+    "held_out": "cldrank.data.query_hash",
     "import_log": "cldrank.clicks.imports",
     "judge_documents": "cldrank.judgements",
     "load": "cldrank.data.loading",

@@ -21,6 +21,8 @@ GRID = 100
 _MOST_PAIRS = 20_000  # distinct counts told apart; beyond, impressions are rounded
 _RATIO = 1.05  # of neighbouring numbers of impressions, once they are rounded
 _MOST_STEPS = 500
+_STEEPEST = 1e4  # tilt, over the range of the values
+_HALVINGS = 60
 _GAIN = 1e-8  # in the mean log-likelihood of a candidate: a smaller one ends EM
 
 
@@ -113,15 +115,7 @@ class RateDistribution:
         >>> RateCounts.of([0, 200], [200, 200]).fit().drawn(np.random.default_rng(0))
         array([0., 1.])
         """
-        chance = random.random(len(self.counts.pair))
-        ends = np.cumsum(self._posterior, axis=1)[:, :-1]
-        places = np.empty(len(chance), dtype=np.int64)
-        order = np.argsort(self.counts.pair, kind="stable")
-        bounds = np.searchsorted(self.counts.pair[order], np.arange(len(ends) + 1))
-        for pair, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            rows = order[start:stop]
-            places[rows] = np.searchsorted(ends[pair], chance[rows], side="right")
-        return self.rates[places]
+        return self.rates[drawn_places(self._posterior, self.counts.pair, random)]
 
     @cached_property
     def _posterior(self) -> Floats:
@@ -179,6 +173,52 @@ def posterior_mass(likelihood: Floats, mass: Floats) -> Floats:
     joint = likelihood * mass
     found: Floats = joint / joint.sum(axis=1, keepdims=True)
     return found
+
+
+def tilted_mass(mass: Floats, values: Floats, means: Floats) -> Floats:
+    """(means, grid) the masses nearest to some (in relative entropy) under which the values have each of the means.
+
+    mass    (grid,) above 0
+    means   beyond the least or the largest value, that value is the mean
+
+    >>> tilted_mass(np.array([0.9, 0.1]), np.array([0.0, 1.0]), np.array([0.1, 0.5, 2.0])).round(3)
+    array([[0.9, 0.1],
+           [0.5, 0.5],
+           [0. , 1. ]])
+    """
+    spread = max(float(np.ptp(values)), np.finfo(float).tiny)
+    scaled = (values - values.min()) / spread
+    wanted = np.clip((means - values.min()) / spread, 0.0, 1.0)
+    low, high = np.full(len(means), -_STEEPEST), np.full(len(means), _STEEPEST)
+    found = np.tile(mass, (len(means), 1))
+    for _ in range(_HALVINGS):
+        slope = (low + high) / 2
+        logs = np.log(mass) + slope[:, None] * scaled
+        found = np.exp(logs - logs.max(axis=1, keepdims=True))
+        found /= found.sum(axis=1, keepdims=True)
+        short = found @ scaled < wanted
+        low, high = np.where(short, slope, low), np.where(short, high, slope)
+    return found
+
+
+def drawn_places(mass: Floats, group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    """(candidates,) a place on the grid for each candidate, drawn by the masses of its group.
+
+    mass    (groups, grid) each row of 1 in all
+    group   (candidates,) which row counts
+
+    >>> drawn_places(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1, 0]), np.random.default_rng(0))
+    array([1, 0, 1])
+    """
+    chance = random.random(len(group))
+    ends = np.cumsum(mass, axis=1)[:, :-1]
+    places = np.empty(len(chance), dtype=np.int64)
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(len(ends) + 1))
+    for one, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        rows = order[start:stop]
+        places[rows] = np.searchsorted(ends[one], chance[rows], side="right")
+    return places
 
 
 def _stepped(values: NDArray[Any]) -> Floats:

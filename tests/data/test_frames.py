@@ -98,6 +98,15 @@ class TestLoading:
             cr.load(make(scattered), **ROLES)
 
     @every_frame
+    def test_a_log_is_not_taken_for_features(self, make: Any) -> None:
+        log = make(
+            {"session_id": [1, 1], "query_id": [7, 7], "doc_id": ["a", "b"], "position": [1, 2], "clicked": [1, 0]}
+        )
+        with pytest.raises(FormatError, match=r"looks like a click log.*ClickTable\.read"):
+            cr.load(log)
+        assert cr.load(log, features=["position", "clicked"]).n_features == 2
+
+    @every_frame
     def test_an_empty_frame(self, make: Any) -> None:
         empty = {name: pa.array([], pa.array(values).type) for name, values in COLUMNS.items()}
         frame = make(empty) if make is not pd.DataFrame else pa.table(empty).to_pandas()

@@ -78,6 +78,29 @@ def test_what_was_not_shown_counts_as_the_model_says() -> None:
     assert middle.mean() == pytest.approx((low.mean() + high.mean()) / 2, rel=0.03)
 
 
+def test_few_relevant_results_among_many_unseen_make_the_ideal() -> None:
+    random = np.random.default_rng(0)
+    queries, size, shown, few = (
+        300,
+        60,
+        3,
+        0.04,
+    )  # one in 25 is relevant: less than the tenth that a quantile leaves out
+    relevance = np.where(random.random(queries * size) < few, 1.0, 0.1)
+    data = cr.RankingDataset.from_arrays(np.zeros((len(relevance), 1)), np.repeat(np.arange(queries), size))
+    place, rho = np.tile(np.arange(size), queries), Propensities.power(1, shown)
+    impressions = np.where(place < shown, 500, 0)
+    clicks = random.binomial(impressions, np.append(rho.values, np.zeros(size - shown))[place] * relevance)
+    table = ClickTable.from_arrays(
+        data, position=np.where(place < shown, place + 1, 0), impressions=impressions, clicks=clicks
+    )
+    log = LoggedClicks(data, table, rho)
+    found = IdealOrder(log, np.full(len(relevance), few + (1 - few) * 0.1), 3).expected.mean()
+    discounts = 1 / np.log2(np.arange(2, 5))
+    truth = (np.sort(relevance.reshape(queries, size), axis=1)[:, ::-1][:, :3] @ discounts).mean()
+    assert found == pytest.approx(truth, rel=0.1)
+
+
 def test_pages_that_end_early_have_a_smaller_ideal() -> None:
     log, relevance = sure_log(Propensities.power(1, 3), ragged=True)
     found = IdealOrder(log, np.full(len(relevance), 0.2), 3).expected

@@ -187,14 +187,3 @@ class TestIdealOrder:
         )
         assert len(both.rows) == len(one.rows)
         assert (both.quantile(0.9), both.quantile(0.1)) == (one.quantile(0.9), one.quantile(0.1))
-
-
-def test_ndcg_is_at_most_one() -> None:
-    """Clicks may be luckier than the best order is expected to be; neither the estimate nor its interval exceeds 1."""
-    for seed in range(3):
-        world = simulated(sessions=200, depth=8, seed=seed)
-        found = ClickEstimator(world.log, off_policy("affine"))
-        order = order_of(found.relevance, world.log)
-        assert found.value(ClickMeasure("nDCG", 4), order).value > 1
-        interval = found.estimate(ClickMeasure("nDCG", 4), order).interval
-        assert interval.low <= interval.estimate == interval.high == 1

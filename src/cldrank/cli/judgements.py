@@ -33,8 +33,8 @@ class Judging:
         list[str] | None,
         options.spelled(
             "--features -f FILE",
-            "All candidates of each query: Parquet, CSV or LETOR files, a folder, or a data set such as `msrd:test`. Those "
-            "never shown are unknown.",
+            "All candidates of each query: Parquet, CSV or LETOR files, a folder, or a data set such as `msrd:test`. "
+            "Those never shown are unknown.",
             show_default=False,
         ),
     ] = None

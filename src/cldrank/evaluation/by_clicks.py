@@ -198,7 +198,7 @@ def _check_log(log: LoggedClicks, left_out: int) -> None:
             "all {:,} queries of the log were trained on, and a ranker is judged on queries that it has not seen: {}, "
             "or give a log of other queries.",
             left_out,
-            Spelling("train on those that held_out() leaves", "train with --hold-out 0.2"),
+            Spelling("train on those that cldrank.held_out() leaves", "train with --hold-out 0.2"),
         )
     clicked = np.unique(log.queries[log.clicks.row[log.clicks.clicks > 0]])
     if len(clicked) < _FEWEST_CLICKED:

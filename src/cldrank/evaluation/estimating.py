@@ -191,22 +191,20 @@ class ClickEstimator:
     # -- estimates -----------------------------------------------------------------------------------------------
 
     def estimate(self, measure: ClickMeasure, order: RankOrder) -> ClickEstimate:
-        """A measure of one order with its interval; that of nDCG lies between 0 and 1, like nDCG itself."""
-        found = self._estimated(
+        """A measure of one order with its interval."""
+        return self._estimated(
             lambda log, relevance, fill: self._value(log, measure, order, relevance, fill),
             self.weights(measure, order),
         )
-        return _within(found, 0.0, 1.0) if measure.kind == "nDCG" else found
 
     def compare(self, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> ClickEstimate:
         """New minus old with its interval."""
-        found = self._estimated(
+        return self._estimated(
             lambda log, relevance, fill: (
                 self._value(log, measure, new, relevance, fill) - self._value(log, measure, old, relevance, fill)
             ),
             self.weights(measure, new) - self.weights(measure, old),
         )
-        return _within(found, -1.0, 1.0) if measure.kind == "nDCG" else found
 
     def learned(
         self, *orders: RankOrder, learner: RelevanceLearner = DEFAULT_LEARNER, folds: int = FOLDS
@@ -305,19 +303,6 @@ def by_segment(values: Callable[[int, AffineClicks], Floats], log: LoggedClicks)
     """(longest,) what ranks count by the curve of a log; of several curves, a row for each segment."""
     found = [values(log.longest, curve) for curve in log.curves]
     return found[0] if all(np.array_equal(one, found[0]) for one in found) else np.stack(found)
-
-
-def _within(found: ClickEstimate, least: float, most: float) -> ClickEstimate:
-    """An estimate that, with its intervals, ends where the measure does."""
-
-    def bounded(value: float) -> float:
-        return min(max(value, least), most)
-
-    interval, lowest, highest = (
-        replace(one, estimate=bounded(one.estimate), low=bounded(one.low), high=bounded(one.high))
-        for one in (found.interval, found.lowest, found.highest)
-    )
-    return ClickEstimate(interval, lowest, highest, found.errors)
 
 
 def _around(value: float, half: float) -> tuple[float, float]:

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.deconvolution import RateDistribution
+from cldrank.deconvolution import RateDistribution, drawn_places, tilted_mass
 from cldrank.evaluation.logged import LoggedClicks
 from cldrank.propensity.pooled_cells import PooledCells
 
 Floats = NDArray[np.float64]
 _DRAWS = 20
+_DIGITS = 3  # of predicted relevance
 _LEAST = 0.05  # of the mean: the ideal of a query in which nothing seems relevant
-_HIGH, _LOW = 0.9, 0.1  # quantiles of relevance at the top: of a relevant result, and of an irrelevant one
+_LOW = 0.1  # the quantile of relevance at the top that an irrelevant result has
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,9 @@ class IdealOrder:
     """The DCG that the best order of each query would have, estimated by drawing relevance.
 
     Relevance of candidates that were shown is drawn from its posterior, given the clicks on them and the distribution
-    of relevance at their position; that of the others is high or low, with the probability that gives the predicted
-    mean. Expected relevance itself would do too little: the best of draws is better than the best of means.
+    of relevance at their position; that of the others from the distribution at the top, tilted to the predicted mean:
+    few results may be relevant, and it is these that the best order begins with. Expected relevance itself would do too
+    little: the best of draws is better than the best of means.
 
     log         the clicks
     predicted   (rows,) the relevance that a model predicts; None counts what was not shown as irrelevant
@@ -65,14 +67,18 @@ class IdealOrder:
         places = segments.places_in_segments(self.log.data.offsets)
         discounts = np.where(places <= self.cutoff, self.log.reached(places) / np.log2(places + 1.0), 0.0)
         posteriors, others = self._posteriors, np.flatnonzero(~self.log.seen)
-        high, low = (posteriors[0].quantile(share) for share in (_HIGH, _LOW))
-        mean = np.full(len(others), low) if self.predicted is None else self.predicted[others]
-        chance = np.clip((mean - low) / max(high - low, 0.05), 0, 1)
+        top = posteriors[0]
+        levels, mass = top.prior
+        if self.predicted is None:
+            mass, group = (levels == top.quantile(_LOW))[None].astype(float), np.zeros(len(others), dtype=np.int64)
+        else:
+            means, group = np.unique(self.predicted[others].round(_DIGITS), return_inverse=True)
+            mass = tilted_mass(mass, levels, means)
         for _ in range(_DRAWS):
             drawn = np.zeros(self.log.data.n_rows)
             for one in posteriors:
                 drawn[one.rows] = one.drawn(random)
-            drawn[others] = np.where(random.random(len(others)) < chance, high, low)
+            drawn[others] = levels[drawn_places(mass, group, random)]
             best = segments.descending_values(drawn, self.log.data.offsets)
             yield drawn, self.log.by_query(discounts * best)
 
@@ -108,6 +114,12 @@ class _Posterior:
 
     def drawn(self, random: np.random.Generator) -> Floats:
         return self._relevance(self.rates.drawn(random))
+
+    @property
+    def prior(self) -> tuple[Floats, Floats]:
+        """Levels of relevance and their masses, as if there were one more row, of any level."""
+        rows, grid = len(self.rows), len(self.rates.mass)
+        return self._relevance(self.rates.rates), (rows * self.rates.mass + 1 / grid) / (rows + 1)
 
     def quantile(self, share: float) -> float:
         at = min(int(np.searchsorted(np.cumsum(self.rates.mass), share)), len(self.rates.rates) - 1)

@@ -19,6 +19,7 @@ from cldrank.evaluation.by_labels import (
     evaluate_by_labels,
 )
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
+from cldrank.evaluation.orders import PRODUCTION
 from cldrank.measures import Empty
 from cldrank.propensity.segment_propensities import Curve
 
@@ -67,7 +68,7 @@ def evaluate(
     0.7916
     """
     model = _scores_in(model, dataset)
-    if clicks is None and propensities is None:
+    if _by_labels(clicks, propensities, model):
         return evaluate_by_labels(model, dataset, DEFAULT_MEASURES if measures is None else measures, **options)
     return evaluate_by_clicks(model, dataset, *_both(clicks, propensities), measures, **options)
 
@@ -122,7 +123,7 @@ def compare(
     0.25
     """
     new, old = _scores_in(new, dataset), _scores_in(old, dataset)
-    if clicks is None and propensities is None:
+    if _by_labels(clicks, propensities, new, old):
         return compare_by_labels(new, old, dataset, DEFAULT_MEASURES if measures is None else measures, **options)
     return compare_by_clicks(new, old, dataset, *_both(clicks, propensities), measures, **options)
 
@@ -135,6 +136,15 @@ def _scores_in(model: Any, dataset: RankingDataset) -> Any:
     from cldrank.data.scores import load_scores
 
     return load_scores(model, dataset) if is_frame(model) and isinstance(dataset, RankingDataset) else model
+
+
+def _by_labels(clicks: ClickTable | None, propensities: Curve | None, *models: Any) -> bool:
+    """Whether nothing but labels is given to judge by; "production" is refused then."""
+    if clicks is not None or propensities is not None:
+        return False
+    if any(isinstance(model, str) and model == PRODUCTION for model in models):
+        raise UsageError('"production" is the order of a log: give clicks= and propensities= to judge it by.')
+    return True
 
 
 def _both(clicks: ClickTable | None, propensities: Curve | None) -> tuple[ClickTable, Curve]:

@@ -243,7 +243,7 @@ class Provenance(Record):
     has_missing    whether features were missing in it
     method, clicks, propensities, diagnostics   what was learned from, and how; None where it is not known, or not used
     safety         how far it departs from production, of a ranker that was kept near it
-    held_out       the share of queries that were kept out of training, by `cldrank.data.held_out`; None where none were
+    held_out       the share of queries that were kept out of training, by `cldrank.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
     evaluations    how well it ranks labelled data, one entry per data set and way to treat queries without relevance
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cldrank as cr
-from cldrank.data.formats.csv import csv_header, read_csv
+from cldrank.data.formats.csv import read_csv
+from cldrank.data.formats.lines import csv_header
 from cldrank.errors import DataError, FormatError, UsageError
 
 SMALL = "query_id,doc_id,label,bm25,price\n7,a,1,0.5,2\n7,b,0,1.5,3\n8,a,2,-1e-3,4\n"

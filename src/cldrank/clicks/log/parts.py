@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cldrank.clicks.log.nested import locate, paths_below, root_of
 from cldrank.clicks.log.paths import Format, files_below, format_of, partition
-from cldrank.data.formats.csv import csv_header
+from cldrank.data.formats.lines import csv_header
 from cldrank.errors import DataError, FormatError
 from cldrank.reading import reading
 from cldrank.wording import some

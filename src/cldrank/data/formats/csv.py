@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -14,35 +12,12 @@ from pyarrow import csv as arrow_csv
 
 from cldrank.data.checks import Missing
 from cldrank.data.dataset import RankingDataset
-from cldrank.data.formats.lines import open_bytes
+from cldrank.data.formats.lines import csv_header, open_bytes
 from cldrank.data.formats.parquet import checked_dataset
 from cldrank.data.formats.parquet_columns import ColumnNames
 from cldrank.data.frames import FramePart
 from cldrank.errors import FormatError, UsageError
 from cldrank.reading import reading
-
-_DELIMITERS = ",\t;|"
-_LONGEST_HEADER = 1 << 20
-
-
-def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
-    r"""The names in the first line of a CSV file, and the delimiter between them.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = (Path(folder) / "log.csv").write_text('query_id;"title; match"\n1;0.5\n')
-    ...     csv_header(Path(folder) / "log.csv")
-    (('query_id', 'title; match'), ';')
-    """
-    with open_bytes(path) as file, reading(path, "a CSV file"):
-        start = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="replace").lstrip("\r\n")
-    line = start.split("\n", 1)[0]
-    delimiter = max(_DELIMITERS, key=line.count)
-    with reading(path, "a CSV file"):
-        names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
-    if not names:
-        raise FormatError("the file is empty; a CSV file begins with the names of its columns.", path=path)
-    return tuple(names), delimiter
 
 
 def read_csv(

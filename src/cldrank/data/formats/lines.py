@@ -1,8 +1,9 @@
-"""Text files, plain or compressed, as blocks of whole lines."""
+"""Text files, plain or compressed: blocks of whole lines, and the header of CSV."""
 
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
@@ -19,6 +20,8 @@ BLOCK_BYTES = 1 << 22
 _LONGEST_LINE = 1 << 26  # a row of a million features takes about a fifth of it
 _COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 _GZIP = b"\x1f\x8b"  # the first bytes of such a file
+_DELIMITERS = ",\t;|"  # of CSV
+_LONGEST_HEADER = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -107,6 +110,26 @@ def _check_gzip(path: Path) -> None:
         )
     if not is_compressed(path) and first == _GZIP:
         raise FormatError(f"is a gzip file; rename it to {path.name}.gz.", path=path)
+
+
+def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
+    r"""The names in the first line of a CSV file, and the delimiter between them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "log.csv").write_text('query_id;"title; match"\n1;0.5\n')
+    ...     csv_header(Path(folder) / "log.csv")
+    (('query_id', 'title; match'), ';')
+    """
+    with open_bytes(path) as file, reading(path, "a CSV file"):
+        start = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="replace").lstrip("\r\n")
+    line = start.split("\n", 1)[0]
+    delimiter = max(_DELIMITERS, key=line.count)
+    with reading(path, "a CSV file"):
+        names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
+    if not names:
+        raise FormatError("the file is empty; a CSV file begins with the names of its columns.", path=path)
+    return tuple(names), delimiter
 
 
 def read_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:

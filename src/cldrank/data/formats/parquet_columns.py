@@ -242,6 +242,15 @@ class Roles:
         if wanted is not None:
             return cls(query_id, doc_id, label, tuple(wanted))
         rest = tuple(column for column in names if column not in (query_id, doc_id, label))
+        if "clicked" in rest and {"position", "session_id"}.intersection(rest):
+            raise FormatError(
+                "this looks like a click log ({}), not like features of candidates; logs are read by {}. If these are "
+                "features, choose them with {}.",
+                _quoted(names),
+                Spelling("ClickTable.read", "--clicks"),
+                _CHOICE,
+                path=part.path,
+            )
         return cls(query_id, doc_id, label, rest, takes_all=True)
 
     def check(self, part: TablePart) -> None:
