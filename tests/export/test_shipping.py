@@ -229,8 +229,8 @@ class TestFolders:
             export_ranker(made.trees(), "straight", self.folder)
 
 
-def test_a_ranker_exports_itself(tmp_path: Path) -> None:
-    found = made.linear().export("json", tmp_path / "out.json", name="mine")
+def test_without_a_check_there_is_no_parity(tmp_path: Path) -> None:
+    found = export_ranker(made.linear(), "json", tmp_path / "out.json", name="mine")
     assert found.path.read_bytes() == found.exported.files["model"]
     assert found.parity is None
 

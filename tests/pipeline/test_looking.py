@@ -102,6 +102,18 @@ def test_a_log_without_positions_is_refused(place: Path) -> None:
         look([str(place / "log.parquet")], [str(place / "train.parquet")])
 
 
+def test_columns_are_named_where_their_names_do_not_tell(place: Path) -> None:
+    renamed(place, position="x", query_id="q_text")
+    named = {"position": "x", "query_id": "q_text"}
+    found = look([str(place / "log.parquet")], [str(place / "train.parquet")], named)
+    assert found.columns == named
+    assert 'position = "x"' in write_pipeline(found, place)
+    with pytest.raises(DataError, match="no column 'y' to be position"):
+        look([str(place / "log.parquet")], [str(place / "train.parquet")], {**named, "position": "y"})
+    with pytest.raises(UsageError, match="the role 'rank'"):
+        look([str(place / "log.parquet")], [str(place / "train.parquet")], {"rank": "x"})
+
+
 def test_times_and_surfaces_lead_to_suggestions(place: Path) -> None:
     table = pq.read_table(place / "log.parquet")
     table = table.append_column("ts", pa.array(["2026-11-15T00:00:00Z"] * len(table)))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_rankers import FEATURES, NAMES, ORIGIN, borda, dataset, linear, module, network, trees
 
+import cldrank as cr
 from cldrank.errors import DataError, UsageError
 from cldrank.rankers import BlendRanker, LinearRanker, NetworkRanker, TreeRanker, blended, load_ranker
 
@@ -89,7 +90,7 @@ class TestOthers:
     def test_exports_refuse_it(self, tmp_path: Path) -> None:
         found = blended((linear(), trees()), WEIGHTS)
         with pytest.raises(UsageError, match="cannot load this BlendRanker"):
-            found.export("json", tmp_path / "model.json")
+            cr.export_ranker(found, "json", tmp_path / "model.json")
         assert not list(tmp_path.iterdir())
 
     def test_what_it_remembers_is_of_the_last(self) -> None:

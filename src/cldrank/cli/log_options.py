@@ -127,7 +127,7 @@ class LogOptions(LogShape):
     @property
     def columns(self) -> dict[str, str] | None:
         """The columns that have other names."""
-        return _log_columns(self.column, "--column")
+        return log_columns(self.column, "--column")
 
     def typed(self) -> str | None:
         """The same as options of commands that read features too, each behind a space; None where they lack some."""
@@ -164,14 +164,15 @@ class LogReading(LogStart, Window):
     def columns(self) -> dict[str, str] | None:
         """The columns that have other names."""
         segment = [] if self.segment is None else [f"segment={self.segment}"]
-        return _log_columns([*(self.log_column or ()), *segment], "--log-column")
+        return log_columns([*(self.log_column or ()), *segment], "--log-column")
 
     def chosen(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
         return {**self.layout(), **self.window()}
 
 
-def _log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:
+def log_columns(named: list[str] | None, option: str) -> dict[str, str] | None:
+    """The columns of a log that options such as `query_id=qid` name, by their roles."""
     columns = named_columns(named, option)
     for role, name in (columns or {}).items():
         if not isinstance(name, str):

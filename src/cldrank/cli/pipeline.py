@@ -14,6 +14,7 @@ import typer
 from cldrank.cli import options
 from cldrank.cli.clicks_audit import BLOCKED
 from cldrank.cli.compare import EXIT_CODES
+from cldrank.cli.log_options import log_columns
 from cldrank.cli.output import (
     add_row,
     console,
@@ -137,6 +138,14 @@ def new(
         typer.Argument(help="The log: files, folders or patterns.", metavar="LOG...", show_default=False),
     ],
     features: options.Features,
+    column: Annotated[
+        list[str] | None,
+        options.spelled(
+            "--column ROLE=NAME",
+            "Which column of the log is `session_id`, `query_id` and so on, if its name does not say so; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path, options.spelled("--out -o FILE", "The file to write.")] = Path("pipeline.toml"),
 ) -> None:
     """Look at a log and its features, and write a commented pipeline file that runs as it is.
@@ -150,7 +159,7 @@ def new(
         raise UsageError(f"{out} is there already; name another file with --out, or move it away.")
     options.check_outputs([out], [*log, *features])
     with working(f"looking at {', '.join(log)} …"), options.renaming_columns():
-        found = look(log, features)
+        found = look(log, features, log_columns(column, "--column"))
     save_text(out, write_pipeline(found, out.parent))
     for line in found.remarks:
         say(line)

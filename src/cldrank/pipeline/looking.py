@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from cldrank.clicks.aggregate import aggregate
 from cldrank.clicks.imports.recognising import first_line, format_of_line
 from cldrank.clicks.log.engines import connected
 from cldrank.clicks.log.paths import existing, files_below
-from cldrank.clicks.log.roles import CLICKS, OPTIONAL, REQUIRED
+from cldrank.clicks.log.roles import CLICKS, OPTIONAL, REQUIRED, ROLES
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.formats import is_parquet
 from cldrank.data.loading import load
@@ -61,8 +61,11 @@ class LogLook:
     remarks: tuple[str, ...] = ()
 
 
-def look(log: Sequence[str], features: Sequence[str]) -> LogLook:
-    """Look at the beginning of a log, at its positions, at what its first file shows, and at the features."""
+def look(log: Sequence[str], features: Sequence[str], columns: Mapping[str, str] | None = None) -> LogLook:
+    """Look at the beginning of a log, at its positions, at what its first file shows, and at the features.
+
+    columns   the columns of the log that are known, by role; the others are found by their names
+    """
     dataset = load(list(features))
     told = f"features: {count(dataset.n_queries, 'query', 'queries')}, {count(len(dataset.feature_names), 'feature')}"
     kind, (queries, events) = _written_by(log)
@@ -79,11 +82,11 @@ def look(log: Sequence[str], features: Sequence[str]) -> LogLook:
 
     with connected("duckdb") as engine:
         table = engine.open(existing(list(log)), choose)
-        columns, roles = _roles(there)
-        options = _positions(table, columns, roles)
-    assumed, seen = _curve(log, dataset, columns, options)
-    remarks = (told, f"log: {some(there, 12)}", *_said(columns, options), *seen)
-    found = LogLook("plain", tuple(log), columns=columns, roles=roles, options=options, remarks=remarks, **known)
+        renamed, roles = _roles(there, columns or {})
+        options = _positions(table, renamed, roles)
+    assumed, seen = _curve(log, dataset, renamed, options)
+    remarks = (told, f"log: {some(there, 12)}", *_said(renamed, options), *seen)
+    found = LogLook("plain", tuple(log), columns=renamed, roles=roles, options=options, remarks=remarks, **known)
     return replace(found, assume=assumed)
 
 
@@ -117,21 +120,27 @@ def _curve(
     return "", (*remarks, f"propensities can be estimated by {chosen.name}: {chosen.reason}")
 
 
-def _roles(there: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _roles(there: Sequence[str], named: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """The columns with other names than the usual ones, and the roles that were found; what is missing is refused."""
+    for role, name in named.items():
+        if role not in ROLES:
+            raise UsageError(f"a column has the role {role!r}; the roles are {', '.join(ROLES)}.")
+        if name.partition(".")[0] not in there:
+            raise DataError(f"the log has no column {name!r} to be {role}; it has {some(there, 20)}.")
     by_name = {name.lower(): name for name in reversed(there)}
     needed: tuple[str, ...] = REQUIRED
-    if "documents" in there or not _guess("doc_id", by_name, set()):
-        needed = ("session_id", "query_id", "documents", next((one for one in CLICKS if one in there), CLICKS[0]))
-    found = {role: role for role in (*needed, *OPTIONAL) if role in there}
+    if {"documents"} & {*there, *named} or not (named.get("doc_id") or _guess("doc_id", by_name, set(named.values()))):
+        clicks = (one for one in CLICKS if one in there or one in named)
+        needed = ("session_id", "query_id", "documents", next(clicks, CLICKS[0]))
+    found = dict(named) | {role: role for role in (*needed, *OPTIONAL) if role in there and role not in named}
     for role in (*needed, *OPTIONAL):
         if role not in found and (name := _guess(role, by_name, set(found.values()))):
             found[role] = name
     missing = [role for role in needed if role not in found]
     if missing:
         raise DataError(
-            f"the log has no column that looks like {some(missing)}; it has {some(there, 20)}. Write the pipeline file "
-            "by hand, with [log.columns], or rename the columns."
+            f"the log has no column that looks like {some(missing)}; it has {some(there, 20)}. Name the right one: "
+            f"--column {missing[0]}=NAME."
         )
     return {role: name for role, name in found.items() if role != name}, tuple(found)
 

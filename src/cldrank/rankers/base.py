@@ -212,12 +212,6 @@ class Ranker(ABC):
 
         save_ranker(self, folder)
 
-    def export(self, to: str, out: str | PathLike[str], **options: Any) -> Any:
-        """Write the ranker for an engine: `cldrank.export.export_ranker`, which says what the options are."""
-        from cldrank.export import export_ranker
-
-        return export_ranker(self, to, out, **options)
-
     def __repr__(self) -> str:
         parts = [count(len(self.feature_names), "feature"), *self._parts(), str(self.provenance)]
         return f"{type(self).__name__}({', '.join(parts)})"

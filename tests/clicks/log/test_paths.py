@@ -48,6 +48,15 @@ class TestPaths:
         assert existing([tmp_path / "log[1].csv"]) == [tmp_path / "log[1].csv"]
         assert existing(tmp_path / "log[0-9].csv") == [tmp_path / "log1.csv"]
 
+    def test_a_log_of_the_catalogue(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CLDRANK_DATA", str(tmp_path))
+        (tmp_path / "ranklens").mkdir()
+        for name in ("impressions", "items"):
+            (tmp_path / "ranklens" / f"{name}.parquet").touch()
+        assert existing("ranklens:impressions") == [tmp_path / "ranklens" / "impressions.parquet"]
+        with pytest.raises(UsageError, match="'nothing'"):
+            existing("ranklens:nothing")
+
     def test_nothing_is_counted_twice(self, tmp_path: Path) -> None:
         (tmp_path / "log").mkdir()
         a = csv(tmp_path / "log/a.csv")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
+from cldrank.data import catalogue
 from cldrank.errors import DataError, Spelling, UsageError
 from cldrank.reading import reading
 from cldrank.wording import some
@@ -92,10 +93,10 @@ LogSource = Path | LogFrame
 
 
 def existing(paths: Paths) -> list[LogSource]:
-    """The files and folders that paths name, or the frame that a log is. A path that does not exist may be a pattern.
+    """The files and folders that paths name, or the frame that a log is.
 
-    `2024-*.parquet`, `days/*/*.parquet` and `days/**/*.parquet` name all that match, sorted, without hidden
-    files.
+    A path that does not exist may be a pattern: `2024-*.parquet`, `days/*/*.parquet` and `days/**/*.parquet` name all
+    that match, sorted, without hidden files. Or it is a log of the catalogue, such as `ranklens:impressions`.
     """
     frame = frame_of(paths)
     if frame is not None:
@@ -106,6 +107,8 @@ def existing(paths: Paths) -> list[LogSource]:
             found.append(path)
         elif glob.has_magic(str(path)):
             found += _matches(path)
+        elif catalogue.is_reference(str(path)):
+            found += catalogue.resolve(str(path))
         else:
             raise UsageError(f"{path}: no such log.")
     _check_once(found)
