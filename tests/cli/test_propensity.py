@@ -200,7 +200,7 @@ class TestRefusal:
         assert ran.code == 1
         assert ran.out == ""
         assert ran.err.startswith("error: all-pairs cannot estimate any position: each candidate was shown at one")
-        assert "Needed are pages of a second ranker" in ran.err
+        assert "What is needed: pages of a second ranker" in ran.err
         assert "--method regression-em --features FILE" in ran.err
         assert not Path("rho.json").exists()
         assert not Path("rho.svg").exists()

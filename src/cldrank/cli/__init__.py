@@ -72,11 +72,11 @@ def _root(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
     ),
-    debug: bool = typer.Option(False, "--debug", help="Show the full traceback of an error. May stand anywhere."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error. Works anywhere in a command."),
 ) -> None:
     """Unbiased top-k learning to rank from click logs.
 
-    Load features, train, and compare rankers honestly. Exit codes: 0 all went well; 1 the work failed, as on damaged
+    Load features, train, and compare rankers. Exit codes: 0 all went well; 1 the work failed, as on damaged
     data; 2 the call was wrong, as with a path that does not exist; 3 an audit found something blocking, or a comparison
     by clicks that the new ranker is worse (4: no difference; 5: cannot tell); 130 stopped by Ctrl-C.
     """

@@ -46,7 +46,7 @@ def explain(
     reading: options.Reading,
     as_json: options.Json = False,
 ) -> None:
-    """Say how much each feature contributes to the scores of a ranker: linear, or boosted trees (SHAP values).
+    """Show how much each feature contributes to the scores of a ranker: linear, or boosted trees (SHAP values).
 
     Example: `cldrank explain ranker/ --features test.parquet --out contributions.parquet`
     """

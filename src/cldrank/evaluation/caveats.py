@@ -64,7 +64,7 @@ def _general(result: ClickComparison) -> Iterator[Caveat]:
         "Position-based clicks",
         "note",
         "assumed",
-        "People examine a position with the same probability whatever stands there and above it, and click what they "
+        "People examine a position with the same probability whatever is there and above it, and click what they "
         "examine if it is relevant. Where one good result ends the search, or a picture draws the eye, this is wrong.",
     )
     yield Caveat(

@@ -61,7 +61,7 @@ class WarmStart:
         features: Any = context.data.features
         if isinstance(features, RemoteFeatures):
             raise UsageError(
-                "a fit on Spark begins anew, as it has no rows to compare scalings by; leave {} out.",
+                "a fit on Spark starts afresh, as it has no rows to compare scalings by; leave {} out.",
                 setting("warm_start"),
             )
         place = _places(earlier, context.data)

@@ -76,11 +76,11 @@ class FollowedLog:
         if lost:
             raise DataError(
                 f"a file of {lost[0][0]} has changed, but that day also holds {lost[0][1].name}, which is not there "
-                f"any more to count the day anew; bring that file back, or delete {self.days.file(lost[0][0])}."
+                f"any more to count the day again; bring that file back, or delete {self.days.file(lost[0][0])}."
             )
         anew: dict[date, list[ClickTable]] = {day: [] for day in touched}
         for one in (there[content] for content in sorted(others)):
-            say(f"counting {one.name} anew, which shares days with a file that has changed")
+            say(f"counting {one.name} again, as it shares days with a file that has changed")
             for day, cells in self._cells_of(one, files).days.items():
                 if day in anew:
                     anew[day].append(cells)

@@ -60,7 +60,7 @@ class CurveSettings(Value):
 
 @value
 class TrainSettings(Value):
-    """What is trained. Parameters of the method, its model and its run stand beside these keys."""
+    """What is trained. Parameters of the method, its model and its run go beside these keys."""
 
     method: str = parameter(default="cld", about="as in `cldrank train METHOD`")
     model: str = parameter(default="", about="the model to fit; empty: the method's own")

@@ -190,7 +190,7 @@ def check_replaceable(folder: str | PathLike[str]) -> None:
         raise UsageError(f"{target} is not empty and holds no ranker; name another folder, or empty it first.")
     if _CARD in inside and hashlib.sha256((target / _CARD).read_bytes()).hexdigest() != digest:
         raise UsageError(
-            f"{target / _CARD} was edited, and saving a ranker there writes it anew; move your text to {_NOTES} beside "
+            f"{target / _CARD} was edited, and saving a ranker there overwrites it; move your text to {_NOTES} beside "
             f"it, which is kept and becomes part of the card, and delete {_CARD}."
         )
 

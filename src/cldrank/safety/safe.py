@@ -124,7 +124,7 @@ class Safe:
         if self.method.run.warm_start is not None and self.method.model.progress(self.method.way) is not None:
             raise UsageError(
                 "{} with {}: a network that begins with an earlier ranker may know the clicks that judge it here; "
-                "begin anew, or train a linear model, which ends at the same optimum wherever it begins.",
+                "start afresh, or train a linear model, which ends at the same optimum wherever it begins.",
                 setting("warm_start"),
                 Spelling("Safe", "--safe"),
             )

@@ -90,7 +90,7 @@ def replacement(folder: str | PathLike[str], old: ServedRanker, new_features: bo
     if not new_features and served.layout.names != old.layout.names:
         raise swap_refused(
             f"{folder} has other features than the ranker in use ({_difference(old, served)}), so clients would fail. "
-            "To swap it in all the same, call POST /reload?new_features=true, or start anew.",
+            "To swap it in all the same, call POST /reload?new_features=true, or restart.",
             old,
         )
     logger.info("swapping in %s %s from %s", served.identity["kind"], served.identity["fingerprint"], folder)

@@ -159,7 +159,7 @@ class TestConfounding:
         table = ClickTable.from_arrays(
             told, row=clicks.row, position=clicks.position, impressions=clicks.impressions, clicks=clicks.clicks
         )
-        with pytest.raises(UnidentifiableError, match="cannot separate relevance from position.*Needed are pages"):
+        with pytest.raises(UnidentifiableError, match="cannot separate relevance from position.*What is needed: pages"):
             RegressionEM().fit(table, told)
 
     def test_the_number_is_saved(self, logistic: Any, tmp_path: Path) -> None:

@@ -80,11 +80,11 @@ def cannot_estimate(
         worst = min(clicked, key=lambda position: rates[position - 1])
         impressions = impressions_needed(rates[worst - 1], rates[0], confidence=confidence)
         needed = (
-            f"Needed are {remedy}: about {impressions:,} impressions of the same candidates at position {worst} and at "
-            f"another would give ±{PRECISION:.0%} at {confidence:.0%} confidence."
+            f"What is needed: {remedy}. About {impressions:,} impressions of the same candidates at position {worst} "
+            f"and at another would give ±{PRECISION:.0%} at {confidence:.0%} confidence."
         )
     else:
-        needed = f"Needed are clicks at these positions, and {remedy}."
+        needed = f"What is needed: clicks at these positions, and {remedy}."
     return UnidentifiableError(
         "{} cannot estimate {}: {}. {} {}", who, which, why, needed, _way_out(depth), positions=weak, depth=depth
     )
@@ -102,7 +102,7 @@ def too_few(
 
     clicks = int(cells.clicks[cells.place == worst - 1].sum())
     if error is None or error > _HOPELESS:
-        why = "resampling often leaves none that can be compared. Needed are many more pages, of more queries."
+        why = "resampling often leaves none that can be compared. What is needed: many more pages, of more queries."
     else:
         times = (float(ndtri((1 + confidence) / 2)) * error / PRECISION) ** 2
         why = (
@@ -131,7 +131,7 @@ def clicked_too_rarely(who: Spelling, counts: IntArray, clicks: int, needed: int
     weak = np.flatnonzero(counts < needed) + 1
     depth = int(weak[0]) - 1
     return UnidentifiableError(
-        "{} cannot bound {}: {} clicked at position {} {}, and it needs {}. Needed are more pages of "
+        "{} cannot bound {}: {} clicked at position {} {}, and it needs {}. What is needed: more pages of "
         "the same queries. {}",
         who,
         positions(weak.tolist()),

@@ -96,7 +96,7 @@ class ModelledRelevance(CurveEstimator, RelevanceModel):
         if explained > DETERMINED:
             raise UnidentifiableError(
                 "{} cannot separate relevance from position: the features explain {:.1%} of a contrast of positions, "
-                "so any curve along it can be had from them as well. Needed are pages in another order (a second "
+                "so any curve along it can be had from them as well. What is needed: pages in another order (a second "
                 "ranker, or neighbours that change places on a share of pages), or features without the position and "
                 "without the score of the ranker.",
                 self.spelling,

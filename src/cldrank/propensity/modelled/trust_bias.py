@@ -99,8 +99,8 @@ class TrustBias(PropensityEstimator[AffineClicks]):
     def _indifferent(self, size: int) -> UnidentifiableError:
         return UnidentifiableError(
             "{} cannot separate slopes from bases: the candidates that were shown at several positions are clicked too "
-            "much alike, or too seldom. Needed are candidates of different relevance, at several positions each, and "
-            "more pages. If clicks follow examination alone, {} needs no such difference.",
+            "much alike, or too seldom. What is needed: candidates of different relevance, at several positions each, "
+            "and more pages. If clicks follow examination alone, {} needs no such difference.",
             self.spelling,
             ALL_PAIRS,
             positions=tuple(range(1, size + 1)),
