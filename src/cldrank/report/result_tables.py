@@ -102,7 +102,7 @@ class LeaderRow:
 
 
 def leader_rows(section: Section) -> tuple[LeaderRow, ...]:
-    """Who is best or tied in each setting among the methods that see no labels; nothing where there is no choice, or one seed."""
+    """Who is best or tied in each setting of those that see no labels; none without a choice or with one seed."""
     if len(section.rivals) < 2 or not section.has_intervals:
         return ()
     return tuple(
