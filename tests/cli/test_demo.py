@@ -83,7 +83,8 @@ def test_all_methods(run: Run, folder: Path) -> None:
     found = run("demo", "--queries", "100", "--seeds", "1", "--json")
     assert found.code == 0, found.err
     assert {one["method"] for one in found.json["results"]} == NINE
-    assert not any(one["failed"] for one in found.json["results"])
+    assert not any(one["failed"] or one["best"] or one["tied"] for one in found.json["results"])
+    assert found.json["told"]["methods"] == ["No method is called best: that takes two seeds or more."]
     assert set(found.json["rankers"]) == {"naive-trees", "ips-trees", "cld-pair-trees"}
     assert found.json["export"]["parity"]["same_order"]
     assert set(found.json) >= {"audit", "propensities", "chosen", "verdict", "labels", "pages", "told"}

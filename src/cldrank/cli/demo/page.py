@@ -15,7 +15,6 @@ from cldrank.drawing.picture import looks_in, picture
 from cldrank.drawing.svg import draw_figure, swatch
 from cldrank.drawing.templating import render_page
 from cldrank.files import save_text
-from cldrank.wording import count
 
 Facts = dict[str, Any]
 
@@ -67,8 +66,8 @@ def method_figure(facts: Facts, width: int) -> Figure:
     values = Axis.around([end for end in ends if end is not None], name=f"{DECISIVE} on test queries, by expert labels")
     about = {name: f" ({text})" if width == _ALONE else "" for name, text in _MEANINGS.items()}
     names = [f"{one['method']}{about[one['method']]}  {one['mean']:.3f}" for one in found]
-    seeds = count(max(one["seeds"] for one in found), "seed")
-    title = f"Ranking quality by method: mean of {seeds}, 90% interval"
+    seeds = max(one["seeds"] for one in found)
+    title = f"Ranking quality by method: {f'mean of {seeds} seeds, 90% interval' if seeds > 1 else 'one seed'}"
     production = next(one["mean"] for one in found if one["method"] == "Production")
     return Figure(title, tuple(series), Axis.of_rows(names), values, "rows", width, marked=production)
 
