@@ -134,7 +134,7 @@ class TestVerdicts:
         assert found.verdict.decision == "cannot tell"  # the curve is only assumed
         ways = {way.name: way for way in found.settling}
         assert ways["swap experiment"].pages is None
-        assert "takes swaps on each" in ways["swap experiment"].about
+        assert "swaps of its own" in ways["swap experiment"].about
 
     def test_a_curve_of_segments_needs_segments(self) -> None:
         world = simulated()

@@ -115,6 +115,7 @@ class TestPage:
         assert Checked(page).seen.count("svg") == 2
         assert "nothing rests on a model" in page
         assert "The model of the unseen" not in page
+        assert ("Other assumptions" in page) == bool(result.notes)  # nothing else was tried
         nothing = replace(pair.old, interval=replace(pair.old.interval, estimate=0.0))
         measures = {"DCG@5": replace(pair, old=nothing)}
         assert "Gain by measure" not in replace(result, measures=measures).to_html()
@@ -152,6 +153,9 @@ class TestCaveats:
             (one.mark for one in found.values()), key=["warning", "ok", "note"].index
         )
         assert "left out" not in found["The same users and queries"].found
+
+    def test_the_placebo_is_told_once(self, result: ClickComparison) -> None:
+        assert result.to_html().count("clicks permuted within positions 20 times") == 1
 
     def test_what_this_comparison_found(self, result: ClickComparison) -> None:
         placebo, unseen = result.placebo, result.unseen

@@ -34,6 +34,20 @@ def test_one_seed(made: Any, tmp_path: Path) -> None:
     assert not section.has_intervals
     assert any("no intervals" in note for note in notes(section))
     assert all("±" not in entry.text for row in tables(section)[0].rows for entry in row.entries)
+    assert not any(entry.best or entry.tied for row in tables(section)[0].rows for entry in row.entries)
+    assert not any("Bold" in note for note in notes(section))
+
+
+@pytest.mark.parametrize("settings", [[{}], [{"simulation.eta": 0.0}, {"simulation.eta": 1.0}]])
+def test_one_seed_names_no_best(made: Any, tmp_path: Path, settings: list[dict[str, float]]) -> None:
+    section = made.only(tmp_path, "mine", seeds=[3], settings=settings)
+    assert what_came_out(section) == "No method is called best: that takes two seeds or more."
+
+
+def test_one_method_with_one_seed_has_a_value(made: Any, tmp_path: Path) -> None:
+    told = what_came_out(made.only(tmp_path, "mine", seeds=[3], methods=("CLD",)))
+    assert told.startswith("CLD has nDCG@3 0.")
+    assert "±" not in told
 
 
 def test_one_method(made: Any, tmp_path: Path) -> None:

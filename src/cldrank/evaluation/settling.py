@@ -288,7 +288,7 @@ def _swap_experiment(plan: _Settling) -> WayToSettle:
     """
     name, errors, clicks = "swap experiment", plan.errors, plan.clicks
     if isinstance(plan.log.curve, SegmentPropensities):
-        return WayToSettle(name, None, "every segment has a curve of its own, which takes swaps on each")
+        return WayToSettle(name, None, "each segment has a curve of its own, so each would need swaps of its own")
     if not isinstance(plan.log.curve, Propensities):
         return WayToSettle(name, None, "swaps alone do not tell examination from trust in positions")
     error = largest_error(*plan.ends, plan.margin, clicks.quantile)

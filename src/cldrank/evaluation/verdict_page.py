@@ -22,7 +22,6 @@ from cldrank.evaluation.settling import rounded_pages
 from cldrank.evaluation.verdict_words import (
     curve_words,
     percent_range,
-    placebo_words,
     sentence,
     settling_verb,
     support_words,
@@ -59,7 +58,7 @@ def render_verdict(result: ClickComparison) -> str:
         "unseen": map(_typeset, unseen_words(result)),
         "unseen_cards": list(_unseen(result)),
         "checks": list(_checks(result)),
-        "controls": map(_typeset, _controls(result)),
+        "controls": [_typeset(text) for text in _controls(result)],
         "caveats": [replace(one, found=_typeset(one.found)) for one in caveats_of(result)],
         "how": f"{result.estimator}; propensities: {curve_words(result)}",
         "confidence": f"{_confidence(result):.0%}",
@@ -216,7 +215,6 @@ def _checks(result: ClickComparison) -> Iterator[Card]:
 
 
 def _controls(result: ClickComparison) -> Iterator[str]:
-    yield placebo_words(result.placebo)
     for one in result.checks:
         if one.kind == "control":
             yield f"{one.name}, {one.about}: gain {_signed(one.gain.estimate)} ({_ends(one.gain.low, one.gain.high)})."

@@ -42,7 +42,7 @@ class Summary:
     gap         the share of the gap between Naive and Oracle that is closed: 0 is Naive, 1 is Oracle; NaN if either is
                 missing, or if Oracle is not clearly better than Naive (by the same test as `tied`)
     sees_labels whether it learns from labels, as Oracle does; such a method is neither best nor tied
-    best        whether no method that sees no labels has a better mean
+    best        whether no method that sees no labels has a better mean; none is, with fewer than two seeds
     tied        whether a paired t-test over seeds cannot tell it from the best: the 90% t-interval of the difference
                 contains 0. The best itself is tied too
     behind      its mean difference from the best over the seeds of both, with the bounds of that interval; NaN if it
@@ -163,7 +163,7 @@ def _summarise(
     means = {cell: math.fsum(seeds.values()) / len(seeds) if seeds else math.nan for cell, seeds in by_seed.items()}
     named = {cell.method.casefold(): cell for cell in by_seed}
     floor, width = _gap(named.get("naive"), named.get("oracle"), by_seed, means, higher)
-    rivals = [cell for cell in by_seed if not known[cell].sees_labels and by_seed[cell]]
+    rivals = [cell for cell in by_seed if not known[cell].sees_labels and len(by_seed[cell]) > 1]
     best = max(rivals, key=lambda cell: means[cell] if higher else -means[cell], default=None)
     return [
         Summary(

@@ -85,10 +85,10 @@ def what_came_out(section: Section) -> str:
         wins.update(leading)
         firsts.update(cell.method for cell in rivals if cell.best)
         chances += bool(leading)
+    if section.is_loop and (told := what_the_loop_shows(section, measure)):
+        return told
     if not chances:
-        return _only_labels(section)
-    if section.is_loop:
-        return what_the_loop_shows(section, measure)
+        return _no_best(section)
     order = sorted(wins, key=lambda name: (-wins[name], -firsts[name]))
     named = [f"{method} in {wins[method]}" for method in order]
     found = f"By {measure}, best or statistically tied in {count(chances, 'setting')}: {listed(named)}."
@@ -103,9 +103,10 @@ def what_came_out(section: Section) -> str:
 
 def _winner(section: Section, setting: str, measure: str) -> str:
     rivals = _rivals(section, setting, measure)
-    best = next((cell for cell in rivals if cell.best), None)
+    alone = rivals[0] if len(rivals) == 1 and rivals[0].seeds else None
+    best = next((cell for cell in rivals if cell.best), alone)
     if best is None:
-        return _only_labels(section)
+        return _no_best(section)
     value = f"{best.mean:.3f}" if best.interval is None else f"{best.interval:.3f}"
     if len(rivals) == 1:
         return f"{best.method} has {measure} {value}; there is no other method to compare it with."
@@ -118,8 +119,10 @@ def _winner(section: Section, setting: str, measure: str) -> str:
     return f"{found}."
 
 
-def _only_labels(section: Section) -> str:
-    """Nothing but what learns from labels has finished."""
+def _no_best(section: Section) -> str:
+    """One seed is not enough, or nothing but what learns from labels has finished."""
+    if any(cell.seeds for cell in section.cells.values() if cell.method in section.rivals):
+        return "No method is called best: that takes two seeds or more."
     found = [label for label in section.methods if label not in section.rivals]
     have = "has" if len(found) == 1 else "have"
     return f"Only {listed(found)} {have} finished; no method that learns from clicks has."

@@ -102,8 +102,8 @@ class LeaderRow:
 
 
 def leader_rows(section: Section) -> tuple[LeaderRow, ...]:
-    """Who is best or tied in each setting among the methods that see no labels; nothing where there is no choice."""
-    if len(section.rivals) < 2 or not section.has_values:
+    """Who is best or tied in each setting of those that see no labels; none without a choice or with one seed."""
+    if len(section.rivals) < 2 or not section.has_intervals:
         return ()
     return tuple(
         LeaderRow(_setting_name(setting), tuple(_leaders(section, setting, measure) for measure in section.measures))
@@ -165,8 +165,6 @@ def notes(section: Section) -> tuple[str, ...]:
             )
     else:
         found.append("One seed: there are no intervals, and any difference may be chance.")
-        if len(section.rivals) > 1:
-            found.append("Bold: the best of those that see no labels.")
     if section.has_gaps:
         found.append(
             "The share of the gap is how far a method gets from Naive (0%) to Oracle (100%), taken between means."

@@ -15,7 +15,6 @@ from cldrank.drawing.picture import looks_in, picture
 from cldrank.drawing.svg import draw_figure, swatch
 from cldrank.drawing.templating import render_page
 from cldrank.files import save_text
-from cldrank.wording import count
 
 Facts = dict[str, Any]
 
@@ -67,8 +66,8 @@ def method_figure(facts: Facts, width: int) -> Figure:
     values = Axis.around([end for end in ends if end is not None], name=f"{DECISIVE} on test queries, by expert labels")
     about = {name: f" ({text})" if width == _ALONE else "" for name, text in _MEANINGS.items()}
     names = [f"{one['method']}{about[one['method']]}  {one['mean']:.3f}" for one in found]
-    seeds = count(max(one["seeds"] for one in found), "seed")
-    title = f"Ranking quality by method: mean of {seeds}, 90% interval"
+    seeds = max(one["seeds"] for one in found)
+    title = f"Ranking quality by method: {f'mean of {seeds} seeds, 90% interval' if seeds > 1 else 'one seed'}"
     production = next(one["mean"] for one in found if one["method"] == "Production")
     return Figure(title, tuple(series), Axis.of_rows(names), values, "rows", width, marked=production)
 
@@ -77,18 +76,19 @@ def verdict_figure(facts: Facts, width: int) -> Figure:
     """How much the chosen ranker changes, by clicks alone and by the labels."""
     from cldrank.cli.demo.steps import label
 
-    told = {"by clicks, without labels": facts["verdict"], "by expert labels": facts["labels"]}
+    told = {"by clicks alone": facts["verdict"], "by expert labels": facts["labels"]}
     series = [
         Series(name, (Point(row, one["change"], one["low"], one["high"], f"{one['change']:+.1%}"),))
         for row, (name, one) in enumerate(told.items())
     ]
     names = [f"{name}  {'+' if one['change'] >= 0 else ''}{percent(one['change'])}" for name, one in told.items()]
-    values = _percent_axis([end for one in told.values() for end in (0.0, one["low"], one["high"])])
+    name = f"change in {facts['verdict']['measure']}, with 90% interval"
+    values = _percent_axis(name, [end for one in told.values() for end in (0.0, one["low"], one["high"])])
     title = f"Verdict on {label(facts['chosen'])} against production: {facts['verdict']['decision']}"
     return Figure(title, tuple(series), Axis.of_rows(names), values, "rows", width, marked=0.0)
 
 
-def _percent_axis(ends: list[float]) -> Axis:
+def _percent_axis(name: str, ends: list[float]) -> Axis:
     """An axis of changes, with ticks at round percentages."""
     low, high = min(ends), max(ends)
     step = round_step((high - low) / 6 or 0.01)
@@ -98,7 +98,7 @@ def _percent_axis(ends: list[float]) -> Axis:
         max(high, ticks[-1]) + 0.1 * step,
         ticks,
         tuple(percent(tick) for tick in ticks),
-        name="change, with 90% interval",
+        name=name,
     )
 
 
@@ -117,11 +117,14 @@ def curves_figure(out: Path) -> Figure:
 
 def render_demo(out: Path, facts: Facts) -> str:
     """The report as a page: a card for each step, with what came of it, its figure, and the way to its own page."""
+    from cldrank.cli.demo.steps import label
+
     curves, methods, verdict = curves_figure(out), method_figure(facts, _ON_PAGE), verdict_figure(facts, _ON_PAGE)
     known = looks_in([curves])
     context = {
         "title": "From a click log to a ranker",
         "facts": facts,
+        "chosen": label(facts["chosen"]),
         "tone": {"better": "ok", "worse": "blocking"}.get(facts["verdict"]["decision"], "warning"),
         "tiles": {
             "queries": f"{facts['queries']:,}",
@@ -137,7 +140,6 @@ def render_demo(out: Path, facts: Facts) -> str:
 
 
 def _cards(facts: Facts, figures: dict[str, Figure]) -> list[Facts]:
-    parity = facts["export"]["parity"]
     drawn = {name: draw_figure(figure) for name, figure in figures.items()}
     return [
         _card("Audit", facts["told"]["audit"], "audit.html", "the audit"),
@@ -146,8 +148,7 @@ def _cards(facts: Facts, figures: dict[str, Figure]) -> list[Facts]:
               drawn["methods"]),
         _card("Training", facts["told"]["training"], f"rankers/{facts['chosen']}/README.md", "the model card"),
         _card("Verdict", facts["told"]["verdict"][1:], "verdict.html", "the verdict", drawn["verdict"]),
-        _card("Export", facts["told"]["export"], "opensearch/README.md",
-              f"how to load it ({parity['rows']:,} candidates compared)"),
+        _card("Export", facts["told"]["export"], "opensearch/README.md", "how to load it"),
     ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from cldrank.cli.demo import world
 from cldrank.cli.demo.typed import typed
 from cldrank.cli.demo.world import DECISIVE, DEPTH, DEVICES, HELD_OUT, MEASURES, NOISE, shell_word
 from cldrank.cli.output import Story, print_wide
+from cldrank.drawing.numbers import percent
 from cldrank.files import make_folder, save_json, save_text
 from cldrank.wording import count, listed
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 _LABELS = {"naive": "Naive", "ips": "IPS", "cld": "CLD", "cld-pair": "CLD-pair"}
-_BY_CLICKS, _BY_LABELS = f"DCG@{DEPTH}", f"nDCG@{DEPTH}"
+_MEASURE = f"DCG@{DEPTH}"
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Steps:
         self.found(
             "log",
             f"{train['queries']:,} queries with {train['rows']:,} candidates, {pages:,} pages on "
-            f"{count(len(logs), 'device')}",
+            f"{count(len(logs), 'device')}.",
         )
         return {"queries": train["queries"], "candidates": train["rows"], "pages": pages}
 
@@ -81,13 +82,17 @@ class Steps:
             f"clicks audit {world.logs(self.out, 'log')} --column surface=device -f {self.path('train.parquet')} "
             f"--html {self.path('audit.html')}"
         )
-        self.story.step("Audit: what is this log good for?", "Before anything is learned from it.", command)
+        self.story.step(
+            "Audit: what is this log good for?",
+            "Before anything is learned from it. All findings are in audit.html.",
+            command,
+        )
         found = typed(command, doing="auditing the log")
         top, last = found["curve"][0], found["curve"][-1]
         self.found(
             "audit",
             f"position bias: the click-through rate is {top['rate']:.1%} at position {top['position']} and "
-            f"{last['rate']:.1%} at position {last['position']}",
+            f"{last['rate']:.1%} at position {last['position']}.",
         )
         selection = next((one["found"] for one in found["verdict"]["findings"] if one["topic"] == "selection"), None)
         if selection:
@@ -106,7 +111,8 @@ class Steps:
         )
         self.story.step(
             "Propensities: how likely is each position to be examined, on each device?",
-            "Pages with two neighbours swapped show the same result at two positions; its clicks tell.",
+            "Pages with two neighbours swapped show the same result at two positions; its clicks tell. A power law, "
+            "which is the truth here, evens out the noise that the audit warns of.",
             *commands,
         )
         _, found, _ = [typed(command, doing="estimating propensities") for command in commands]
@@ -115,9 +121,8 @@ class Steps:
             self.found(
                 "propensities",
                 f"{device}: (1/k)^η with η = {eta['eta']:.2f} ({eta['low']:.2f} to {eta['high']:.2f}); "
-                f"the truth is {DEVICES[device]}",
+                f"the truth is {DEVICES[device]}.",
             )
-        self.facts["eta"] = sum(eta["eta"] for eta in etas.values()) / len(etas)
         return {"propensities": etas}
 
     # -- what can be learned from it ---------------------------------------------------------------------------------
@@ -131,25 +136,26 @@ class Steps:
         file, folder = self.out / "demo.toml", self.out / "experiment"
         command = f"experiment run {shell_word(file)} --out {shell_word(folder)} --retry-failed"
         number = len(world.methods_to_try(self.linear).splitlines()) - 1  # Oracle sees no clicks
+        device, assumed = world.STUDIED, self.facts["propensities"][world.STUDIED]["eta"]
         self.story.step(
             f"Methods: {number} ways to learn from such clicks, {count(self.seeds, 'seed')} each, measured by labels",
             "Naive takes clicks as relevance. IPS corrects position bias, Heckman^rank selection bias"
             + ("; CLD corrects both" if self.linear else ", RankAgg joins the two; CLD and CLD-pair correct both")
-            + " at once. Oracle sees all labels: the ceiling. Each seed has a production ranker and clicks of its own "
-            f"(η = {world.ETA:g}; the methods use the estimate of step 3).",
+            + " at once. Oracle sees all labels: the ceiling. Each seed has a production ranker of its own and clicks "
+            f"as on a {device}: η = {DEVICES[device]}, and the methods use the estimate of step 3, {assumed:.2f}.",
             command,
         )
-        save_text(file, world.definition(self.out, self.facts["eta"], self.seeds, self.linear))
+        save_text(file, world.definition(self.out, assumed, self.seeds, self.linear))
         typed(command)
         found = self._summary()
         if not self.story.quiet:
             _print_results(found)
-            self.story.tell(
-                "mean over seeds ± half of its 90% interval; * best or statistically tied of those that see no labels; "
-                "gap closed: the share of the gap between Naive and Oracle",
-                style="dim",
-                indent=3,
+            over = (
+                "mean over seeds ± half of its 90% interval; * best of those that see no labels, or tied with it "
+                "(paired over seeds)"
             )
+            gap = "gap closed: the share of the gap between Naive and Oracle"
+            self.story.tell(f"{over if self.seeds > 1 else 'one seed'}; {gap}", style="dim", indent=3)
         self.found("methods", what_came_out(sections(load_results(folder))[0]))
         return {"results": [one.as_dict() for one in found]}
 
@@ -163,7 +169,7 @@ class Steps:
         }
         model = "linear models" if self.linear else "boosted trees"
         self.story.step(
-            f"Train: {model} from the log of both devices, and a choice without labels",
+            f"Train: {model} from the log of step 1, and a choice without labels",
             f"A ranker for production, with the curve of each device. {HELD_OUT:.0%} of the queries are held out; "
             "their clicks choose.",
             *train.values(),
@@ -173,7 +179,7 @@ class Steps:
         for name, command in train.items():
             self._trained(name, command)
         found = {
-            name: typed(command, doing=f"judging {name} by held-out clicks")["measures"][_BY_CLICKS]
+            name: typed(command, doing=f"judging {name} by held-out clicks")["measures"][_MEASURE]
             for name, command in judge.items()
         }
         best = max(found, key=lambda name: float(found[name]["estimate"]))
@@ -182,7 +188,7 @@ class Steps:
         doubt = f", though its interval overlaps with {'that' if len(near) == 1 else 'those'} of {listed(near)}"
         self.found(
             "training",
-            f"{_BY_CLICKS} by held-out clicks: {listed(values)}; {label(best)} is chosen{doubt if near else ''}",
+            f"{_MEASURE} by held-out clicks: {listed(values)}; {label(best)} is chosen{doubt if near else ''}.",
         )
         return {"rankers": found, "chosen": best}
 
@@ -194,38 +200,43 @@ class Steps:
         from cldrank.evaluation.settling import say_way
 
         make_folder(self.out / "later")
-        ranker, later = self.path(f"rankers/{self.facts['chosen']}"), self.path("later.parquet")
-        test = self.path("test.parquet")
+        chosen, test, later = self.facts["chosen"], self.path("test.parquet"), self.path("later.parquet")
+        others = [name for name in self.facts["rankers"] if name != chosen]
+        ranker = self.path(f"rankers/{chosen}")
         logged = self._simulated("test.parquet", "later", len(DEVICES))
         commands = (
             *logged,
             f"clicks aggregate {world.logs(self.out, 'later')} --segment device -f {test} -o {later}",
             f"compare {ranker} production {self._given('test', 'later')} -p {self.path('rho.json')} --quick "
             f"--html {self.path('verdict.html')}",
-            f"compare {ranker} {self.path('production')} -f {test} -m {_BY_LABELS}",
-            *(f"evaluate {self.path(f'rankers/{name}')} -f {test} -m {_BY_LABELS}" for name in self.facts["rankers"]),
+            f"compare {ranker} {self.path('production')} -f {test} -m {_MEASURE}",
+            *(f"evaluate {self.path(f'rankers/{name}')} -f {test} -m {_MEASURE}" for name in others),
         )
         self.story.step(
-            "Verdict: is it better than production? From the clicks of the week after, without labels",
-            "Other queries, shown in production's order. The last commands ask the labels, which only a demo has.",
+            "Verdict: is it better than production? By next week's clicks, without labels",
+            "Other queries, on pages like those of step 1: production's order, two neighbours swapped on half of them. "
+            "The last commands ask the labels, which only a demo has. Gain is 2^label - 1 by labels, and by clicks the "
+            "probability of a click on what is examined: compare changes, not values.",
             *commands,
         )
         found = [typed(command, doing="judging by clicks") for command in commands]
-        clicks, labels, *others = found[len(logged) + 1 :]
-        seen, true = clicks["measures"][_BY_CLICKS], labels["measures"][_BY_LABELS]
+        clicks, labels, *rest = found[len(logged) + 1 :]
+        seen, true = clicks["measures"][_MEASURE], labels["measures"][_MEASURE]
         by_clicks, by_labels = _relative(seen, seen["old"]), _relative(true, true["second"])
-        self.found(
-            "verdict", f"clicks alone: {clicks['verdict']}. {_BY_CLICKS} {_change(by_clicks)}. {clicks['reason']}"
-        )
+        self.found("verdict", f"clicks alone: {clicks['verdict']}. {clicks['reason']}")
         if clicks["settling"]:
             way, verb = clicks["settling"][0], "confirm" if clicks["decision"] == "better" else "settle"
             self.found("verdict", say_way(WayToSettle(**way), verb))
-        values = dict(zip(self.facts["rankers"], (one["measures"][_BY_LABELS]["mean"] for one in others), strict=True))
-        told = listed(f"{label(name)} {value:.3f}" for name, value in values.items())
-        self.found("verdict", f"the labels' answer: {_BY_LABELS} {_change(by_labels)}; of the three rankers, {told}")
+        values = [one["measures"][_MEASURE]["mean"] / true["second"] - 1 for one in rest]
+        told = listed(f"{_signed(value)} ({label(name)})" for name, value in zip(others, values, strict=True))
+        self.found(
+            "verdict",
+            f"change in {_MEASURE}: by clicks {_change(by_clicks)}, by labels {_change(by_labels)}. By labels, the "
+            f"others would have changed it by {told}.",
+        )
         return {
-            "verdict": {"decision": clicks["decision"], "reason": clicks["reason"], "measure": _BY_CLICKS, **by_clicks},
-            "labels": {"measure": _BY_LABELS, **by_labels, "rankers": values},
+            "verdict": {"decision": clicks["decision"], "reason": clicks["reason"], "measure": _MEASURE, **by_clicks},
+            "labels": {"measure": _MEASURE, **by_labels, "others": dict(zip(others, values, strict=True))},
         }
 
     def export(self) -> Facts:
@@ -245,11 +256,11 @@ class Steps:
         order = "all in the same order" if parity["same_order"] else f"{parity['swapped']:,} pairs change places"
         self.found(
             "export",
-            f"{parity['rows']:,} candidates score alike (largest difference {parity['largest']:.2g}), {order}; what is "
-            f"left to you: {count(sum(found['to_do'].values()), 'feature')} to define in featureset.json",
+            f"{parity['rows']:,} candidates score alike (largest difference {parity['largest']:.2g}), {order}. What is "
+            "left to you: the features in featureset.json.",
         )
         for note in found["notes"]:
-            self.found("export", f"note: {note}")
+            self.found("export", f"note: {note}.")
         return {"export": {"out": found["out"], "for": found["for"], "to_do": found["to_do"], "parity": parity}}
 
     def report(self) -> Facts:
@@ -258,7 +269,9 @@ class Steps:
 
         folder = self.out / "experiment"
         self.story.step(
-            "Report: one page, with links to all others", "Open it.", f"experiment report {shell_word(folder)}"
+            "Report: one page, with links to all others",
+            "The command writes the page of step 4; the demo adds the one to open.",
+            f"experiment report {shell_word(folder)}",
         )
         pages = save_pages(self.out, {**self.facts, "told": self.told})
         self.story.line(f"   → {pages['report'].resolve()}", style="green")
@@ -343,8 +356,11 @@ def _relative(found: Facts, old: float) -> Facts:
 
 
 def _change(found: Facts) -> str:
-    text = f"{found['change']:+.0%} ({found['low']:+.0%} to {found['high']:+.0%})"
-    return text.replace("-", "−")
+    return f"{_signed(found['change'])} ({_signed(found['low'])} to {_signed(found['high'])})"
+
+
+def _signed(share: float) -> str:
+    return f"{share:+.0%}".replace("-", "−")
 
 
 def _with_interval(found: Facts) -> str:
@@ -358,7 +374,7 @@ def _print_results(found: list[Summary]) -> None:
     for method in dict.fromkeys(one.method for one in found):
         decisive = cells[method, DECISIVE]
         texts = [_interval(cells[method, measure]) for measure in MEASURES]
-        rows.append((method, [*texts, "–" if math.isnan(decisive.gap) else f"{decisive.gap:.0%}"]))
+        rows.append((method, [*texts, "–" if math.isnan(decisive.gap) else percent(decisive.gap)]))
         best += [method] if decisive.best else []
     print_wide("method", rows, [*MEASURES, f"gap closed,\n{DECISIVE}"], bold=best)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 KIND = "web10k-like"
 DEPTH, NOISE, PAGES, SESSIONS = 10, 0.1, "5e4", 100_000
 DEVICES = {"phone": 1.4, "desktop": 0.7}  # how fast examination falls: (1/position)^eta
-ETA = 1.0  # of the experiment, between the two, as in the paper
+STUDIED = "phone"  # the device of the experiment: its clicks, and the curve that was estimated for it
 HELD_OUT = 0.2
 MEASURES = ("nDCG@1", "nDCG@3", "AP")
 DECISIVE = MEASURES[1]
@@ -78,8 +78,8 @@ fraction = {FRACTION}
 [simulation]
 sessions = {SESSIONS}
 depth = {DEPTH}
-eta = {ETA}
-assumed_eta = {assumed:.4g} # the mean of what was estimated for the devices
+eta = {DEVICES[STUDIED]} # of the {STUDIED}
+assumed_eta = {assumed:.4g} # what was estimated from its log
 noise = {NOISE}
 
 [methods]
