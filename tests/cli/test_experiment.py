@@ -82,6 +82,13 @@ def test_run_compare_and_go_on(experiment: Experiment, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("in_process")
+def test_one_seed_has_no_intervals(experiment: Experiment) -> None:
+    told = experiment("run", "small.toml", "--seeds", "1", "-m", "Naive")
+    assert "one seed: no intervals, and no method is called best" in told
+    assert "*" not in told
+
+
+@pytest.mark.usefixtures("in_process")
 def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
     command = ["run", "small.toml", "--seeds", "1", "--method", "Naive", "--method", "own_rankers:Broken"]
     complaint = experiment(*command, fails=1)

@@ -305,7 +305,11 @@ def _print_results(wanted: Sequence[Experiment], folder: Path, as_json: bool) ->
         described = f"{data} (synthetic)" if here[0].synthetic else data
         print_title(f"{name} on {described}")
         print_table(here)
-    console.print("mean over seeds ± half of its 90% interval; * best or tied of those that see no labels", style="dim")
+    if any(one.seeds > 1 for one in found):
+        legend = "mean over seeds ± half of its 90% interval; * best or tied of those that see no labels"
+        console.print(legend, style="dim")
+    else:
+        console.print("one seed: no intervals, and no method is called best", style="dim")
     console.print("gap: the share of the gap between Naive and Oracle that is closed", style="dim")
     print_line(f"results: {folder / 'results.parquet'}")
     print_line(f"a page to look at: cldrank experiment report {folder}")
