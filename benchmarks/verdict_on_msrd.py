@@ -58,7 +58,7 @@ def main() -> None:
                 "queries": found.support.queries,
                 "verdict": found.verdict.words,
                 "reason": found.verdict.reason,
-                "clicks": {name: _rounded(pair.difference.interval) for name, pair in found.measures.items()},
+                "clicks": {name: _rounded(pair.interval) for name, pair in found.measures.items()},
                 "labels": _by_labels(new, judged, logged, rho),
                 "unseen": [
                     found.unseen.results,

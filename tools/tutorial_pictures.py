@@ -51,7 +51,7 @@ def ranklens(names: Mapping[str, Any]) -> dict[str, str]:
 def msrd(names: Mapping[str, Any]) -> dict[str, str]:
     """What clicks said of each order, and what labels say, in the units of clicks: an irrelevant film is worth 0.1."""
     shown = [name for name in names["verdicts"] if name != "popularity"]
-    said = {name: names["verdicts"][name]["DCG@5"].difference.interval for name in shown}
+    said = {name: names["verdicts"][name]["DCG@5"].interval for name in shown}
     labels = {name: 0.9 * names["labels"][name].difference for name in shown}
     return {"msrd-verdict.svg": rows("DCG@5, difference from production", said, labels)}
 

@@ -61,7 +61,7 @@ def test_a_verdict_is_printed_and_written(run: Run, scores: cr.RankingDataset, f
     expected = cr.compare(good, "production", scores, clicks=clicks, propensities=rho, quick=True)
     for name, pair in expected.measures.items():
         found = written["measures"][name]
-        interval = pair.difference.interval
+        interval = pair.interval
         assert found["difference"] == pytest.approx(found["new"] - found["old"])
         assert (found["low"], found["high"]) == pytest.approx((interval.low, interval.high))
 

@@ -65,7 +65,7 @@ def test_the_verdict_turns_with_the_rankers(world: SimulatedClicks) -> None:
     assert quick(world, world.bad, world.good).verdict.decision == "worse"
     assert quick(world, world.good, world.bad, measures="ARP").verdict.decision == "better"
     assert quick(world, world.bad, world.good, measures="ARP").verdict.decision == "worse"
-    assert quick(world, world.good, world.bad, measures="ARP").first.difference.interval.estimate < 0
+    assert quick(world, world.good, world.bad, measures="ARP").first.interval.estimate < 0
 
 
 def test_the_margin_is_a_hundredth_of_old_s_unless_it_is_given(world: SimulatedClicks) -> None:
@@ -81,7 +81,7 @@ def test_the_margin_is_a_hundredth_of_old_s_unless_it_is_given(world: SimulatedC
 def test_rankers_of_one_order_do_not_differ_at_all(world: SimulatedClicks) -> None:
     found = quick(world, world.good, np.exp(world.good), measures=None)
     for pair in found.measures.values():
-        assert (pair.difference.interval.estimate, pair.difference.interval.low, pair.difference.interval.high) == (
+        assert (pair.interval.estimate, pair.interval.low, pair.interval.high) == (
             0,
             0,
             0,
@@ -90,7 +90,7 @@ def test_rankers_of_one_order_do_not_differ_at_all(world: SimulatedClicks) -> No
     assert not found.verdict.depends_on_unseen
     assert (found.unseen.results, found.unseen.break_even) == (0, None)
     production = quick(world, "production", "production")
-    assert production.first.difference.interval.high == 0
+    assert production.first.interval.high == 0
 
 
 def test_production_brings_the_clicks_it_had(world: SimulatedClicks) -> None:
@@ -139,8 +139,8 @@ def test_every_estimator_judges(world: SimulatedClicks, name: str) -> None:
     found = quick(world, world.good, world.bad, estimator=name, measures=None)
     assert found.estimator == ESTIMATORS[name].label
     for pair in found.measures.values():
-        assert pair.difference.lowest.low <= pair.difference.interval.low
-        assert pair.difference.interval.high <= pair.difference.highest.high
+        assert pair.difference.lowest.low <= pair.interval.low
+        assert pair.interval.high <= pair.difference.highest.high
     json.dumps(found.as_dict(), allow_nan=False)
 
 
@@ -154,7 +154,7 @@ def test_an_estimated_curve_widens_the_interval(world: SimulatedClicks) -> None:
     assert found.curve_is_estimated
     assert not certain.curve_is_estimated
     assert found.first.difference.errors.propensities > certain.first.difference.errors.propensities == 0
-    both = [one.first.difference.interval.high - one.first.difference.interval.low for one in (found, certain)]
+    both = [one.first.interval.high - one.first.interval.low for one in (found, certain)]
     assert both[0] > both[1]
 
 
@@ -164,7 +164,7 @@ def test_trust_in_positions_is_corrected_for(world: SimulatedClicks) -> None:
     with pytest.warns(CldrankWarning, match="counts every click"):
         found = quick(world, world.good, clicks=lifted, propensities=curve)
     usual = quick(world, world.good)
-    assert found.first.difference.interval.estimate == pytest.approx(usual.first.difference.interval.estimate)
+    assert found.first.interval.estimate == pytest.approx(usual.first.interval.estimate)
     with pytest.warns(CldrankWarning), pytest.raises(UsageError, match="knows of no trust"):
         quick(world, world.good, clicks=lifted, propensities=curve, estimator="ips")
 
@@ -185,11 +185,11 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out(world: SimulatedClick
     rest = SimulatedClicks(world.data[25:], world.clicks[25:], world.good[200:], world.bad[200:], world.relevance[200:])
     alone = quick(rest, method.predict(rest.data))
     assert "left out" not in str(alone)
-    assert found.first.difference.interval == alone.first.difference.interval
+    assert found.first.interval == alone.first.interval
     backwards = quick(world, world.good, method)  # scores are those of all rows
     assert backwards.left_out == 25
     expected = quick(rest, rest.good, method.predict(rest.data))
-    assert backwards.first.difference.interval == expected.first.difference.interval
+    assert backwards.first.interval == expected.first.interval
 
 
 def test_where_no_query_is_left_there_is_no_verdict(world: SimulatedClicks) -> None:

@@ -68,7 +68,7 @@ class TestPage:
     def test_tables_have_the_numbers(self, result: ClickComparison) -> None:
         rows = {row[0]: row for row in Checked(result.to_html()).rows}
         for name, pair in result.measures.items():
-            low, high = pair.difference.interval.low, pair.difference.interval.high
+            low, high = pair.interval.low, pair.interval.high
             assert rows[name][1:3] == [f"{one.interval.estimate:.4f}" for one in (pair.new, pair.old)]
             assert rows[name][4].replace("−", "-") == f"{low:+.4f} … {high:+.4f}"
         for check in result.checks:
@@ -108,7 +108,7 @@ class TestPage:
     def test_without_anything_unseen_and_without_clicks(self, result: ClickComparison) -> None:
         unseen = replace(result.unseen, results=0, break_even=None, model=None)
         pair, seen = result.first, replace(result.support, shown=1.0, shown_old=1.0)
-        known = replace(pair.difference, lowest=pair.difference.interval, highest=pair.difference.interval)
+        known = replace(pair.difference, lowest=pair.interval, highest=pair.interval)
         measures = {"DCG@5": replace(pair, difference=known)}
         sure = replace(result, unseen=unseen, support=seen, measures=measures, checks=(), placebo=None)
         page = sure.to_html()

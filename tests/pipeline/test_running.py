@@ -55,7 +55,7 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     facts = record.step("verdict")
     assert facts is not None
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
-    assert facts.facts["low"] == pytest.approx(verdict.first.difference.interval.low)
+    assert facts.facts["low"] == pytest.approx(verdict.first.interval.low)
 
 
 def test_a_run_leaves_all_that_is_needed_to_repeat_it(ran: Path, record: RunRecord) -> None:

@@ -31,10 +31,10 @@ _COLOURS = {"better": "green", "worse": "red", "no difference": "blue", "cannot 
 def print_click_comparison(result: ClickComparison) -> None:
     """Estimates, what the log can see, the unseen, other assumptions, and the verdict."""
     _print_head(f"{result.new} against {result.old}", result)
-    interval = f"{result.first.difference.interval.confidence:.0%} interval"
+    interval = f"{result.first.interval.confidence:.0%} interval"
     table = new_table("measure", "new", "old", "difference", interval)
     for name, pair in result.measures.items():
-        found = pair.difference.interval
+        found = pair.interval
         values = (f"{one.interval.estimate:.4f}" for one in (pair.new, pair.old))
         add_row(table, name, *values, f"{found.estimate:+.4f}", _between(found))
     _print_measures(table, result)

@@ -85,15 +85,20 @@ class MeasuredPair:
     difference: ClickEstimate
 
     @property
+    def interval(self) -> Interval:
+        """That of the difference, as a comparison by labels has it."""
+        return self.difference.interval
+
+    @property
     def gain(self) -> Interval:
         """The difference, turned so that above 0 is better."""
-        return turned(self.difference.interval, self.higher_is_better)
+        return turned(self.interval, self.higher_is_better)
 
     @property
     def bounds(self) -> Interval:
         """The gain, whatever the unseen are: from the worst case for new to the best."""
         low, high = self.difference.lowest, self.difference.highest
-        whole = Interval(self.difference.interval.estimate, low.low, high.high, low.confidence, low.n)
+        whole = Interval(self.interval.estimate, low.low, high.high, low.confidence, low.n)
         return turned(whole, self.higher_is_better)
 
     def as_dict(self) -> dict[str, Any]:
@@ -284,10 +289,10 @@ class ClickComparison(Mapping[str, MeasuredPair]):
         lines = [f"{self.new} against {self.old} on {data_label(self.data, self.synthetic)}, by clicks alone"]
         lines.append(log_words(self))
         width = max(7, *map(len, self.measures))
-        interval = f"{self.first.difference.interval.confidence:.0%} interval"
+        interval = f"{self.first.interval.confidence:.0%} interval"
         lines.append(f"  {'measure':<{width}}  {'new':>8}  {'old':>8}  {'difference':>10}  {interval:>18}")
         for name, pair in self.measures.items():
-            found = pair.difference.interval
+            found = pair.interval
             lines.append(
                 f"  {name:<{width}}  {pair.new.interval.estimate:>8.4f}  {pair.old.interval.estimate:>8.4f}  "
                 f"{found.estimate:>+10.4f}  {f'{found.low:+.4f} … {found.high:+.4f}':>18}"

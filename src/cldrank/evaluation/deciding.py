@@ -71,7 +71,7 @@ _CURVE = "estimate the propensities, so that their uncertainty is known, or say 
 
 
 def _grounds(pair: MeasuredPair, margin: float, unseen: Unseen, depends: bool) -> str:
-    found = pair.difference.interval
+    found = pair.interval
     text = f"{pair.measure} differs by {found.estimate:+.4f} ({found.low:+.4f} to {found.high:+.4f})"
     text += _MEANS[decide(pair.gain, margin)].format(margin)
     if not pair.higher_is_better:

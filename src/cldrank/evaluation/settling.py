@@ -236,7 +236,7 @@ def _trial_of_unseen(plan: _Settling) -> WayToSettle:
 def _gain(plan: _Settling) -> float:
     """The difference to plan for, with the unseen as the plan has them."""
     if plan.clicks.estimator.fills_unseen == "mean":
-        return plan.pair.difference.interval.estimate
+        return plan.pair.interval.estimate
     return plan.clicks.difference(plan.measure, plan.new, plan.old, plan.relevance).value
 
 

@@ -258,7 +258,7 @@ def _scaled(interval: Interval, factor: float) -> Interval:
 
 
 def _said(pair: MeasuredPair) -> str:
-    found = pair.difference.interval
+    found = pair.interval
     return f"{pair.measure}: {_signed(found.estimate)} ({_ends(found.low, found.high)})"
 
 
@@ -285,4 +285,4 @@ def _ends(low: float, high: float) -> str:
 
 
 def _confidence(result: ClickComparison) -> float:
-    return result.first.difference.interval.confidence
+    return result.first.interval.confidence

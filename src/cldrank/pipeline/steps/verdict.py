@@ -93,8 +93,8 @@ class VerdictStep(Step):
             "measure": first.measure,
             "new": first.new.interval.estimate,
             "old": first.old.interval.estimate,
-            "low": first.difference.interval.low,
-            "high": first.difference.interval.high,
+            "low": first.interval.low,
+            "high": first.interval.high,
             "margin": found.verdict.margin,
             "queries": found.support.queries,
         }
