@@ -242,15 +242,7 @@ class Roles:
         if wanted is not None:
             return cls(query_id, doc_id, label, tuple(wanted))
         rest = tuple(column for column in names if column not in (query_id, doc_id, label))
-        if "clicked" in rest and {"position", "session_id"}.intersection(rest):
-            raise FormatError(
-                "this looks like a click log ({}), not like features of candidates; logs are read by {}. If these are "
-                "features, choose them with {}.",
-                _quoted(names),
-                Spelling("ClickTable.read", "--clicks"),
-                _CHOICE,
-                path=part.path,
-            )
+        _refuse_log(part, rest)
         return cls(query_id, doc_id, label, rest, takes_all=True)
 
     def check(self, part: TablePart) -> None:
@@ -276,6 +268,19 @@ class Roles:
             raise FormatError(
                 f"column {self.label!r} holds {part.kind(self.label)}; labels are numbers.", path=part.path
             )
+
+
+def _refuse_log(part: TablePart, rest: Sequence[str]) -> None:
+    """Refuse a click log where features should be: a ranker that learns from `clicked` knows the answer."""
+    if "clicked" in rest and {"position", "session_id"}.intersection(rest):
+        raise FormatError(
+            "this looks like a click log ({}), not like features of candidates; logs are read by {}. If these are "
+            "features, choose them with {}.",
+            _quoted(part.names),
+            Spelling("ClickTable.read", "--clicks"),
+            _CHOICE,
+            path=part.path,
+        )
 
 
 def _checked_columns(part: TablePart, columns: ColumnNames | None) -> dict[str, str | Sequence[str]]:
