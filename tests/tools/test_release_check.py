@@ -189,7 +189,7 @@ class TestReadme:
         ran: dict[str, tuple[int, ...]] = {}
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(smoke, "call", lambda line, allowed: ran.update({line.split()[0]: allowed}))
-        monkeypatch.setattr(smoke.subprocess, "run", lambda *_, **__: None)
+        monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
         smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
         assert {"clicks", "propensity", "train", "export", "compare"} <= ran.keys()
         assert ran["compare"] == (0, 5)

@@ -69,7 +69,7 @@ def main(kind: str, version: str) -> None:
             check_refusal(line, extra)
         more = f"{len(NEEDING_EXTRAS)} refusals that name the extra"
     elif kind == "trees":
-        more = f"{check_readme(str(metadata.metadata('cldrank').get_payload()))} commands and the Python of the README"
+        more = f"{check_readme(metadata.metadata('cldrank')['Description'])} commands and the Python of the README"
     else:
         check_service("trees/")
         more = "a request to the service"
