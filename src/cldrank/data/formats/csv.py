@@ -59,8 +59,8 @@ def read_csv(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = (Path(folder) / "x.csv").write_text("query_id,doc_id,bm25\n007,a,1.5\n8,b,2\n")
-    ...     read_csv(Path(folder) / "x.csv").query_ids
-    array(['007', '8'], dtype=object)
+    ...     read_csv(Path(folder) / "x.csv").query_ids.tolist()
+    ['007', '8']
     """
     listed = [Path(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     if not listed:
