@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+MARKS ?= not slow
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "$(MARKS)" --numprocesses auto --dist loadfile --no-loadscope-reorder
+DATA := $(or $(CLDRANK_DATA),$(CURDIR)/build/data)
 
-.PHONY: help demo test coverage lint format bench docs site release-check lowest clean
+.PHONY: help demo test data coverage lint format bench slow docs site release-check lowest clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    the whole road in three minutes: a log, audit, propensities, training, verdict, export, report"
 	@echo "make test    lint, types, the direction of imports, the documentation, all tests but the slow ones"
-	@echo "make bench   the benchmarks and the slow tests;   make coverage   the tests, and which lines they reach"
+	@echo "make data    download MSRD and RankLens, which some pages need, into CLDRANK_DATA or build/data"
+	@echo "make bench   the benchmarks and the slow tests;   make slow   the slow tests;   make coverage   which lines are reached"
 	@echo "make site    the documentation as a site;   make docs   regenerate what is generated in docs/"
 	@echo "make release-check   build, inspect, install and try what would be published;   make lowest   tests with the lowest versions"
 	@echo "make lint    ruff, mypy, import-linter;   make format   let ruff rewrite"
@@ -53,13 +57,21 @@ format: $(VENV)/.dev
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory --jobs=2 lint site
 	@$(BIN)/python -m compileall -q -j 2 src  # commands start sooner
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+data: $(DATA)/msrd $(DATA)/ranklens
+
+$(DATA)/msrd $(DATA)/ranklens: | $(VENV)/.dev
+	$(BIN)/cldrank data prepare $(@F) --out $@
 
 coverage: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench
 	@for benchmark in benchmarks/*.py; do $(BIN)/python $$benchmark || exit 1; done
+	@$(MAKE) --no-print-directory slow
+
+slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
 docs: $(VENV)/.dev

@@ -117,7 +117,11 @@ def test_what_cannot_be_read_is_found(page: Path, block: str) -> None:
 def test_data_sets_can_be_asked_for(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLDRANK_DATA", str(page.parent))
     text = '<!-- skip: next if(missing("msrd"), reason="needs MSRD") -->\n\n```sh\nfalse\n```\n'
+    monkeypatch.delenv("CLDRANK_REQUIRE_DATA", raising=False)
     with pytest.raises(BaseException, match="needs MSRD"):
+        run(page, text)
+    monkeypatch.setenv("CLDRANK_REQUIRE_DATA", "1")
+    with pytest.raises(FileNotFoundError, match="msrd is not there"):
         run(page, text)
     (page.parent / "msrd").mkdir()
     with pytest.raises(SybilFailure, match="exited with 1"):

@@ -99,6 +99,7 @@ class TestSample:
         with pytest.raises(DataError, match="draws by queries .* hold no two of one query .* choose a larger fraction"):
             SVMRank().fit(example(queries=600, size=1))
 
+    @pytest.mark.data
     def test_one_percent_of_a_small_real_set(self, real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CLDRANK_DATA", str(real_data))
         data = cr.load("mq2008:train")

@@ -43,7 +43,6 @@ def failures(bench: Bench, faults: list[Fault]) -> list[str]:
     return [f"{fault}: {wrong}" for fault in faults if (wrong := bench.trial(fault))]
 
 
-@pytest.mark.slow
 def test_a_ranker_survives_a_kill_at_some_steps_of_its_replacement(bench: Benches) -> None:
     trained = bench("train cld")
     points = [point for point in trained.points() if point.call in ("rename", "exchange", "fsync")]

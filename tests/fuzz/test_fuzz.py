@@ -1,4 +1,4 @@
-"""Some thousands of cases; `python benchmarks/reliability.py` tries 100,000."""
+"""Forty cases for each reader; `python benchmarks/reliability.py` tries 100,000."""
 
 from __future__ import annotations
 

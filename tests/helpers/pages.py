@@ -194,8 +194,11 @@ def evaluate(example: Example, language: str, file: str | None) -> str | None:
 
 
 def missing(name: str) -> bool:
-    """Whether a real data set is not at hand."""
-    return not (Path(os.environ.get("CLDRANK_DATA", "none")) / name).is_dir()
+    """Whether a real data set is not at hand, which CLDRANK_REQUIRE_DATA makes an error."""
+    folder = Path(os.environ.get("CLDRANK_DATA", "none")) / name
+    if os.environ.get("CLDRANK_REQUIRE_DATA") and not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not there, and CLDRANK_REQUIRE_DATA is set")
+    return not folder.is_dir()
 
 
 def setup(namespace: dict[str, Any]) -> None:

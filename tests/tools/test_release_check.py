@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import tarfile
 import tomllib
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from release import building, contents, description, licences, lowest
+import yaml
+from release import building, contents, description, licences, lowest, smoke
 from release.steps import Account, Release, ReleaseError, run_command
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +149,56 @@ class TestVersion:
         (release.root / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n")
         with pytest.raises(ReleaseError, match="CHANGELOG.md says Unreleased"):
             description.check_version(release)
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.skipif(not WORKFLOWS, reason="a source distribution has no workflows")
+class TestWorkflows:
+    def test_all_of_them_are_checked_by_schema(self) -> None:
+        names = {f".github/workflows/{path.name}" for path in WORKFLOWS}
+        assert names == {name for name in description.SCHEMAS if "/workflows/" in name}
+
+    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+    def test_actions_are_named_by_commit_and_version(self, path: Path) -> None:
+        for used in re.findall(r"uses: (.*)", path.read_text()):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+|\./\.github/workflows/weekly\.yml", used)
+
+    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+    def test_what_they_make_is_in_the_makefile(self, path: Path) -> None:
+        workflow = yaml.safe_load(path.read_text())
+        rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        for job in workflow["jobs"].values():
+            targets = job.get("strategy", {}).get("matrix", {}).get("target", [])
+            made = [
+                word for step in job.get("steps", []) for word in re.findall(r"make ([a-z-]+)", step.get("run", ""))
+            ]
+            assert {*targets, *made} <= rules
+
+    def test_a_release_skips_no_page_and_tries_every_python(self) -> None:
+        jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+        assert {"CLDRANK_DATA", "CLDRANK_REQUIRE_DATA"} <= jobs["build"]["env"].keys()
+        assert jobs["pypi"]["needs"] == ["build", "install", "thorough"]
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        named = [one.removeprefix("Programming Language :: Python :: ") for one in project["classifiers"]]
+        assert jobs["install"]["strategy"]["matrix"]["python"] == [one for one in named if re.fullmatch(r"3\.\d+", one)]
+
+
+class TestReadme:
+    def test_its_commands_and_its_python_are_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        ran: dict[str, tuple[int, ...]] = {}
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(smoke, "call", lambda line, allowed: ran.update({line.split()[0]: allowed}))
+        monkeypatch.setattr("subprocess.run", lambda *_, **__: None)
+        smoke.check_readme((ROOT / "README.md").read_text(encoding="utf-8"))
+        assert {"clicks", "propensity", "train", "export", "compare"} <= ran.keys()
+        assert ran["compare"] == (0, 5)
+        assert "cr.CLDPair(" in Path("readme.py").read_text(encoding="utf-8")
+
+    def test_a_readme_without_commands_is_refused(self) -> None:
+        with pytest.raises(AssertionError, match="the README shows only"):
+            smoke.check_readme("```sh\npip install cldrank\n```\n")
 
 
 class TestLicences:

@@ -18,7 +18,9 @@ SCHEMAS = {  # of check-jsonschema, for the files that GitHub and others read
     ".github/ISSUE_TEMPLATE/config.yml": "vendor.github-issue-config",
     ".github/ISSUE_TEMPLATE/bug.yml": "vendor.github-issue-forms",
     ".github/workflows/release.yml": "vendor.github-workflows",
+    ".github/workflows/site.yml": "vendor.github-workflows",
     ".github/workflows/test.yml": "vendor.github-workflows",
+    ".github/workflows/weekly.yml": "vendor.github-workflows",
 }
 NEEDED = ("Summary", "License-Expression", "License-File", "Requires-Python", "Keywords", "Project-URL", "Classifier")
 

@@ -1,4 +1,4 @@
-"""Fresh environments: the wheel installed by each supported Python, without and with extras, and tried out."""
+"""Fresh environments: the wheel installed by each supported Python, bare, as the README says, and with all extras."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from release.steps import Account, Release, ReleaseError, run_command
 
 MAINTAINERS = frozenset(("bench", "dev", "docs", "release"))  # extras for work on cldrank; the others are for users
 SMOKE = Path(__file__).with_name("smoke.py")
-CHECKS = ("install", "extras", "licences")
+CHECKS = ("install", "trees", "extras", "licences")
 
 
 def check_environments(account: Account, release: Release, only: set[str], wanted: list[str], keep: bool) -> None:
@@ -37,11 +37,13 @@ def check_environments(account: Account, release: Release, only: set[str], wante
 
 
 def _check_one(account: Account, release: Release, only: set[str], version: str, python: Path) -> None:
-    if "install" in only and not account.check(f"install {version}", partial(_install, release, python, ())):
+    if "install" in only and not account.check(f"install {version}", partial(_install, release, python, "bare", ())):
         return
+    if "trees" in only:
+        account.check(f"trees {version}", partial(_install, release, python, "trees", ("trees",)))
     extras = users_extras(release.wheel)
     if only & {"extras", "licences"}:
-        done = account.check(f"extras {version}", partial(_install, release, python, extras))
+        done = account.check(f"extras {version}", partial(_install, release, python, "extras", extras))
         if done and "licences" in only:
             account.check(f"licences {version}", partial(check_licences, python, release.scratch))
 
@@ -83,15 +85,14 @@ def fresh_environment(release: Release, python: Path, name: str, keep: bool) -> 
             shutil.rmtree(folder)
 
 
-def _install(release: Release, python: Path, extras: tuple[str, ...]) -> str:
+def _install(release: Release, python: Path, kind: str, extras: tuple[str, ...]) -> str:
     """Install the wheel at the tested versions, and use it in an empty folder, far from the checkout."""
     what = f"{release.wheel}[{','.join(extras)}]" if extras else str(release.wheel)
     pip: list[str | Path] = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     run_command([*pip, "--constraint", release.root / "constraints.txt", what], release.scratch)
     run_command([python, "-m", "pip", "check"], release.scratch)
-    place = release.scratch / f"{python.parents[1].name}-{'extras' if extras else 'bare'}"
+    place = release.scratch / f"{python.parents[1].name}-{kind}"
     place.mkdir()
-    kind = "extras" if extras else "bare"
     printed = run_command([python, "-I", SMOKE, kind, release.version], place, {"OMP_NUM_THREADS": "2"})
     tried = printed.strip().splitlines()[-1]
     return f"{tried}{' with ' + ', '.join(extras) if extras else ''}"

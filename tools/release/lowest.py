@@ -7,14 +7,19 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from release.environments import MAINTAINERS, find_python, fresh_environment
+from release.environments import MAINTAINERS, SMOKE, find_python, fresh_environment
 from release.steps import Release, ReleaseError, run_command
 
 PYTHON = "3.11"
 TESTED = (
-    "src", "tests/clicks", "tests/data", "tests/estimators", "tests/export", "tests/measures", "tests/propensity",
-    "tests/service",
+    "src", "tests/cli", "tests/clicks", "tests/data", "tests/estimators", "tests/evaluation", "tests/experiment",
+    "tests/export", "tests/judgements", "tests/measures", "tests/models", "tests/pipeline", "tests/propensity",
+    "tests/rankers", "tests/report", "tests/safety", "tests/service", "tests/tuning",
 )  # fmt: skip
+LEFT_OUT = (
+    "tests/cli/test_methods.py::TestCalls::test_an_option_that_nothing_has",  # in the words of newer typers
+    "tests/rankers/test_trees.py::test_trees_that_the_engine_could_stumble_over_are_refused[change-categories]",
+)  # the latter changes what XGBoost writes from 3.1 on
 ON_SPARK = ("tests/clicks/test_aggregate.py",)  # logs are counted on Spark 3.5, too; a SparkDataset asks for Spark 4
 # Old packages warn of what newer ones took away, Ibis 10 of its own functions on Spark, and Spark 3.5 of its sockets.
 # Our own warnings stay errors.
@@ -45,14 +50,16 @@ def check_lowest(release: Release, keep: bool) -> str:
         what = f"{release.root}[{','.join(extras)}]"
         pip: list[str | Path] = [python, "-m", "pip", "install", "--disable-pip-version-check"]
         run_command([*pip, "--constraint", constraints, "--editable", what, *TOOLS], release.scratch)
+        helps = run_command([python, "-c", "import smoke; print(smoke.check_help())"], SMOKE.parent).strip()
         here = _run_tests(release, python, "not spark", TESTED)
         on_spark = _run_tests(release, python, "spark", ON_SPARK)
-    return f"{here}; on Spark {on_spark}"
+    return f"{helps} pages of help; {here}; on Spark {on_spark}"
 
 
 def _run_tests(release: Release, python: Path, which: str, paths: tuple[str, ...]) -> str:
     """Run tests; the last line that pytest prints."""
     quiet = [word for kind in QUIET for word in ("-W", kind)]
+    left_out = [word for test in LEFT_OUT for word in ("--deselect", test)]
     chosen = [
         "-m",
         "not slow and not data and not exhaustive",
@@ -63,7 +70,7 @@ def _run_tests(release: Release, python: Path, which: str, paths: tuple[str, ...
         "--dist",
         "loadfile",
     ]
-    command = [str(python), "-m", "pytest", "-q", *chosen, *quiet, *paths]
+    command = [str(python), "-m", "pytest", "-q", *chosen, *quiet, *left_out, *paths]
     printed = run_command(command, release.root, {"OMP_NUM_THREADS": "1"}, timeout=7200)
     return printed.strip().splitlines()[-1].strip("= ")
 

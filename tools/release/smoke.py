@@ -7,7 +7,10 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 COMMAND = str(Path(sys.executable).with_name("cldrank"))
@@ -38,6 +41,10 @@ NEEDING_EXTRAS = {  # what each refusal must name
     "serve linear/ --port 0": "serve",
     "clicks aggregate log.parquet --engine spark --out refused.parquet": "spark",
 }
+FOR_README = (  # the two tables that the README takes as given
+    "data make web10k-like --queries 100 --out features.parquet",
+    "simulate features.parquet --sessions 2e4 --depth 5 --policy neighbour-swaps --log log.parquet",
+)
 WITH_EXTRAS = (
     "demo --queries 100 --seeds 1 --out demo",
     f"train cld-pair {TRAIN} --model trees --rounds 20 --out trees/",
@@ -50,20 +57,23 @@ WITH_EXTRAS = (
 
 
 def main(kind: str, version: str) -> None:
-    """Everything that an environment of this kind, `bare` or `extras`, must be able to do."""
+    """Everything that an environment of this kind, `bare`, `trees` or `extras`, must be able to do."""
     begun = time.monotonic()
     names = check_package(version)
-    lines = (*MAKE_DATA, *(WITHOUT_EXTRAS if kind == "bare" else WITH_EXTRAS))
+    helps = check_help()
+    lines = {"bare": (*MAKE_DATA, *WITHOUT_EXTRAS), "trees": FOR_README, "extras": (*MAKE_DATA, *WITH_EXTRAS)}[kind]
     for line in lines:
         call(line)
     if kind == "bare":
         for line, extra in NEEDING_EXTRAS.items():
             check_refusal(line, extra)
         more = f"{len(NEEDING_EXTRAS)} refusals that name the extra"
+    elif kind == "trees":
+        more = f"{check_readme(metadata.metadata('cldrank')['Description'])} commands and the Python of the README"
     else:
         check_service("trees/")
         more = "a request to the service"
-    print(f"{names} names, {len(lines)} commands, {more}, in {time.monotonic() - begun:.0f} s")
+    print(f"{names} names, {helps} pages of help, {len(lines)} commands, {more}, in {time.monotonic() - begun:.0f} s")
 
 
 def check_package(version: str) -> int:
@@ -74,18 +84,54 @@ def check_package(version: str) -> int:
     assert home.is_relative_to(Path(sys.prefix).resolve()), f"cldrank comes from {home}"
     assert cldrank.__version__ == version, f"the package says {cldrank.__version__}"
     assert version in call("--version"), "`cldrank --version` says something else"
-    call("--help")
     names = dir(cldrank)
     for name in names:
         getattr(cldrank, name)
     return len(names)
 
 
-def call(line: str) -> str:
-    """What a command prints; it must succeed."""
+def check_help() -> int:
+    """Every command explains itself; how many there are."""
+    from typer.main import get_command
+    from typer.testing import CliRunner
+
+    from cldrank.cli import app
+
+    paths = list(_paths(get_command(app)))
+    for path in paths:
+        shown = CliRunner().invoke(app, [*path, "--help"])
+        assert shown.exit_code == 0, f"`cldrank {' '.join(path)} --help` failed: {shown.exception!r}"
+        assert "Usage" in shown.output, f"`cldrank {' '.join(path)} --help` says {shown.output!r}"
+    return len(paths)
+
+
+def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words that lead to a command and to each below it."""
+    yield path
+    if hasattr(command, "list_commands"):
+        context = command.make_context(command.name, [], resilient_parsing=True)
+        for name in command.list_commands(context):
+            yield from _paths(command.get_command(context, name), (*path, name))
+
+
+def check_readme(readme: str) -> int:
+    """What the README shows, at the command line and in Python, must work; how many commands there are."""
+    blocks = re.findall(r"^```(sh|console|python)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    shell = [line.removeprefix("$ ") for kind, block in blocks if kind != "python" for line in block.splitlines()]
+    commands = [line.removeprefix("cldrank ") for line in shell if line.startswith("cldrank ")]
+    assert len(commands) >= 5, f"the README shows only {commands}"
+    for command in commands:
+        call(command, allowed=(0, 5) if command.startswith("compare") else (0,))  # 5: cannot tell, with so small a log
+    Path("readme.py").write_text("".join(block for kind, block in blocks if kind == "python"), encoding="utf-8")
+    subprocess.run([sys.executable, "-I", "readme.py"], check=True)
+    return len(commands)
+
+
+def call(line: str, allowed: tuple[int, ...] = (0,)) -> str:
+    """What a command prints; it must succeed, or end with an exit code that is allowed."""
     done = subprocess.run([COMMAND, *line.split()], capture_output=True, text=True, check=False)
     print(f"$ cldrank {line}: {done.returncode}", flush=True)
-    if done.returncode:
+    if done.returncode not in allowed:
         sys.exit(f"{done.stdout}{done.stderr}\n`cldrank {line}` failed with exit code {done.returncode}.")
     return done.stdout
 
