@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import made_rankers as made
@@ -227,6 +228,16 @@ class TestFolders:
         self.format.name = "straight"  # type: ignore[misc]
         with pytest.raises(UsageError, match="holds an export for bent; name another folder"):
             export_ranker(made.trees(), "straight", self.folder)
+
+
+def test_a_fitted_method_is_exported_by_its_ranker(tmp_path: Path) -> None:
+    found = export_ranker(SimpleNamespace(ranker_=made.linear()), "json", tmp_path / "out.json")
+    assert (
+        found.exported.files["model"]
+        == export_ranker(made.linear(), "json", tmp_path / "b.json").exported.files["model"]
+    )
+    with pytest.raises(UsageError, match="a ranker or a fitted method can be exported, not"):
+        export_ranker("ranker/", "json", tmp_path / "c.json")
 
 
 def test_without_a_check_there_is_no_parity(tmp_path: Path) -> None:

@@ -114,6 +114,14 @@ def test_columns_are_named_where_their_names_do_not_tell(place: Path) -> None:
         look([str(place / "log.parquet")], [str(place / "train.parquet")], {"rank": "x"})
 
 
+def test_a_log_without_documents_is_told_to_name_them(place: Path) -> None:
+    renamed(place, doc_id="thing")
+    with pytest.raises(DataError, match="--column doc_id=NAME .or documents"):
+        look([str(place / "log.parquet")], [str(place / "train.parquet")])
+    renamed(place, thing="SKU")
+    assert look([str(place / "log.parquet")], [str(place / "train.parquet")]).columns["doc_id"] == "SKU"
+
+
 def test_times_and_surfaces_lead_to_suggestions(place: Path) -> None:
     table = pq.read_table(place / "log.parquet")
     table = table.append_column("ts", pa.array(["2026-11-15T00:00:00Z"] * len(table)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank.arguments import check_number, check_whole
 from cldrank.data.checks import flat_ids
 from cldrank.errors import DataError
+
+if TYPE_CHECKING:
+    from cldrank.data.dataset import RankingDataset
 
 Hashes = NDArray[np.uint64]
 _BYTES = 8
@@ -30,8 +33,10 @@ def hashes_of(query_ids: ArrayLike) -> Hashes:
     return _hashed(query_ids, 0)
 
 
-def held_out(query_ids: ArrayLike, share: float, seed: int = 0) -> NDArray[np.bool_]:
+def held_out(queries: ArrayLike | RankingDataset, share: float, seed: int = 0) -> NDArray[np.bool_]:
     """Which queries to keep out of training, about a share of them, so that a ranker can be judged on them.
+
+    queries   a dataset, or the ids of queries
 
     The hash of a query alone decides, whatever else the data hold: a query that is held out today is held out in
     tomorrow's log as well, and with any larger share. Another seed holds out others. `cldrank train --hold-out` has
@@ -39,7 +44,7 @@ def held_out(query_ids: ArrayLike, share: float, seed: int = 0) -> NDArray[np.bo
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[float(row)] for row in range(20)], range(20))
-    >>> held = held_out(data.query_ids, 0.2)
+    >>> held = held_out(data, 0.2)
     >>> data[~held], data[held].query_ids
     (RankingDataset(16 queries, 16 rows, 1 feature, no labels), array([ 3,  9, 14, 16]))
 
@@ -47,6 +52,7 @@ def held_out(query_ids: ArrayLike, share: float, seed: int = 0) -> NDArray[np.bo
     """
     check_number("share", share, above=0, below=1)
     check_whole("seed", seed, least=0, most=2**64 - 1)
+    query_ids = getattr(queries, "query_ids", queries)
     mask: NDArray[np.bool_] = _hashed(query_ids, seed) < np.uint64(int(float(share) * 2.0**64))
     return mask
 

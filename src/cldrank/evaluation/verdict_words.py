@@ -158,9 +158,11 @@ def _break_even_words(unseen: Unseen, new: str) -> Iterator[str]:
         if says:
             yield f"How relevant they are: {says}."
     elif even.estimate <= 0:
-        yield f"{new} would be better even if none of them were relevant{also}"
+        likely = "would" if even.high <= 0 else "would probably"
+        yield f"{new} {likely} be better even if none of them were relevant{also}"
     elif even.estimate >= 1:
-        yield f"{new} would not be better even if all of them were relevant{also}"
+        likely = "would" if even.low >= 1 else "would probably"
+        yield f"{new} {likely} not be better even if all of them were relevant{also}"
     else:
         yield f"Break-even: {new} is better if at least {percent_range(even)} of them are relevant{also}"
 

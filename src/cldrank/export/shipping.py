@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from cldrank.export.registry import format_named
 from cldrank.export.replay.table import NamedTable
 from cldrank.files import replacing, replacing_folder
 from cldrank.rankers import Ranker, check_features
-from cldrank.wording import some
+from cldrank.wording import kind_of, some
 
 _TOLERANCE = 1e-4  # of the spread of scores: engines compute in float32, over hundreds of features or trees
 _ROUNDING = 1e-5  # of the largest score: what float32 can do to it
@@ -66,7 +67,7 @@ class Shipment:
 
 
 def export_ranker(
-    ranker: Ranker,
+    ranker: Any,
     to: str,
     out: str | PathLike[str],
     *,
@@ -78,6 +79,7 @@ def export_ranker(
 ) -> Shipment:
     """Write a ranker in the form that an engine loads: a file or a folder, there whole or not at all.
 
+    ranker       a ranker, or a fitted method, which has one
     to           the format: "onnx", "opensearch", "elasticsearch", "solr", "vespa" or "json"
     name         what the engine is to call the model
     version      of the engine that will load it, such as "3.6"; the newest known by default
@@ -97,6 +99,9 @@ def export_ranker(
     Shipment(JSON, in ...ranker.json; 3 rows of 1 query: largest difference 0 (scores up to 18), no two candidates
     change order)
     """
+    ranker = getattr(ranker, "ranker_", ranker)
+    if not isinstance(ranker, Ranker):
+        raise UsageError(f"a ranker or a fitted method can be exported, not {kind_of(ranker)}.")
     found = format_named(to)
     if approximate and check is None:
         raise UsageError(

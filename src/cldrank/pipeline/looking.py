@@ -24,7 +24,7 @@ _ASSUMED = "power:1.0"
 _OTHER_NAMES = {
     "session_id": ("session", "sessionid", "search_id", "request_id", "page_id", "impression_id"),
     "query_id": ("query", "qid", "user_query", "search_term", "keywords"),
-    "doc_id": ("doc", "document_id", "document", "item_id", "item", "product_id", "url", "object_id", "docid"),
+    "doc_id": ("doc", "document_id", "document", "item_id", "item", "product_id", "sku", "url", "object_id", "docid"),
     "position": ("rank", "pos", "ordinal", "slot"),
     "clicked": ("click", "clicks", "is_click", "is_clicked", "label"),
     "documents": ("results", "items", "docs", "hits"),
@@ -138,9 +138,11 @@ def _roles(there: Sequence[str], named: Mapping[str, str]) -> tuple[dict[str, st
             found[role] = name
     missing = [role for role in needed if role not in found]
     if missing:
+        lacking = ["doc_id" if role == "documents" else role for role in missing]
+        lists = " (or documents, if a row is a page with lists)" if "documents" in missing else ""
         raise DataError(
-            f"the log has no column that looks like {some(missing)}; it has {some(there, 20)}. Name the right one: "
-            f"--column {missing[0]}=NAME."
+            f"the log has no column that looks like {some(lacking)}; it has {some(there, 20)}. Name the right one: "
+            f"--column {lacking[0]}=NAME{lists}."
         )
     return {role: name for role, name in found.items() if role != name}, tuple(found)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cldrank.clicks.log.engines.limits import MOST_NAMED, is_exhausted
+from cldrank.clicks.log.engines.limits import MOST_NAMED, check_interrupted, is_exhausted
 from cldrank.clicks.log.nested import root_of
 from cldrank.clicks.log.parts import LogPart, log_parts, partition_keys, union
 from cldrank.clicks.log.paths import LogFrame, LogSource
@@ -134,6 +134,7 @@ class Engine(ABC):
         except Exception as error:  # every engine has its own exceptions
             if isinstance(error, CldrankError) or is_exhausted(error):
                 raise
+            check_interrupted(error)
             files = some(part.files, MOST_NAMED)
             raise DataError(f"{files} cannot be read as {part.form} ({reason(error)}).") from error
 

@@ -30,6 +30,12 @@ def memory_bytes(text: str) -> int:
     return size
 
 
+def check_interrupted(error: Exception) -> None:
+    """Raise KeyboardInterrupt where an error is how DuckDB says that a signal came while it computed."""
+    if str(error) == "Query interrupted" or type(error).__name__ == "InterruptException":
+        raise KeyboardInterrupt from error
+
+
 @contextmanager
 def querying(paths: Sequence[LogSource]) -> Iterator[None]:
     """Engines read files while a query runs: their complaints become errors that name the files."""
@@ -40,6 +46,7 @@ def querying(paths: Sequence[LogSource]) -> Iterator[None]:
     except Exception as error:  # every engine has its own exceptions
         if is_exhausted(error):
             raise  # `connected` knows the limits
+        check_interrupted(error)
         raise DataError(f"{some(paths, MOST_NAMED)}: the log cannot be read ({reason(error)}).") from error
 
 
