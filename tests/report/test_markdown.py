@@ -35,7 +35,11 @@ def test_rows_are_as_wide_as_their_head(all_shipped: Path, evil: Path, tmp_path:
 
 def test_hostile_text_is_escaped(evil: Path, tmp_path: Path) -> None:
     text = save_report(evil, tmp_path / "out.md", format="md")[0].read_text(encoding="utf-8")
-    outside_code = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", text)
+    own = re.findall(r"(?m)^<details><summary>(.*)</summary>$|^</details>$", text)  # long tables are folded
+    assert own
+    assert not any("<" in title for title in own)
+    plain = re.sub(r"(?m)^<details><summary>.*</summary>$|^</details>$", "", text)
+    outside_code = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", plain)
     assert not re.search(r"(?<!\\)<", outside_code)
 
 
