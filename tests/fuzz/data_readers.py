@@ -11,7 +11,7 @@ import letor_reference
 import numpy as np
 import pyarrow.parquet as pq
 from mutation import Random, mutate_bytes, mutate_text
-from reader import Reader, WrongError, parquet_of, same, small_data
+from reader import Case, Reader, WrongError, parquet_of, same, small_data
 
 import cldrank as cr
 from cldrank.data.formats.lines import csv_header
@@ -23,14 +23,19 @@ def _seed_letor(folder: Path) -> None:
     (folder / "train.txt").write_text("\n".join(rows) + "\n")
 
 
-def _case_letor(seeds: Path, place: Path, random: Random) -> Path:
-    target = place / "train.txt"
-    content = (seeds / "train.txt").read_bytes()
-    if random.random() < 0.5:
-        target.write_text(mutate_text(content.decode(), random, " \n:"), errors="surrogatepass")
-    else:
-        target.write_bytes(mutate_bytes(content, random))
-    return target
+def _text_of(name: str, letters: str) -> Case:
+    """Cases of a text file: mutated as text, where some letters matter most, or as bytes."""
+
+    def case(seeds: Path, place: Path, random: Random) -> Path:
+        target = place / name
+        content = (seeds / name).read_bytes()
+        if random.random() < 0.5:
+            target.write_text(mutate_text(content.decode(), random, letters), errors="surrogatepass")
+        else:
+            target.write_bytes(mutate_bytes(content, random))
+        return target
+
+    return case
 
 
 def _read_letor(path: Path) -> None:
@@ -55,16 +60,6 @@ def _query(name: str) -> str | int:
 def _seed_csv(folder: Path) -> None:
     rows = [f'{row // 4},d{row},{row % 3},{row}.5,"{row}"' for row in range(16)]
     (folder / "train.csv").write_text("\n".join(["query_id,doc_id,label,bm25,price", *rows]) + "\n")
-
-
-def _case_csv(seeds: Path, place: Path, random: Random) -> Path:
-    target = place / "train.csv"
-    content = (seeds / "train.csv").read_bytes()
-    if random.random() < 0.5:
-        target.write_text(mutate_text(content.decode(), random, ",\n"), errors="surrogatepass")
-    else:
-        target.write_bytes(mutate_bytes(content, random))
-    return target
 
 
 def _read_csv(path: Path) -> None:
@@ -115,7 +110,7 @@ def _plain(value: Any) -> Any:
 
 
 DATA_READERS = {
-    "letor": Reader(_seed_letor, _case_letor, _read_letor, 20),
-    "csv-features": Reader(_seed_csv, _case_csv, _read_csv, 10),
+    "letor": Reader(_seed_letor, _text_of("train.txt", " \n:"), _read_letor, 20),
+    "csv-features": Reader(_seed_csv, _text_of("train.csv", ",\n"), _read_csv, 10),
     "features": Reader(_seed_features, parquet_of("train.parquet"), _read_features, 14),
 }
